@@ -1,0 +1,297 @@
+"""How WMS2 executes: Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
+
+Nothing here knows a request or its status. There is no row per job: jobs exist in the group
+manifests on disk and in HTCondor.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from dags_app.states import (
+    LIVE_DAG,
+    DAGKind,
+    DAGStatus,
+    FileState,
+    GroupStatus,
+    RoundKind,
+    RoundStatus,
+    SplittingAlgo,
+)
+from wms2_project.fields import enum_field, name_field, one_of
+from wms2_project.grammar import Name
+
+
+class Workflow(models.Model):
+    """How one request is executed: what to read, what to run, what to write, with which resources."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    request_name = name_field(Name.REQUEST, unique=True)
+
+    # What goes in and comes out
+    input_dataset = name_field(Name.DATASET, null=True, blank=True)
+    secondary_input_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
+    output_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
+    primary_dataset = models.CharField(max_length=100, blank=True, default="")
+    merged_lfn_base = name_field(Name.LFN_BASE, default="/store/data")
+    unmerged_lfn_base = name_field(Name.LFN_BASE, default="/store/unmerged")
+    acquisition_era = models.CharField(max_length=200, blank=True, default="")
+    processing_string = models.CharField(max_length=200, blank=True, default="")
+    processing_version = models.PositiveIntegerField(default=1)
+    prep_id = models.CharField(max_length=200, blank=True, default="")
+
+    # What runs; the payload is opaque to WMS2 and goes to the sandbox as it is
+    cmssw_version = models.CharField(max_length=100, blank=True, default="")
+    scram_arch = models.CharField(max_length=100, blank=True, default="")
+    global_tag = models.CharField(max_length=200, blank=True, default="")
+    sandbox_url = models.TextField(blank=True, default="")
+    config_cache_id = models.CharField(max_length=100, blank=True, default="")
+    payload_config = models.JSONField(default=dict, blank=True)
+
+    # How it is split
+    splitting_algo = enum_field(SplittingAlgo)
+    splitting_params = models.JSONField(default=dict, blank=True)
+    target_merged_size_kb = models.PositiveBigIntegerField(default=4_000_000)
+    jobs_per_group = models.PositiveIntegerField(null=True, blank=True)
+    adaptive = models.BooleanField(default=False)
+    allocation = models.CharField(max_length=8, default="push")
+    category_throttles = models.JSONField(default=dict, blank=True)
+
+    # The requestor's estimates, used until something was measured
+    memory_mb = models.PositiveIntegerField(default=2048)
+    cores = models.PositiveSmallIntegerField(default=1)
+    time_per_event_sec = models.FloatField(default=1.0)
+    size_per_event_kb = models.FloatField(default=1.5)
+    site_whitelist = ArrayField(name_field(Name.SITE), default=list, blank=True)
+    site_blacklist = ArrayField(name_field(Name.SITE), default=list, blank=True)
+    pilot_metrics = models.JSONField(null=True, blank=True)
+
+    # Monte Carlo: offsets only ever move forward, so ranges stay unique for ever
+    total_events = models.PositiveBigIntegerField(null=True, blank=True)
+    filter_efficiency = models.FloatField(default=1.0)
+    next_first_event = models.PositiveBigIntegerField(default=1)
+    next_first_lumi = models.PositiveBigIntegerField(default=1)
+    produced_events = models.PositiveBigIntegerField(default=0)
+
+    input_resolved_at = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            one_of(SplittingAlgo, field="splitting_algo", name="workflow_splitting_algo"),
+            models.CheckConstraint(
+                condition=Q(input_dataset__isnull=False) | Q(total_events__isnull=False),
+                name="workflow_has_input_or_events",
+            ),
+            models.CheckConstraint(
+                condition=Q(filter_efficiency__gt=0, filter_efficiency__lte=1), name="workflow_filter_efficiency"
+            ),
+            models.CheckConstraint(condition=Q(allocation__in=["push", "pull"]), name="workflow_allocation"),
+        ]
+
+    def __str__(self) -> str:
+        return self.request_name
+
+    @property
+    def generates(self) -> bool:
+        """Monte Carlo: events come from a generator, not from files."""
+        return self.input_dataset is None
+
+
+class Round(models.Model):
+    """One planned slice of a workflow's work. The next one is planned only when this one is resolved."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="rounds")
+    number = models.PositiveIntegerField()
+    kind = enum_field(RoundKind, default=RoundKind.PRODUCTION)
+    status = enum_field(RoundStatus, default=RoundStatus.PLANNED)
+    estimate = models.JSONField(default=dict)  # what the plan believed, to be compared with what was measured
+    jobs = models.PositiveIntegerField(default=0)
+    input_events = models.PositiveBigIntegerField(default=0)
+    first_event = models.PositiveBigIntegerField(null=True, blank=True)
+    last_event = models.PositiveBigIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "number"], name="round_number_once"),
+            models.UniqueConstraint(
+                fields=["workflow"], condition=Q(status=RoundStatus.PLANNED), name="one_open_round_per_workflow"
+            ),
+            models.CheckConstraint(
+                condition=Q(first_event__isnull=True, last_event__isnull=True)
+                | Q(first_event__lte=F("last_event")),
+                name="round_event_range",
+            ),
+            one_of(RoundKind, field="kind", name="round_kind"),
+            one_of(RoundStatus, field="status", name="round_status"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow_id} round {self.number}"
+
+
+class DAG(models.Model):
+    """One submission of a round to DAGMan. A rescue or a resume is a further DAG with a parent."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="dags")
+    round = models.ForeignKey(Round, on_delete=models.PROTECT, related_name="dags")
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+    kind = enum_field(DAGKind, default=DAGKind.FIRST)
+    status = enum_field(DAGStatus, default=DAGStatus.READY)
+
+    # Where it is on disk and in HTCondor; the token is JobBatchName, by which a lost submission is found
+    submit_dir = models.TextField()
+    token = models.CharField(max_length=100, unique=True)
+    schedd_name = models.CharField(max_length=255, blank=True, default="")
+    dagman_cluster_id = models.PositiveIntegerField(null=True, blank=True)
+    rescue_dag_path = models.TextField(blank=True, default="")
+    exit_code = models.IntegerField(null=True, blank=True)
+
+    total_nodes = models.PositiveIntegerField(default=0)
+    total_edges = models.PositiveIntegerField(default=0)
+    node_counts = models.JSONField(default=dict)
+    nodes_idle = models.PositiveIntegerField(default=0)
+    nodes_running = models.PositiveIntegerField(default=0)
+    nodes_done = models.PositiveIntegerField(default=0)
+    nodes_failed = models.PositiveIntegerField(default=0)
+    nodes_held = models.PositiveIntegerField(default=0)
+    observed_at = models.DateTimeField(null=True, blank=True)
+
+    stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_reason = models.TextField(blank=True, default="")
+    version = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    completed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "DAG"
+        verbose_name_plural = "DAGs"
+        constraints = [
+            one_of(DAGStatus, field="status", name="dag_status"),
+            one_of(DAGKind, field="kind", name="dag_kind"),
+            models.UniqueConstraint(
+                fields=["workflow"],
+                condition=Q(status__in=sorted(LIVE_DAG)),
+                name="one_live_dag_per_workflow",
+            ),
+            models.CheckConstraint(
+                condition=Q(status=DAGStatus.READY) | Q(submitted_at__isnull=False) | Q(completed_at__isnull=False),
+                name="dag_left_ready_only_by_submission_or_end",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["status"], name="dag_live", condition=Q(status__in=sorted(LIVE_DAG))),
+        ]
+
+    def __str__(self) -> str:
+        return self.token
+
+    @property
+    def dag_file_path(self) -> str:
+        """The outer DAG file; a rescue submits the same one."""
+        return f"{self.submit_dir}/workflow.dag"
+
+
+class DAGEvent(models.Model):
+    """What happened to a DAG, append-only."""
+
+    dag = models.ForeignKey(DAG, on_delete=models.PROTECT, related_name="events")
+    event_type = models.CharField(max_length=50)
+    from_status = models.CharField(max_length=32, blank=True, default="")
+    to_status = models.CharField(max_length=32, blank=True, default="")
+    nodes_done = models.PositiveIntegerField(default=0)
+    nodes_failed = models.PositiveIntegerField(default=0)
+    nodes_running = models.PositiveIntegerField(default=0)
+    detail = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "DAG event"
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.from_status} → {self.to_status}"
+
+
+class MergeGroup(models.Model):
+    """Landing → processing × N → merge → cleanup at one site: the unit WMS2 watches and credits."""
+
+    id = models.BigAutoField(primary_key=True)
+    round = models.ForeignKey(Round, on_delete=models.PROTECT, related_name="groups")
+    index = models.PositiveIntegerField()
+    status = enum_field(GroupStatus, default=GroupStatus.PLANNED)
+    site = models.CharField(max_length=100, blank=True, default="")
+    jobs = models.PositiveIntegerField()
+    input_events = models.PositiveBigIntegerField(default=0)
+    estimated_output_kb = models.PositiveBigIntegerField(default=0)
+    first_event = models.PositiveBigIntegerField(null=True, blank=True)
+    last_event = models.PositiveBigIntegerField(null=True, blank=True)
+    events_read = models.PositiveBigIntegerField(default=0)
+    events_written = models.PositiveBigIntegerField(default=0)
+    metrics = models.JSONField(null=True, blank=True)
+    dag = models.ForeignKey(DAG, null=True, blank=True, on_delete=models.PROTECT, related_name="groups")
+    finished_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["round", "index"], name="group_index_once"),
+            one_of(GroupStatus, field="status", name="group_status"),
+            models.CheckConstraint(condition=Q(jobs__gte=1), name="group_has_jobs"),
+        ]
+        indexes = [
+            models.Index(fields=["round"], name="group_uncollected", condition=Q(status=GroupStatus.DONE)),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """The SUBDAG's name and directory."""
+        return f"mg_{self.index:06d}"
+
+
+class InputFile(models.Model):
+    """The ledger: one input file of one workflow, and what became of it."""
+
+    id = models.BigAutoField(primary_key=True)
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="input_files")
+    lfn = name_field(Name.LFN)
+    block_name = models.CharField(max_length=600, blank=True, default="")
+    size_bytes = models.PositiveBigIntegerField()
+    events = models.PositiveBigIntegerField()
+    adler32 = models.CharField(max_length=8, blank=True, default="")
+    lumis = models.JSONField(default=list)  # [[run, first lumi, last lumi], …]
+    locations = ArrayField(models.CharField(max_length=100), default=list)  # site names
+    state = enum_field(FileState, default=FileState.FRESH)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    group = models.ForeignKey(MergeGroup, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
+    excluded_reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "lfn"], name="input_file_once"),
+            one_of(FileState, field="state", name="input_file_state"),
+            models.CheckConstraint(
+                condition=~Q(state__in=[FileState.ASSIGNED, FileState.PROCESSED]) | Q(group__isnull=False),
+                name="input_file_held_by_a_group",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["workflow", "state"], name="input_file_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.lfn

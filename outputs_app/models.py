@@ -1,0 +1,117 @@
+"""What comes out: datasets, their blocks of merged files, and the Rucio rules that keep them safe."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from dags_app.models import MergeGroup, Workflow
+from outputs_app.states import MOVING, BlockStatus, DatasetStatus, RuleKind
+from wms2_project.fields import enum_field, name_field, one_of
+from wms2_project.grammar import Name
+from wms2_project.leases import Leased
+
+
+class OutputDataset(models.Model):
+    """One dataset a workflow produces."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="datasets")
+    dataset_name = name_field(Name.DATASET)
+    status = enum_field(DatasetStatus, default=DatasetStatus.ACTIVE)
+    invalidated_at = models.DateTimeField(null=True, blank=True)
+    invalidation_reason = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "dataset_name"], name="output_dataset_once"),
+            one_of(DatasetStatus, field="status", name="output_dataset_status"),
+        ]
+
+    def __str__(self) -> str:
+        return self.dataset_name
+
+
+class OutputBlock(Leased):
+    """Merged files of one dataset at one site, registered and protected together."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    dataset = models.ForeignKey(OutputDataset, on_delete=models.PROTECT, related_name="blocks")
+    block_name = name_field(Name.BLOCK, unique=True)
+    site = models.CharField(max_length=100)
+    rse = models.CharField(max_length=100)
+    status = enum_field(BlockStatus, default=BlockStatus.PENDING)
+    status_since = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)  # open blocks still take files
+    dbs_registered_at = models.DateTimeField(null=True, blank=True)
+    last_transfer_check = models.DateTimeField(null=True, blank=True)
+    announced_at = models.DateTimeField(null=True, blank=True)
+    invalidated_at = models.DateTimeField(null=True, blank=True)
+    invalidation_reason = models.TextField(blank=True, default="")
+    version = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            one_of(BlockStatus, field="status", name="output_block_status"),
+            models.UniqueConstraint(
+                fields=["dataset", "site"], condition=Q(closed_at__isnull=True), name="one_open_block_per_site"
+            ),
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=False) | Q(status__in=["pending", "failed", "invalidated"]),
+                name="only_closed_blocks_are_registered",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_check_at"], name="output_block_due", condition=Q(status__in=sorted(MOVING))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.block_name
+
+
+class OutputFile(models.Model):
+    """One merged file: what the group's manifest says of it."""
+
+    id = models.BigAutoField(primary_key=True)
+    block = models.ForeignKey(OutputBlock, on_delete=models.PROTECT, related_name="files")
+    group = models.ForeignKey(MergeGroup, on_delete=models.PROTECT, related_name="outputs")
+    lfn = name_field(Name.LFN, unique=True)
+    size_bytes = models.PositiveBigIntegerField()
+    events = models.PositiveBigIntegerField()
+    adler32 = models.CharField(max_length=8)
+    lumis = models.JSONField(default=list)
+    parents = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.lfn
+
+
+class RucioRule(models.Model):
+    """A rule that keeps a block somewhere. The row is the intent; `rule_id` proves the effect."""
+
+    id = models.BigAutoField(primary_key=True)
+    block = models.ForeignKey(OutputBlock, on_delete=models.PROTECT, related_name="rules")
+    kind = enum_field(RuleKind)
+    rse_expression = models.CharField(max_length=255)
+    rule_id = models.CharField(max_length=64, blank=True, default="")
+    state = models.CharField(max_length=32, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["block", "kind", "rse_expression"], name="rucio_rule_once"),
+            one_of(RuleKind, field="kind", name="rucio_rule_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.rse_expression}"

@@ -1,0 +1,142 @@
+"""The request on top: what was asked, by whom, where it stands; and the row operators tune admission with."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from dags_app.models import Workflow
+from requests_app.states import SWEPT, TERMINAL, RequestStatus
+from wms2_project.fields import enum_field, name_field, one_of
+from wms2_project.grammar import Name
+from wms2_project.leases import Leased
+
+
+class CleanupPolicy(models.TextChoices):
+    """What happens to the previous version's outputs when this version completes."""
+
+    KEEP_UNTIL_REPLACED = "keep_until_replaced"
+    IMMEDIATE_CLEANUP = "immediate_cleanup"
+
+
+class Request(Leased):
+    """What a user asked for. Owns the status; everything about execution is on its workflow."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    request_name = name_field(Name.REQUEST, unique=True)
+    workflow = models.OneToOneField(Workflow, on_delete=models.PROTECT, related_name="+")
+    request_data = models.JSONField()  # the document as it came, verbatim
+    source = models.CharField(max_length=16, default="document")
+
+    requestor = models.CharField(max_length=100)
+    requestor_dn = models.CharField(max_length=500, blank=True, default="")
+    group = models.CharField(max_length=100, blank=True, default="")
+    submitted_by = models.CharField(max_length=250, blank=True, default="")
+    campaign = models.CharField(max_length=200, blank=True, default="")
+    wms_backend = models.CharField(max_length=16, default="wms2")
+
+    priority = models.PositiveIntegerField(default=100_000)
+    rank = models.FloatField(default=0.0)
+    urgent = models.BooleanField(default=False)
+
+    status = enum_field(RequestStatus, default=RequestStatus.NEW)
+    status_since = models.DateTimeField()
+    wait_reason = models.TextField(blank=True, default="")
+    hold_evidence = models.JSONField(null=True, blank=True)
+    hold_after_stop = models.BooleanField(default=False)
+    overrides = models.JSONField(default=dict, blank=True)  # what an operator changed at release
+
+    processing_version = models.PositiveIntegerField(default=1)
+    previous_version = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
+    )
+    cleanup_policy = models.CharField(
+        max_length=32, choices=CleanupPolicy.choices, default=CleanupPolicy.KEEP_UNTIL_REPLACED
+    )
+
+    correlation_id = models.CharField(max_length=200, blank=True, default="", db_index=True)
+    idempotency_key = models.CharField(max_length=200, null=True, blank=True, unique=True)
+    idempotency_digest = models.CharField(max_length=64, blank=True, default="")
+    callback_url = models.URLField(max_length=500, blank=True, default="")
+
+    version = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            one_of(RequestStatus, field="status", name="request_status"),
+            models.CheckConstraint(condition=Q(priority__lte=1_000_000), name="request_priority"),
+            models.CheckConstraint(
+                condition=Q(cleanup_policy__in=CleanupPolicy.values), name="request_cleanup_policy"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_check_at"], name="request_due", condition=Q(status__in=sorted(SWEPT))),
+            models.Index(
+                fields=["-rank", "created_at"], name="request_queue", condition=Q(status=RequestStatus.QUEUED)
+            ),
+            models.Index(fields=["status"], name="request_open", condition=~Q(status__in=sorted(TERMINAL))),
+            models.Index(fields=["-created_at", "-id"], name="request_newest"),
+            models.Index(fields=["campaign", "-created_at"], name="request_campaign"),
+        ]
+
+    def __str__(self) -> str:
+        return self.request_name
+
+
+class StatusTransition(models.Model):
+    """One status change: who, why, when. Append-only; a trigger refuses edits and deletions."""
+
+    id = models.BigAutoField(primary_key=True)
+    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="transitions")
+    from_status = enum_field(RequestStatus, blank=True)
+    to_status = enum_field(RequestStatus)
+    reason = models.TextField()
+    actor = models.CharField(max_length=250)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(reason=""), name="transition_has_a_reason"),
+            models.CheckConstraint(condition=~Q(actor=""), name="transition_has_an_actor"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} → {self.to_status}"
+
+
+class AdmissionConfig(models.Model):
+    """The limits operators edit live: exactly one row."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    max_active_dags = models.PositiveIntegerField(default=300)
+    paused = models.BooleanField(default=False)
+    pause_reason = models.TextField(blank=True, default="")
+    ageing_weight = models.FloatField(default=0.0)  # α
+    retries_weight = models.FloatField(default=0.0)  # β
+    rank_weight = models.FloatField(default=1.0)  # γ
+    storage_critical_fraction = models.FloatField(default=0.95)
+    updated_by = models.CharField(max_length=250, default="system:default")
+    version = models.PositiveIntegerField(default=0)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = "admission limits"
+        verbose_name_plural = "admission limits"
+        constraints = [
+            models.CheckConstraint(condition=Q(id=1), name="one_admission_config"),
+            models.CheckConstraint(
+                condition=Q(storage_critical_fraction__gt=0, storage_critical_fraction__lte=1),
+                name="admission_storage_fraction",
+            ),
+            models.CheckConstraint(
+                condition=Q(paused=False) | ~Q(pause_reason=""), name="admission_pause_has_a_reason"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return "admission limits"

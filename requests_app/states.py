@@ -1,0 +1,114 @@
+"""Every status a request can have: why it exists, where it may go, how long it may last, who works on it.
+
+Pure data. `transitions.transition()` is the only writer of a request's status and asks this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+
+class RequestStatus(StrEnum):
+    """Where a request is in its life."""
+
+    NEW = "new"
+    SUBMITTED = "submitted"
+    QUEUED = "queued"
+    PILOT_RUNNING = "pilot_running"
+    PLANNING = "planning"
+    ACTIVE = "active"
+    PARTIAL = "partial"
+    STOPPING = "stopping"
+    RESUBMITTING = "resubmitting"
+    HELD = "held"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+S = RequestStatus
+
+WHY: dict[RequestStatus, str] = {
+    S.NEW: "A draft of the requestor's; nobody works on it until it is submitted.",
+    S.SUBMITTED: "The document is stored; its input is being resolved and its workflow built.",
+    S.QUEUED: "Ready to run; waits for admission so that the pool is shared by priority.",
+    S.PILOT_RUNNING: "A small real job measures time, memory and size before the whole is planned.",
+    S.PLANNING: "Jobs are being split and grouped, and the DAG written and submitted.",
+    S.ACTIVE: "DAGMan runs the groups; finished groups are registered and protected as they appear.",
+    S.PARTIAL: "The DAG ended with failures; the choice between rescue and a person is being made.",
+    S.STOPPING: "An operator asked for a clean stop; the jobs are leaving the queue.",
+    S.RESUBMITTING: "A rescue or resume DAG is being prepared from what is already done.",
+    S.HELD: "A person must decide; the evidence is on the request. Takes no capacity.",
+    S.COMPLETED: "Everything asked for is produced, registered, protected and announced.",
+    S.FAILED: "A person gave this request up; its outputs are invalidated. Never set by the machine.",
+    S.ABORTED: "A person cancelled this request.",
+}
+
+TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
+    S.NEW: frozenset({S.SUBMITTED, S.ABORTED}),
+    S.SUBMITTED: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
+    S.QUEUED: frozenset({S.PILOT_RUNNING, S.PLANNING, S.HELD, S.ABORTED}),
+    S.PILOT_RUNNING: frozenset({S.PLANNING, S.HELD, S.STOPPING, S.ABORTED}),
+    S.PLANNING: frozenset({S.ACTIVE, S.QUEUED, S.HELD, S.ABORTED}),
+    S.ACTIVE: frozenset({S.COMPLETED, S.PARTIAL, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED, S.FAILED}),
+    S.PARTIAL: frozenset({S.RESUBMITTING, S.QUEUED, S.HELD}),
+    S.STOPPING: frozenset({S.RESUBMITTING, S.HELD, S.ABORTED, S.FAILED}),
+    S.RESUBMITTING: frozenset({S.QUEUED, S.HELD}),
+    S.HELD: frozenset({S.QUEUED, S.FAILED, S.ABORTED}),
+    S.COMPLETED: frozenset(),
+    S.FAILED: frozenset(),
+    S.ABORTED: frozenset(),
+}
+
+TERMINAL = frozenset({S.COMPLETED, S.FAILED, S.ABORTED})
+DORMANT = frozenset({S.NEW, S.HELD})  # a person moves these, never the sweep
+SWEPT = frozenset(S) - TERMINAL - DORMANT
+TAKES_CAPACITY = frozenset({S.PILOT_RUNNING, S.PLANNING, S.ACTIVE, S.STOPPING})
+
+
+class Overdue(StrEnum):
+    """What happens to a request that stays in a status past its deadline."""
+
+    HOLD = "hold"
+    ALERT = "alert"
+    CHECK_PILOT = "check_pilot"
+    PING_SCHEDD = "ping_schedd"
+    REMOVE_AGAIN = "remove_again"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """How long a status may last, counted from `status_since`, and what then."""
+
+    after: timedelta
+    then: Overdue
+
+
+DEADLINES: dict[RequestStatus, Deadline] = {
+    S.SUBMITTED: Deadline(timedelta(hours=1), Overdue.HOLD),
+    S.QUEUED: Deadline(timedelta(days=7), Overdue.ALERT),
+    S.PILOT_RUNNING: Deadline(timedelta(hours=24), Overdue.CHECK_PILOT),
+    S.PLANNING: Deadline(timedelta(hours=1), Overdue.HOLD),
+    S.ACTIVE: Deadline(timedelta(days=30), Overdue.PING_SCHEDD),
+    S.PARTIAL: Deadline(timedelta(hours=1), Overdue.HOLD),
+    S.STOPPING: Deadline(timedelta(hours=1), Overdue.REMOVE_AGAIN),
+    S.RESUBMITTING: Deadline(timedelta(minutes=10), Overdue.HOLD),
+}
+
+QUEUES: dict[RequestStatus, str] = {
+    S.SUBMITTED: "planning",  # reading a large dataset's files takes as long as planning does
+    S.QUEUED: "lifecycle",
+    S.PILOT_RUNNING: "condor",
+    S.PLANNING: "planning",
+    S.ACTIVE: "condor",
+    S.PARTIAL: "lifecycle",
+    S.STOPPING: "condor",
+    S.RESUBMITTING: "lifecycle",
+}
+
+
+def may_move(current: RequestStatus, to: RequestStatus) -> bool:
+    """Does the table contain this step?"""
+    return to in TRANSITIONS[current]

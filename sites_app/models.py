@@ -1,0 +1,74 @@
+"""Sites and the bans that keep work away from them."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from dags_app.models import Workflow
+from sites_app.states import SiteStatus
+from wms2_project.fields import enum_field, name_field, one_of
+from wms2_project.grammar import Name
+
+
+class Site(models.Model):
+    """A place with batch slots, usually next to storage."""
+
+    name = name_field(Name.SITE, primary_key=True)
+    status = enum_field(SiteStatus, default=SiteStatus.ENABLED)
+    drain_until = models.DateTimeField(null=True, blank=True)
+    storage_elements = ArrayField(name_field(Name.RSE), default=list, blank=True)
+    storage_path = models.TextField(blank=True, default="")
+    total_slots = models.PositiveIntegerField(default=0)
+    running_slots = models.PositiveIntegerField(default=0)
+    pending_slots = models.PositiveIntegerField(default=0)
+    thresholds = models.JSONField(default=dict, blank=True)
+    schedd_name = models.CharField(max_length=255, blank=True, default="")
+    collector_host = models.CharField(max_length=255, blank=True, default="")
+    config_data = models.JSONField(default=dict, blank=True)
+    version = models.PositiveIntegerField(default=0)
+    synced_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [one_of(SiteStatus, field="status", name="site_status")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SiteBan(models.Model):
+    """A time-limited exclusion of a site, for one workflow or, without one, for all."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="bans")
+    workflow = models.ForeignKey(
+        Workflow, null=True, blank=True, on_delete=models.PROTECT, related_name="site_bans"
+    )
+    reason = models.TextField()
+    failure_data = models.JSONField(default=dict)
+    created_by = models.CharField(max_length=250)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True, blank=True)
+    removed_by = models.CharField(max_length=250, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(expires_at__gt=F("created_at")), name="ban_ends_after_it_begins"),
+            models.CheckConstraint(
+                condition=Q(removed_at__isnull=True) | ~Q(removed_by=""), name="ban_removal_names_who"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["site", "expires_at"], name="ban_in_force", condition=Q(removed_at__isnull=True)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.site_id} until {self.expires_at:%F %R}"

@@ -1,0 +1,121 @@
+"""Due times and leases: which rows need attention now, and who is giving it.
+
+A row is due when `next_check_at` has passed. A sweep claims due rows in one statement (SKIP LOCKED),
+so any number of sweeps may run. A claim is a lease by the database clock: whoever holds it pulses
+`heartbeat_at`; when the pulse stops, the row is up for grabs again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, models
+from django.db.models.functions import Now
+from django.utils import timezone
+
+QUEUED_FOR = "queue:"
+WORKED_BY = "worker:"
+
+
+class Leased(models.Model):
+    """A row that is looked at again and again until it is finished."""
+
+    next_check_at = models.DateTimeField(default=timezone.now)
+    owner = models.CharField(max_length=200, blank=True, default="")
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    worker_deaths = models.PositiveSmallIntegerField(default=0)
+    attempt = models.PositiveIntegerField(default=0)
+    last_error = models.TextField(blank=True, default="")
+    last_error_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row that was due and is now leased for delivery."""
+
+    id: UUID
+    status: str
+
+
+def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> list[Claim]:
+    """Lease up to `limit` due rows in one of these statuses, oldest due first, in one statement.
+
+    A lease that ran out in a worker's hands counts as a death: work that kills its worker must not
+    be handed out for ever.
+    """
+    table = connection.ops.quote_name(model._meta.db_table)
+    sql = f"""
+        UPDATE {table} AS t
+           SET owner = %(owner)s || t.status, heartbeat_at = now(),
+               worker_deaths = t.worker_deaths + (t.owner LIKE %(worked)s)::int
+          FROM (SELECT id FROM {table}
+                 WHERE next_check_at <= now() AND status = ANY(%(statuses)s)
+                   AND (owner = '' OR heartbeat_at < now() - make_interval(secs => %(ttl)s))
+                 ORDER BY next_check_at LIMIT %(limit)s
+                   FOR UPDATE SKIP LOCKED) AS due
+         WHERE t.id = due.id
+     RETURNING t.id, t.status"""  # noqa: S608 — the table name is our own model's
+    values = {
+        "owner": QUEUED_FOR,
+        "worked": WORKED_BY + "%",
+        "statuses": list(statuses),
+        "ttl": settings.LEASE_TTL_SEC,
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return [Claim(id=row[0], status=row[1]) for row in cursor.fetchall()]
+
+
+def release(row: Leased, *, seconds: float, **changes: Any) -> None:
+    """Give the row back, to be looked at again in so many seconds."""
+    due = Now() + timedelta(seconds=seconds)
+    values: dict[str, Any] = {"owner": "", "heartbeat_at": None, "worker_deaths": 0, "next_check_at": due}
+    type(row)._base_manager.filter(pk=row.pk).update(**(values | changes))
+
+
+def wake(rows: models.QuerySet[Any]) -> int:
+    """Make these rows due now; whoever sweeps next takes them."""
+    return rows.update(next_check_at=Now())
+
+
+@contextmanager
+def working_on(row: Leased) -> Iterator[None]:
+    """Hold the lease in this worker's name and pulse it until the block ends."""
+    rows = type(row)._base_manager.filter(pk=row.pk)
+    owner = f"{WORKED_BY}{socket.gethostname()}:{os.getpid()}"
+    rows.update(owner=owner, heartbeat_at=Now())
+    stopped = threading.Event()
+
+    def pulse() -> None:
+        try:
+            while not stopped.wait(settings.LEASE_PULSE_SEC):
+                rows.filter(owner=owner).update(heartbeat_at=Now())
+        finally:
+            connection.close()  # this thread's own connection, opened only if the work outlived a pulse
+
+    thread = threading.Thread(target=pulse, name="lease-pulse", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(timeout=2)
+
+
+def backoff_seconds(attempt: int) -> float:
+    """How long to wait after the n-th error in a row (1, 2, …): doubling, bounded."""
+    doubled = settings.ERROR_BACKOFF_BASE_SEC * 2 ** min(attempt - 1, 20)
+    return float(min(doubled, settings.ERROR_BACKOFF_MAX_SEC))

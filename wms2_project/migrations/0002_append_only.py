@@ -1,0 +1,15 @@
+"""A trigger function for tables whose rows are facts about the past."""
+
+from django.db import migrations
+
+CREATE = """
+CREATE FUNCTION wms2_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % are append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("wms2_project", "0001_initial")]
+    operations = [migrations.RunSQL(CREATE, "DROP FUNCTION wms2_refuse_change()")]

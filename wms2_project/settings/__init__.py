@@ -1,0 +1,13 @@
+"""Django settings, one module per concern. Every value an operator may set is an environment variable.
+
+`policy` holds what operators know by name; the rest is plumbing.
+"""
+
+from wms2_project.settings.apps import *  # noqa: F403
+from wms2_project.settings.database import *  # noqa: F403
+from wms2_project.settings.logs import *  # noqa: F403
+from wms2_project.settings.policy import *  # noqa: F403
+from wms2_project.settings.queue import *  # noqa: F403
+from wms2_project.settings.rest import *  # noqa: F403
+from wms2_project.settings.security import *  # noqa: F403
+from wms2_project.settings.services import *  # noqa: F403

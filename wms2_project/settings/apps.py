@@ -1,0 +1,65 @@
+"""Which Django applications make up WMS2, and how a web request passes through them."""
+
+from __future__ import annotations
+
+from wms2_project.settings.environment import BASE_DIR, env
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_filters",
+    "django_celery_beat",
+    "wms2_project",
+    "dags_app",
+    "sites_app",
+    "outputs_app",
+    "requests_app",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "wms2_project.logs.RequestIdMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "wms2_project.urls"
+WSGI_APPLICATION = "wms2_project.wsgi.application"
+APPEND_SLASH = False  # the REST paths have no trailing slash; /admin/ redirects by its own route
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"  # Django exports TZ, and DAGMan would write its logs in it
+STATIC_URL = "/static/"
+STATIC_ROOT = env.str("WMS2_STATIC_ROOT", default=str(BASE_DIR / "staticfiles"))
+WHITENOISE_USE_FINDERS = True  # static files come from the installed packages: nothing to collect in the lab
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+UNFOLD = {"SITE_TITLE": "WMS2", "SITE_HEADER": "WMS2", "SHOW_VIEW_ON_SITE": False}

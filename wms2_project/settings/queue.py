@@ -1,0 +1,54 @@
+"""Celery on Redis, set so that a lost worker, broker or message loses nothing (see docs/architecture.md)."""
+
+from __future__ import annotations
+
+from kombu import Queue
+
+from wms2_project.settings.environment import env
+
+REDIS_URL = env.str("REDIS_URL", default="redis://localhost:6379/0")
+SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=5.0)
+MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=5.0)
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_QUEUES = [Queue(name) for name in ("lifecycle", "planning", "condor", "outputs")]
+CELERY_TASK_DEFAULT_QUEUE = "lifecycle"
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_SOFT_TIME_LIMIT = 240
+CELERY_TASK_TIME_LIMIT = 300
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SEND_SENT_EVENT = True
+CELERY_WORKER_SEND_TASK_EVENTS = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 25
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 900,  # longer than the hard time limit, else a slow task is delivered twice
+    "unacked_restore_interval": 10,  # the default needs about 100 s to hand a dead worker's message on
+    "unacked_restore_throttle": 1,
+    "health_check_interval": 25,
+    "socket_timeout": 20,
+    "socket_connect_timeout": 5,
+}
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_BEAT_SCHEDULER = "wms2_project.beat:LeaderScheduler"
+CELERY_BEAT_SCHEDULE = {
+    # `expires` is shorter than the interval: after an outage one sweep runs, not a backlog of them
+    "sweep": {
+        "task": "requests_app.tasks.sweep",
+        "schedule": SWEEP_INTERVAL_SEC,
+        "options": {"queue": "lifecycle", "expires": SWEEP_INTERVAL_SEC * 0.9},
+    },
+    "monitor": {
+        "task": "requests_app.tasks.monitor",
+        "schedule": MONITOR_INTERVAL_SEC,
+        "options": {"queue": "condor", "expires": MONITOR_INTERVAL_SEC * 0.9},
+    },
+}
