@@ -90,7 +90,8 @@ class Workflow(models.Model):
                 name="workflow_has_input_or_events",
             ),
             models.CheckConstraint(
-                condition=Q(filter_efficiency__gt=0, filter_efficiency__lte=1), name="workflow_filter_efficiency"
+                condition=Q(filter_efficiency__gt=0, filter_efficiency__lte=1),
+                name="workflow_filter_efficiency",
             ),
             models.CheckConstraint(condition=Q(allocation__in=["push", "pull"]), name="workflow_allocation"),
         ]
@@ -115,6 +116,7 @@ class Round(models.Model):
     estimate = models.JSONField(default=dict)  # what the plan believed, to be compared with what was measured
     jobs = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
+    planned_files = models.PositiveIntegerField(default=0)
     first_event = models.PositiveBigIntegerField(null=True, blank=True)
     last_event = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -124,7 +126,9 @@ class Round(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["workflow", "number"], name="round_number_once"),
             models.UniqueConstraint(
-                fields=["workflow"], condition=Q(status=RoundStatus.PLANNED), name="one_open_round_per_workflow"
+                fields=["workflow"],
+                condition=Q(status=RoundStatus.PLANNED),
+                name="one_open_round_per_workflow",
             ),
             models.CheckConstraint(
                 condition=Q(first_event__isnull=True, last_event__isnull=True)
@@ -145,7 +149,9 @@ class DAG(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="dags")
     round = models.ForeignKey(Round, on_delete=models.PROTECT, related_name="dags")
-    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
     kind = enum_field(DAGKind, default=DAGKind.FIRST)
     status = enum_field(DAGStatus, default=DAGStatus.READY)
 
@@ -186,7 +192,9 @@ class DAG(models.Model):
                 name="one_live_dag_per_workflow",
             ),
             models.CheckConstraint(
-                condition=Q(status=DAGStatus.READY) | Q(submitted_at__isnull=False) | Q(completed_at__isnull=False),
+                condition=Q(status=DAGStatus.READY)
+                | Q(submitted_at__isnull=False)
+                | Q(completed_at__isnull=False),
                 name="dag_left_ready_only_by_submission_or_end",
             ),
         ]
@@ -274,10 +282,14 @@ class InputFile(models.Model):
     events = models.PositiveBigIntegerField()
     adler32 = models.CharField(max_length=8, blank=True, default="")
     lumis = models.JSONField(default=list)  # [[run, first lumi, last lumi], …]
-    locations = ArrayField(models.CharField(max_length=100), default=list)  # site names
+    locations = ArrayField(models.CharField(max_length=100), default=list)  # storage names
     state = enum_field(FileState, default=FileState.FRESH)
     attempts = models.PositiveSmallIntegerField(default=0)
-    group = models.ForeignKey(MergeGroup, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
+    # The round that holds the file, and which of its groups read it: groups follow the files' order,
+    # so the groups of one file are neighbours.
+    round = models.ForeignKey(Round, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
+    first_group = models.PositiveIntegerField(null=True, blank=True)
+    last_group = models.PositiveIntegerField(null=True, blank=True)
     excluded_reason = models.TextField(blank=True, default="")
 
     class Meta:
@@ -285,12 +297,14 @@ class InputFile(models.Model):
             models.UniqueConstraint(fields=["workflow", "lfn"], name="input_file_once"),
             one_of(FileState, field="state", name="input_file_state"),
             models.CheckConstraint(
-                condition=~Q(state__in=[FileState.ASSIGNED, FileState.PROCESSED]) | Q(group__isnull=False),
-                name="input_file_held_by_a_group",
+                condition=~Q(state__in=[FileState.ASSIGNED, FileState.PROCESSED])
+                | Q(round__isnull=False, first_group__lte=F("last_group")),
+                name="input_file_held_by_groups",
             ),
         ]
         indexes = [
             models.Index(fields=["workflow", "state"], name="input_file_by_state"),
+            models.Index(fields=["round", "first_group"], name="input_file_by_group"),
         ]
 
     def __str__(self) -> str:

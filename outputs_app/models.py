@@ -60,7 +60,9 @@ class OutputBlock(Leased):
         constraints = [
             one_of(BlockStatus, field="status", name="output_block_status"),
             models.UniqueConstraint(
-                fields=["dataset", "site"], condition=Q(closed_at__isnull=True), name="one_open_block_per_site"
+                fields=["dataset", "site"],
+                condition=Q(closed_at__isnull=True),
+                name="one_open_block_per_site",
             ),
             models.CheckConstraint(
                 condition=Q(closed_at__isnull=False) | Q(status__in=["pending", "failed", "invalidated"]),

@@ -109,6 +109,31 @@ class StatusTransition(models.Model):
         return f"{self.from_status} → {self.to_status}"
 
 
+class Alert(models.Model):
+    """Something a person on shift should know. One open row per request and kind."""
+
+    id = models.BigAutoField(primary_key=True)
+    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="alerts")
+    kind = models.CharField(max_length=50)
+    message = models.TextField()
+    count = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_seen_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["request", "kind"],
+                condition=Q(closed_at__isnull=True),
+                name="one_open_alert_per_kind",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
 class AdmissionConfig(models.Model):
     """The limits operators edit live: exactly one row."""
 

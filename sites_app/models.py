@@ -59,7 +59,9 @@ class SiteBan(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(expires_at__gt=F("created_at")), name="ban_ends_after_it_begins"),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("created_at")), name="ban_ends_after_it_begins"
+            ),
             models.CheckConstraint(
                 condition=Q(removed_at__isnull=True) | ~Q(removed_by=""), name="ban_removal_names_who"
             ),

@@ -30,7 +30,10 @@ class Name(StrEnum):
 _SEGMENT = r"[A-Za-z0-9_.=#-]+"
 _DATASET = r"/[A-Za-z0-9_-]{1,99}/[A-Za-z0-9._-]{1,199}/[A-Z0-9-]{1,99}"
 _PATTERNS: dict[Name, tuple[str, str]] = {
-    Name.REQUEST: (r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", "letters, digits, '_', '.', '-', at most 200, no '..'"),
+    Name.REQUEST: (
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}",
+        "letters, digits, '_', '.', '-', at most 200, no '..'",
+    ),
     Name.DATASET: (_DATASET, "/Primary/Processed/TIER"),
     Name.BLOCK: (_DATASET + r"#[A-Za-z0-9-]{1,64}", "/Primary/Processed/TIER#id"),
     Name.SITE: (r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}", "a CMS site name such as T2_CH_CERN"),

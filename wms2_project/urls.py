@@ -1,1 +1,22 @@
-urlpatterns = []
+"""The doors: the console at /admin/, the REST interface at /api/v1/."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path, re_path
+from django.views.generic import RedirectView
+
+from wms2_project.api.errors import unknown_url
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("wms2_project.api.urls")),
+    path("api/v1/", include("requests_app.api.urls")),
+    path("api/v1/", include("dags_app.api.urls")),
+    path("api/v1/", include("sites_app.api.urls")),
+    re_path(r"^api(/|$)", unknown_url),
+]
+handler400 = "wms2_project.api.errors.bad_request"
+handler500 = "wms2_project.api.errors.server_error"

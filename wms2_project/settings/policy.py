@@ -29,6 +29,15 @@ PILOT_TOLERANCE = env.float("WMS2_PILOT_TOLERANCE", default=0.10)
 CATEGORY_THROTTLES = {"Processing": 5000, "Merge": 100, "Cleanup": 50, "MergeGroup": 10}
 RETRY_COUNT = {"processing": 3, "merge": 2, "cleanup": 1}
 
+# DAGMan's own pace
+DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1 if LAB else 15)
+DAGMAN_QUEUE_UPDATE_SEC = env.int("WMS2_DAGMAN_QUEUE_UPDATE_SEC", default=2 if LAB else 15)
+DAGMAN_LOG_SCAN_SEC = env.int("WMS2_DAGMAN_LOG_SCAN_SEC", default=1 if LAB else 5)
+DAGMAN_MAX_IDLE_JOBS = env.int("WMS2_DAGMAN_MAX_IDLE_JOBS", default=1000)
+COOLOFF_BASE_SEC = env.int("WMS2_COOLOFF_BASE_SEC", default=1 if LAB else 60)
+DAG_VANISHED_AFTER_SEC = env.float("WMS2_DAG_VANISHED_AFTER_SEC", default=120.0)
+MAX_FILE_ATTEMPTS = env.int("WMS2_MAX_FILE_ATTEMPTS", default=6)
+
 # Recovery
 ERROR_HOLD_THRESHOLD = env.float("WMS2_ERROR_HOLD_THRESHOLD", default=0.20)
 ERROR_MAX_RESCUE_ATTEMPTS = env.int("WMS2_ERROR_MAX_RESCUE_ATTEMPTS", default=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kombu import Queue
+from kombu import Queue  # type: ignore[attr-defined]
 
 from wms2_project.settings.environment import env
 

@@ -1,4 +1,4 @@
-"""Where the outside services are. In production these have no defaults: a wrong guess would write elsewhere."""
+"""Where the outside services are. No defaults: a wrong guess would write into somebody else's catalogue."""
 
 from __future__ import annotations
 

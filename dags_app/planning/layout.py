@@ -1,0 +1,158 @@
+"""A plan as DAGMan sees it: groups, nodes with their resources, and one manifest per group. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries, Throttles
+from dags_app.planning import names
+from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, LumiRange, Plan, PlanSpec
+
+WALL_MARGIN = 3  # a job may take so many times its estimate before it counts as stuck
+MIN_WALL_MINUTES = 60
+MIN_DISK_KB = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSpec:
+    """What the files say besides the plan: where data lies, what runs, how DAGMan is paced."""
+
+    round_number: int
+    storage: str  # PFN prefix with {site}
+    output_datasets: Sequence[str]
+    merged_lfn_base: str
+    unmerged_lfn_base: str
+    payload: Mapping[str, Any]
+    pilot: Mapping[str, Any] | None
+    assets: Sequence[Asset]
+    throttles: Throttles
+    retries: Retries
+    dagman: DagmanSettings
+    priority: int
+
+
+def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
+    """The directory of one DAG, ready to be written."""
+    return DagLayout(
+        request_name=spec.request_name,
+        workflow_id=spec.workflow_id,
+        groups=[_group(group, plan.estimate, spec, layout) for group in plan.groups],
+        assets=layout.assets,
+        throttles=layout.throttles,
+        retries=layout.retries,
+        settings=layout.dagman,
+        merge=NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=MIN_DISK_KB, wall_minutes=720),
+        cleanup=NodeLayout("cleanup", memory_mb=200, cpus=1, disk_kb=10_000, wall_minutes=120),
+        priority=layout.priority,
+    )
+
+
+def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutSpec) -> GroupLayout:
+    return GroupLayout(
+        name=names.group_name(group.index),
+        sites=sorted(group.sites),
+        nodes=[
+            _node(group.first_job + number, job, estimate, spec.cores)
+            for number, job in enumerate(group.jobs)
+        ],
+        manifest=json.dumps(build_manifest(group, spec, layout), sort_keys=True).encode(),
+    )
+
+
+def _node(index: int, job: JobSpec, estimate: Estimate, cores: int) -> NodeLayout:
+    seconds = job.events * estimate.time_per_event_sec * WALL_MARGIN
+    input_kb = sum(window.file.size_bytes for window in job.files) // 1024
+    output_kb = math.ceil(job.events * estimate.size_per_event_kb)
+    return NodeLayout(
+        names.node_name(index),
+        memory_mb=estimate.memory_mb,
+        cpus=cores,
+        disk_kb=max(MIN_DISK_KB, input_kb + 2 * output_kb),
+        wall_minutes=min(60 * 24 * 30, max(MIN_WALL_MINUTES, math.ceil(seconds / 60))),
+    )
+
+
+def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+    """What every job of the group must do, in the form the sandbox reads."""
+    outputs = [
+        {
+            "dataset": dataset,
+            "merged_base": names.dataset_directory(layout.merged_lfn_base, dataset),
+            "unmerged_base": names.dataset_directory(layout.unmerged_lfn_base, dataset),
+        }
+        for dataset in layout.output_datasets
+    ]
+    merged_ids = {
+        dataset: names.merged_id(
+            spec.workflow_id, round_number=layout.round_number, group=group.index, dataset=dataset
+        )
+        for dataset in layout.output_datasets
+    }
+    return {
+        "schema": 1,
+        "request_name": spec.request_name,
+        "workflow_id": spec.workflow_id,
+        "round": layout.round_number,
+        "group": names.group_name(group.index),
+        "storage": layout.storage,
+        "outputs": outputs,
+        "merged_ids": merged_ids,
+        "payload": dict(layout.payload),
+        "pilot": dict(layout.pilot) if layout.pilot else None,
+        "jobs": {
+            names.node_name(group.first_job + number): _job(job) for number, job in enumerate(group.jobs)
+        },
+    }
+
+
+def _job(job: JobSpec) -> dict[str, Any]:
+    generate = job.generate
+    return {
+        "files": [_window(window) for window in job.files],
+        "generate": None
+        if generate is None
+        else {
+            "first_event": generate.first_event,
+            "last_event": generate.last_event,
+            "first_lumi": generate.first_lumi,
+            "events_per_lumi": generate.events_per_lumi,
+            "run": generate.run,
+        },
+        "mask": None if job.mask is None else _by_run(job.mask),
+        "events": job.events,
+    }
+
+
+def _window(window: FileWindow) -> dict[str, Any]:
+    file = window.file
+    return {
+        "lfn": file.lfn,
+        "size_bytes": file.size_bytes,
+        "adler32": file.adler32,
+        "events": file.events,
+        "first_event": window.first_event or 0,
+        "last_event": file.events - 1 if window.last_event is None else window.last_event,
+    }
+
+
+def _by_run(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
+    runs: dict[str, list[list[int]]] = {}
+    for run, first, last in lumis:
+        runs.setdefault(str(run), []).append([first, last])
+    return runs
+
+
+def file_groups(plan: Plan) -> Iterator[tuple[str, int, int]]:
+    """Each input file with the first and last group that read it."""
+    span: dict[str, tuple[int, int]] = {}
+    for group in plan.groups:
+        for job in group.jobs:
+            for window in job.files:
+                first, _ = span.get(window.file.lfn, (group.index, 0))
+                span[window.file.lfn] = (first, group.index)
+    for lfn, (first, last) in span.items():
+        yield lfn, first, last

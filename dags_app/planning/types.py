@@ -1,0 +1,161 @@
+"""The values planning works on and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dags_app.states import SplittingAlgo
+
+LumiRange = tuple[int, int, int]  # run, first lumi, last lumi; inclusive
+
+
+@dataclass(frozen=True, slots=True)
+class SitePool:
+    """The sites a workflow may use now, and which of them read from which storage."""
+
+    names: frozenset[str]
+    by_storage: Mapping[str, frozenset[str]]
+
+    def reading(self, storages: frozenset[str]) -> frozenset[str]:
+        """The usable sites that read at least one of these storages."""
+        found: frozenset[str] = frozenset()
+        for storage in storages:
+            found |= self.by_storage.get(storage, frozenset())
+        return found & self.names
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """One input file as planning sees it; `sites` are those that may read it now."""
+
+    lfn: str
+    events: int
+    size_bytes: int
+    sites: frozenset[str]
+    adler32: str = ""
+    lumis: tuple[LumiRange, ...] = ()
+    mask: tuple[LumiRange, ...] | None = None  # only these lumis of it are wanted
+
+
+@dataclass(frozen=True, slots=True)
+class FileWindow:
+    """The part of a file one job reads. Events count from 0; `None` means the whole file."""
+
+    file: FileSpec
+    first_event: int | None = None
+    last_event: int | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events the window holds."""
+        if self.first_event is None or self.last_event is None:
+            return self.file.events
+        return self.last_event - self.first_event + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The events one Monte Carlo job makes. Event and lumi numbers are unique within the workflow."""
+
+    first_event: int
+    last_event: int
+    first_lumi: int
+    last_lumi: int
+    events_per_lumi: int
+    run: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What one processing job must do."""
+
+    files: tuple[FileWindow, ...]
+    sites: frozenset[str]
+    events: int
+    generate: Generation | None = None
+    mask: tuple[LumiRange, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one event is believed to cost, and who says so."""
+
+    time_per_event_sec: float
+    memory_mb: int
+    size_per_event_kb: float
+    source: str  # hints | pilot | measured
+
+    def as_json(self) -> dict[str, Any]:
+        """For the round's record of what its plan believed."""
+        return {
+            "time_per_event_sec": self.time_per_event_sec,
+            "memory_mb": self.memory_mb,
+            "size_per_event_kb": self.size_per_event_kb,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSpec:
+    """The parts of a workflow that planning depends on."""
+
+    workflow_id: str
+    request_name: str
+    algo: SplittingAlgo
+    params: Mapping[str, Any]
+    cores: int
+    jobs_per_group: int
+    target_merged_size_kb: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventBudget:
+    """Monte Carlo: where the next unused events and lumis start, and how many events to generate."""
+
+    first_event: int
+    first_lumi: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A merge group: jobs that run at one site and whose outputs are merged together."""
+
+    index: int
+    first_job: int  # index within the round of its first job
+    jobs: tuple[JobSpec, ...]
+    sites: frozenset[str]
+    estimated_output_kb: int
+
+    @property
+    def events(self) -> int:
+        """Input events of the group."""
+        return sum(job.events for job in self.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A round, decided: nothing about it depends on anything but the inputs of `build_plan`."""
+
+    groups: tuple[GroupSpec, ...]
+    estimate: Estimate
+    next_first_event: int | None = None
+    next_first_lumi: int | None = None
+    unplaceable: tuple[str, ...] = field(default=())  # files no usable site can read
+
+    @property
+    def jobs(self) -> int:
+        """Processing jobs in all groups."""
+        return sum(len(group.jobs) for group in self.groups)
+
+    @property
+    def events(self) -> int:
+        """Input or generated events in all groups."""
+        return sum(group.events for group in self.groups)
+
+    @property
+    def total_nodes(self) -> int:
+        """DAG nodes: the jobs, and a landing, a merge and a cleanup per group."""
+        return self.jobs + 3 * len(self.groups)

@@ -1,0 +1,47 @@
+"""Collecting: read the manifests of groups that are done but not yet in our tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dags_app.models import DAG, MergeGroup
+from dags_app.states import GroupStatus
+from sandbox.manifest import (
+    GroupManifest,
+    ManifestError,
+    check_group_manifest,
+    read_group_manifest,
+    read_jobs,
+)
+from wms2_project.errors import PermanentError
+
+
+class BadManifest(PermanentError):
+    """A group says it is done, but its manifest is missing, damaged or speaks of something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedGroup:
+    """A group whose outputs are ready to be recorded."""
+
+    group: MergeGroup
+    manifest: GroupManifest
+
+
+def finished_groups(*, dag: DAG) -> Iterator[FinishedGroup | BadManifest]:
+    """Every uncollected group with its manifest; a bad one is told, not skipped and not in the way."""
+    waiting = dag.round.groups.filter(status=GroupStatus.DONE).select_related("round").order_by("index")
+    for group in waiting:
+        try:
+            yield FinishedGroup(group, read_manifest(Path(dag.submit_dir) / group.name))
+        except ManifestError as error:
+            yield BadManifest(f"{group.name}: {error}", cure=f"See {dag.submit_dir}/{group.name}")
+
+
+def read_manifest(directory: Path) -> GroupManifest:
+    """The manifest of one group, checked against what was planned for it."""
+    manifest = read_group_manifest(directory / "merge_output.json")
+    check_group_manifest(manifest, read_jobs(directory / "jobs.json"))
+    return manifest

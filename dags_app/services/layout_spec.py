@@ -1,0 +1,64 @@
+"""The parts of a DAG directory that come from the settings, the workflow and the sandbox on disk."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+
+from condor.layout import Asset, DagmanSettings, Retries, Throttles
+from dags_app.models import Workflow
+from dags_app.planning.layout import LayoutSpec
+from dags_app.states import RoundKind
+from sandbox import build
+
+
+@cache
+def sandbox_assets() -> tuple[Asset, ...]:
+    """What every DAG directory carries: the job's executable, the sandbox, the submit host's scripts."""
+    return tuple(Asset(path, content, executable) for path, content, executable in build.submit_files())
+
+
+def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
+    """Everything `build_layout` needs besides the plan."""
+    throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
+    retry = settings.RETRY_COUNT
+    return LayoutSpec(
+        round_number=round_number,
+        storage=settings.STORAGE_PREFIX,
+        output_datasets=workflow.output_datasets,
+        merged_lfn_base=workflow.merged_lfn_base,
+        unmerged_lfn_base=workflow.unmerged_lfn_base,
+        payload=workflow.payload_config,
+        pilot=_pilot() if kind == RoundKind.PILOT else None,
+        assets=sandbox_assets(),
+        throttles=Throttles(
+            processing=throttle["Processing"],
+            merge=throttle["Merge"],
+            cleanup=throttle["Cleanup"],
+            merge_groups=throttle["MergeGroup"],
+        ),
+        retries=Retries(
+            processing=retry["processing"],
+            merge=retry["merge"],
+            cleanup=retry["cleanup"],
+            cooloff_sec=settings.COOLOFF_BASE_SEC,
+        ),
+        dagman=DagmanSettings(
+            status_interval_sec=settings.DAGMAN_STATUS_INTERVAL_SEC,
+            queue_update_sec=settings.DAGMAN_QUEUE_UPDATE_SEC,
+            log_scan_sec=settings.DAGMAN_LOG_SCAN_SEC,
+            max_idle_jobs=settings.DAGMAN_MAX_IDLE_JOBS,
+        ),
+        priority=priority,
+    )
+
+
+def _pilot() -> dict[str, Any]:
+    return {
+        "initial_events": settings.PILOT_INITIAL_EVENTS,
+        "tolerance": settings.PILOT_TOLERANCE,
+        "time_budget_sec": settings.PILOT_TIME_BUDGET_SEC,
+        "target_job_sec": settings.TARGET_JOB_SEC,
+    }

@@ -1,0 +1,77 @@
+"""The pilot: a round of one group with one job that measures while it works.
+
+It goes through the same planning, submission, monitoring and collecting as any round, so its output
+is part of the result exactly once and its loss is recovered like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.conf import settings
+
+from dags_app.models import DAG, Round, Workflow
+from dags_app.planning.estimates import BadPilotReport, estimate_from_pilot
+from dags_app.planning.plan import build_generation_plan, build_plan
+from dags_app.planning.types import Estimate, EventBudget, Plan, PlanSpec, SitePool
+from dags_app.services import ledger, production
+from dags_app.states import RoundKind, SplittingAlgo
+
+GENERATED_WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
+
+
+def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
+    """Measure first, unless there is no time, it is done already, or rounds do the measuring."""
+    return not (urgent or workflow.adaptive or workflow.rounds.exclude(kind=RoundKind.PILOT).exists()) and (
+        workflow.pilot_metrics is None
+    )
+
+
+def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
+    """The pilot's DAG, planned and submitted once."""
+    dag = production.newest_dag(workflow=workflow)
+    if dag is None:
+        plan = decide_pilot(workflow=workflow, sites=sites)
+        dag = production.write_round(workflow=workflow, plan=plan, kind=RoundKind.PILOT, priority=priority)
+    return production.ensure_submitted(dag=dag, priority=priority)
+
+
+def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
+    """One job: the smallest readable file, or a few generated events."""
+    spec, estimate = production.plan_spec(workflow), production.current_estimate(workflow)
+    if not sites.names:
+        raise production.PlanRefused(
+            "no site may run this request: site lists, drains and bans leave none",
+            cure="Widen the site list or enable a site",
+        )
+    if workflow.generates:
+        events = min(settings.PILOT_INITIAL_EVENTS * GENERATED_WINDOWS, workflow.total_events or 1)
+        one_job = replace(spec, params={**spec.params, "events_per_job": events})
+        budget = EventBudget(workflow.next_first_event, workflow.next_first_lumi, events)
+        return build_generation_plan(spec=one_job, budget=budget, sites=sites.names, estimate=estimate)
+    return _file_pilot(workflow, spec, estimate, sites)
+
+
+def _file_pilot(workflow: Workflow, spec: PlanSpec, estimate: Estimate, sites: SitePool) -> Plan:
+    readable = [file for file in ledger.files_to_plan(workflow=workflow, sites=sites) if file.sites]
+    with_events = [file for file in readable if file.events] or readable
+    if not with_events:
+        raise production.PlanRefused(
+            "no usable site can read any file of the input",
+            cure="Add a site that holds the input, or wait for a replica",
+        )
+    smallest = min(with_events, key=lambda file: (file.events, file.lfn))
+    one_file = replace(spec, algo=SplittingAlgo.FILE_BASED, params={"files_per_job": 1})
+    return build_plan(spec=one_file, files=[smallest], estimate=estimate)
+
+
+def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:
+    """Keep the pilot's report if it can be believed, and answer what it means."""
+    group = round_.groups.get()
+    report = (group.metrics or {}).get("pilot")
+    if not isinstance(report, dict):
+        raise BadPilotReport("the pilot left no report", cure="See the pilot's log")
+    estimate = estimate_from_pilot(report, minimum_memory_mb=workflow.memory_mb)
+    workflow.pilot_metrics = report
+    Workflow.objects.filter(pk=workflow.pk).update(pilot_metrics=report)
+    return estimate

@@ -1,0 +1,223 @@
+"""Production: plan a round, write its DAG, record it; prepare rescues; resolve rounds.
+
+Order matters. The directory is complete on disk before a row names it, and the row (with its token)
+exists before anything is submitted: a crash anywhere repeats into the same state.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+
+from condor.dagfile import write_dag
+from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Workflow
+from dags_app.planning import names
+from dags_app.planning.estimates import estimate_from_pilot, events_to_generate
+from dags_app.planning.layout import build_layout, file_groups
+from dags_app.planning.plan import build_generation_plan, build_plan
+from dags_app.planning.types import Estimate, EventBudget, Plan, PlanSpec, SitePool
+from dags_app.recovery import Failures
+from dags_app.services import ledger
+from dags_app.services.layout_spec import layout_spec
+from dags_app.services.submission import ensure_submitted
+from dags_app.states import DAGKind, DAGStatus, FileState, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
+from wms2_project.errors import PermanentError, Wms2Error
+
+__all__ = ["ensure_submitted", "newest_dag", "plan_round", "prepare_dag", "resolve_round"]
+
+
+class PlanRefused(PermanentError):
+    """Nothing sensible can be planned; a person must change something."""
+
+
+class NothingToPlan(Wms2Error):
+    """All input is assigned or processed already."""
+
+
+def newest_dag(*, workflow: Workflow) -> DAG | None:
+    """The DAG that speaks for the workflow now."""
+    return workflow.dags.select_related("round", "workflow").order_by("-created_at", "-id").first()
+
+
+def plan_spec(workflow: Workflow) -> PlanSpec:
+    """The workflow as planning sees it."""
+    return PlanSpec(
+        workflow_id=str(workflow.pk),
+        request_name=workflow.request_name,
+        algo=SplittingAlgo(workflow.splitting_algo),
+        params=workflow.splitting_params,
+        cores=workflow.cores,
+        jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
+        target_merged_size_kb=workflow.target_merged_size_kb,
+    )
+
+
+def current_estimate(workflow: Workflow) -> Estimate:
+    """The best that is known of one event's cost: the pilot's numbers, else the requestor's."""
+    if workflow.pilot_metrics:
+        return estimate_from_pilot(workflow.pilot_metrics, minimum_memory_mb=workflow.memory_mb)
+    return Estimate(
+        time_per_event_sec=workflow.time_per_event_sec,
+        memory_mb=workflow.memory_mb,
+        size_per_event_kb=workflow.size_per_event_kb,
+        source="hints",
+    )
+
+
+def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
+    """The next round as a value; nothing is written."""
+    if not sites.names:
+        raise PlanRefused(
+            "no site may run this request: site lists, drains and bans leave none",
+            cure="Widen the site list or enable a site",
+        )
+    spec, estimate = plan_spec(workflow), current_estimate(workflow)
+    if workflow.generates:
+        missing = (workflow.total_events or 0) - workflow.produced_events
+        budget = EventBudget(
+            first_event=workflow.next_first_event,
+            first_lumi=workflow.next_first_lumi,
+            events=events_to_generate(wanted=missing, filter_efficiency=workflow.filter_efficiency),
+        )
+        plan = build_generation_plan(spec=spec, budget=budget, sites=sites.names, estimate=estimate)
+    else:
+        files = ledger.files_to_plan(workflow=workflow, sites=sites)
+        plan = build_plan(spec=spec, files=files, estimate=estimate)
+        if plan.unplaceable:
+            raise PlanRefused(
+                f"no usable site can read {len(plan.unplaceable)} files, the first is {plan.unplaceable[0]}",
+                cure="Add a site that holds them, or wait for a replica",
+            )
+    if not plan.groups:
+        raise NothingToPlan(f"{workflow.request_name} has nothing left to plan")
+    return plan
+
+
+def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
+    """Decide the next production round, write its directory and record both."""
+    plan = decide_plan(workflow=workflow, sites=sites)
+    return write_round(workflow=workflow, plan=plan, kind=RoundKind.PRODUCTION, priority=priority)
+
+
+def write_round(*, workflow: Workflow, plan: Plan, kind: RoundKind, priority: int) -> DAG:
+    """Directory first, rows second: a row never names a directory that is not complete."""
+    last = workflow.rounds.aggregate(last=Max("number"))["last"]
+    number = 0 if last is None else last + 1
+    dag_id = names.dag_id(str(workflow.pk), round_number=number)
+    directory = Path(settings.SUBMIT_ROOT) / str(dag_id)
+    spec = layout_spec(workflow=workflow, round_number=number, kind=kind, priority=priority)
+    write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
+    with transaction.atomic():
+        round_ = _record_round(workflow, plan, number=number, kind=kind)
+        return _record_dag(round_, plan, DAG(id=dag_id, submit_dir=str(directory)))
+
+
+def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKind) -> Round:
+    round_ = Round.objects.create(
+        workflow=workflow,
+        number=number,
+        kind=kind,
+        estimate=plan.estimate.as_json(),
+        jobs=plan.jobs,
+        input_events=plan.events,
+    )
+    MergeGroup.objects.bulk_create(
+        MergeGroup(
+            round=round_,
+            index=group.index,
+            jobs=len(group.jobs),
+            input_events=group.events,
+            estimated_output_kb=group.estimated_output_kb,
+        )
+        for group in plan.groups
+    )
+    if plan.next_first_event is not None:
+        round_.first_event, round_.last_event = workflow.next_first_event, plan.next_first_event - 1
+        workflow.next_first_event = plan.next_first_event
+        workflow.next_first_lumi = plan.next_first_lumi or workflow.next_first_lumi
+        workflow.save(update_fields=["next_first_event", "next_first_lumi", "updated_at"])
+    else:
+        spans = list(file_groups(plan))
+        round_.planned_files = ledger.assign(round_=round_, spans=spans)
+        if round_.planned_files != len(spans):
+            raise PlanRefused(
+                "the ledger changed while the round was being planned", cure="It is planned again"
+            )
+    round_.save()
+    return round_
+
+
+def _record_dag(round_: Round, plan: Plan, dag: DAG) -> DAG:
+    groups = len(plan.groups)
+    dag.workflow, dag.round, dag.token = round_.workflow, round_, names.token(dag.pk)
+    dag.total_nodes = plan.total_nodes
+    dag.total_edges = 2 * plan.jobs + groups
+    dag.node_counts = {
+        "Processing": plan.jobs,
+        "Landing": groups,
+        "Merge": groups,
+        "Cleanup": groups,
+        "MergeGroup": groups,
+    }
+    dag.save(force_insert=True)
+    DAGEvent.objects.create(dag=dag, event_type="planned", to_status=dag.status, detail={"groups": groups})
+    return dag
+
+
+def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
+    """A further DAG of the same round and directory: DAGMan skips what its rescue file says is done."""
+    with transaction.atomic():
+        existing = parent.children.first()
+        if existing is not None:
+            return existing
+        dag = DAG(
+            workflow=parent.workflow,
+            round=parent.round,
+            parent=parent,
+            kind=kind,
+            submit_dir=parent.submit_dir,
+            total_nodes=parent.total_nodes,
+            total_edges=parent.total_edges,
+            node_counts=parent.node_counts,
+        )
+        dag.token = names.token(dag.pk)
+        dag.save(force_insert=True)
+        parent.round.groups.filter(status=GroupStatus.FAILED).update(status=GroupStatus.PLANNED)
+        DAGEvent.objects.create(dag=dag, event_type="prepared", to_status=dag.status, detail={"kind": kind})
+    return dag
+
+
+def resolve_round(*, round_: Round, now: datetime) -> None:
+    """Close the round: what is collected is credited, the rest may be planned again."""
+    with transaction.atomic():
+        ledger.give_back(round_=round_)
+        Round.objects.filter(pk=round_.pk, status=RoundStatus.PLANNED).update(
+            status=RoundStatus.RESOLVED, resolved_at=now
+        )
+
+
+def failures_of(*, dag: DAG) -> Failures:
+    """How the round stands after this DAG."""
+    groups = list(dag.round.groups.only("index", "status"))
+    failed = [group.name for group in groups if group.status != GroupStatus.COLLECTED]
+    rescues = dag.round.dags.filter(kind=DAGKind.RESCUE).count()
+    return Failures(groups=len(groups), failed=len(failed), rescues=rescues, names=tuple(failed))
+
+
+def unfinished_files(*, workflow: Workflow) -> int:
+    """Files neither processed nor excluded."""
+    return workflow.input_files.exclude(state__in=[FileState.PROCESSED, FileState.EXCLUDED]).count()
+
+
+def is_live(dag: DAG | None) -> bool:
+    """Is there a DAG in, or on its way to, a schedd?"""
+    return dag is not None and dag.status in (
+        DAGStatus.READY,
+        DAGStatus.SUBMITTED,
+        DAGStatus.RUNNING,
+        DAGStatus.HALTED,
+    )

@@ -1,0 +1,103 @@
+"""Who may run now: capacity by a limit operators edit live, order by rank, then age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from requests_app.models import AdmissionConfig, Request
+from requests_app.states import TAKES_CAPACITY, RequestStatus
+from wms2_project.errors import InvalidInput, StaleVersion
+
+EDITABLE = {
+    "max_active_dags": int,
+    "paused": bool,
+    "pause_reason": str,
+    "ageing_weight": float,
+    "retries_weight": float,
+    "rank_weight": float,
+    "storage_critical_fraction": float,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May the request start now, and the sentence that explains it."""
+
+    admitted: bool
+    why: str
+
+
+def limits() -> AdmissionConfig:
+    """The row of limits; made from the settings on first use."""
+    config, _ = AdmissionConfig.objects.get_or_create(
+        pk=1, defaults={"max_active_dags": settings.MAX_ACTIVE_DAGS}
+    )
+    return config
+
+
+def active_count() -> int:
+    """Requests that take capacity now."""
+    return Request.objects.filter(status__in=sorted(TAKES_CAPACITY)).count()
+
+
+def ahead_of(request: Request) -> int:
+    """How many queued requests go first."""
+    first = Q(rank__gt=request.rank) | Q(rank=request.rank, created_at__lt=request.created_at)
+    return Request.objects.filter(first, status=RequestStatus.QUEUED).count()
+
+
+def decide(request: Request, *, now: datetime) -> Verdict:
+    """Admit the request if there is room for it and for everyone ahead of it."""
+    config = limits()
+    if config.paused:
+        return Verdict(False, f"admission is paused: {config.pause_reason}")
+    active, ahead = active_count(), ahead_of(request)
+    state = f"admission {active}/{config.max_active_dags}, position {ahead + 1}"
+    return Verdict(active + ahead < config.max_active_dags, state)
+
+
+def change_limits(
+    *, changes: Mapping[str, Any], actor: str, reason: str, expected_version: int | None = None
+) -> AdmissionConfig:
+    """Change limits at once, for everybody; the row says who did it last."""
+    wrong = {
+        key: "no such limit" if key not in EDITABLE else f"expected {EDITABLE[key].__name__}"
+        for key, value in changes.items()
+        if key not in EDITABLE or not _fits(value, EDITABLE[key])
+    }
+    if wrong:
+        raise InvalidInput("limits not changed", fields=wrong, cure=f"Editable: {', '.join(EDITABLE)}")
+    limits()
+    with transaction.atomic():
+        config = AdmissionConfig.objects.select_for_update().get(pk=1)
+        if expected_version not in (None, config.version):
+            raise StaleVersion("the limits changed since you read them", cure="Read them again and repeat")
+        for key, value in changes.items():
+            setattr(config, key, value)
+        if config.paused and not config.pause_reason:
+            config.pause_reason = reason
+        if not config.paused:
+            config.pause_reason = ""
+        if not 0 < config.storage_critical_fraction <= 1:
+            raise InvalidInput(
+                "limits not changed", fields={"storage_critical_fraction": "must be above 0 and at most 1"}
+            )
+        config.version += 1
+        config.updated_by = actor
+        config.save()
+    return config
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100_000
+    return isinstance(value, kind)

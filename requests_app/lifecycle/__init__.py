@@ -1,0 +1,1 @@
+"""The lifecycle: which requests are due, what each status does, what becomes of the outcome."""

@@ -1,0 +1,92 @@
+"""`advance`: one look at one request. At most one at a time per request, whatever the queue delivers.
+
+The handler decides; this module applies the outcome, and turns exceptions into a visible error with
+a growing wait, so that one request's trouble never touches another.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from requests_app.lifecycle import handlers, stuck
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
+from requests_app.models import Request
+from requests_app.states import SWEPT, RequestStatus
+from requests_app.transitions import transition
+from wms2_project.errors import Conflict, TransientError, Wms2Error
+from wms2_project.leases import backoff_seconds, release, working_on
+from wms2_project.locks import try_lock
+from wms2_project.logs import bind
+
+logger = logging.getLogger(__name__)
+ACTOR = "system:lifecycle"
+
+
+def advance(request_id: UUID | str) -> None:
+    """Take the request one step further if nobody else is doing so."""
+    with try_lock(f"request {request_id}") as held:
+        if not held:
+            return
+        request = Request.objects.select_related("workflow").get(pk=request_id)
+        if request.status not in SWEPT:
+            return
+        with (
+            bind(request=request.request_name, status=request.status),
+            working_on(request),
+            _turn(request) as turn,
+        ):
+            if not turn:
+                release(request, seconds=1.0)
+                return
+            _apply(request, _decide(request))
+
+
+def _turn(request: Request) -> AbstractContextManager[bool]:
+    """Admission counts and then admits: only one request may be between the two."""
+    return try_lock("admission") if request.status == RequestStatus.QUEUED else nullcontext(True)
+
+
+def _decide(request: Request) -> Outcome:
+    """The handler's outcome, or what its exception means."""
+    now = timezone.now()
+    if request.worker_deaths >= settings.MAX_WORKER_DEATHS:
+        return hold(f"working on this request killed {request.worker_deaths} workers in a row")
+    try:
+        return stuck.overdue(request, now) or handlers.HANDLERS[RequestStatus(request.status)](request, now)
+    except Wms2Error as error:
+        logger.warning("%s: %s", type(error).__name__, error)
+        return _after_error(request, str(error), permanent=not isinstance(error, TransientError))
+    except Exception as error:  # a bug must stop this request only, and be seen on it
+        logger.exception("unexpected error")
+        return _after_error(request, f"{type(error).__name__}: {error}", permanent=True)
+
+
+def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
+    """Wait longer each time; hold when a permanent error keeps coming back."""
+    attempt = request.attempt + 1
+    if permanent and attempt >= settings.MAX_CONSECUTIVE_ERRORS:
+        return hold(error, attempts=attempt)
+    Request.objects.filter(pk=request.pk).update(
+        attempt=attempt, last_error=error[:4000], last_error_at=timezone.now()
+    )
+    return Wait(seconds=backoff_seconds(attempt), why=f"tries again after: {error}", after_error=True)
+
+
+def _apply(request: Request, outcome: Outcome) -> None:
+    """Move or wait, and give the lease back either way."""
+    if isinstance(outcome, Move):
+        try:
+            transition(
+                request=request, to=outcome.to, reason=outcome.reason, actor=ACTOR, changes=outcome.changes
+            )
+        except Conflict as conflict:  # somebody moved it meanwhile; what they decided stands
+            logger.info("outcome dropped: %s", conflict)
+        release(request, seconds=0)
+        return
+    calm = {} if outcome.after_error else {"attempt": 0}
+    release(request, seconds=outcome.seconds, wait_reason=outcome.why[:1000], **calm)

@@ -1,0 +1,36 @@
+"""What a handler answers: move the request, or look again later. Handlers never write a status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from requests_app.states import RequestStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Change the status, for this reason; `changes` are other columns that change with it."""
+
+    to: RequestStatus
+    reason: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to decide yet: look again in so many seconds. `why` is shown to people."""
+
+    seconds: float
+    why: str
+    after_error: bool = False
+
+
+Outcome = Move | Wait
+
+
+def hold(reason: str, **evidence: Any) -> Move:
+    """A person must decide; the evidence stays on the request."""
+    return Move(
+        RequestStatus.HELD, reason, {"hold_evidence": {"reason": reason} | evidence, "last_error": reason}
+    )

@@ -1,0 +1,70 @@
+"""The only writer of a request's status. Every change is legal, has an actor and a reason, and is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from requests_app.models import Request, StatusTransition
+from requests_app.states import TRANSITIONS, RequestStatus, may_move
+from wms2_project.errors import IllegalTransition, StaleVersion
+
+
+def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -> Request:
+    """Store a new request in its first status."""
+    now = timezone.now()
+    with transaction.atomic():
+        request.status, request.status_since = status, now
+        request.save(force_insert=True)
+        _record(request, from_status="", reason=reason, actor=actor)
+    return request
+
+
+def transition(
+    *, request: Request, to: RequestStatus, reason: str, actor: str, changes: dict[str, Any] | None = None
+) -> Request:
+    """Move the request, together with `changes` to its other columns, or raise and change nothing.
+
+    Compare-and-set on the version the caller read: whoever decided on an older state loses.
+    """
+    current = RequestStatus(request.status)
+    if not may_move(current, to):
+        legal = ", ".join(sorted(TRANSITIONS[current])) or "nothing: it is final"
+        raise IllegalTransition(
+            f"{request.request_name} is {current} and cannot become {to}",
+            cure=f"From here it can become {legal}",
+        )
+    now = timezone.now()
+    values: dict[str, Any] = {
+        "status": to,
+        "status_since": now,
+        "updated_at": now,
+        "next_check_at": now,
+        "wait_reason": "",
+        "attempt": 0,
+        "version": F("version") + 1,
+    }
+    with transaction.atomic():
+        unchanged = Request.objects.filter(pk=request.pk, version=request.version, status=current)
+        if not unchanged.update(**(values | (changes or {}))):
+            raise StaleVersion(
+                f"{request.request_name} changed while this was being decided",
+                cure="Read it again and repeat",
+            )
+        request.refresh_from_db()
+        _record(request, from_status=current, reason=reason, actor=actor)
+    return request
+
+
+def _record(request: Request, *, from_status: str, reason: str, actor: str) -> None:
+    StatusTransition.objects.create(
+        request=request,
+        from_status=from_status,
+        to_status=request.status,
+        reason=reason,
+        actor=actor,
+        at=request.status_since,
+    )

@@ -1,0 +1,23 @@
+"""`manage.py sync_sites`: take the sites over from CRIC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from sites_app.services import sync_sites
+from wms2_project.errors import Wms2Error
+
+
+class Command(BaseCommand):
+    help = "Take every site and its storages over from CRIC."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Sync once."""
+        try:
+            count = sync_sites(now=timezone.now())
+        except Wms2Error as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{count} sites")

@@ -1,0 +1,44 @@
+"""Which sites may be used, now and by whom."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from dags_app.models import Workflow
+from dags_app.planning.types import SitePool
+from sites_app.models import Site, SiteBan
+from sites_app.states import SiteStatus
+
+
+def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
+    """The sites this workflow may land on: enabled, wanted by its lists, not banned."""
+    takes_work = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__lte=now)
+    sites = Site.objects.filter(takes_work).exclude(name__in=banned(workflow=workflow, now=now))
+    if workflow.site_whitelist:
+        sites = sites.filter(name__in=workflow.site_whitelist)
+    names: set[str] = set()
+    by_storage: dict[str, set[str]] = {}
+    for site in sites.exclude(name__in=workflow.site_blacklist).only("name", "storage_elements"):
+        names.add(site.name)
+        for storage in site.storage_elements:
+            by_storage.setdefault(storage, set()).add(site.name)
+    return SitePool(
+        names=frozenset(names),
+        by_storage={storage: frozenset(readers) for storage, readers in by_storage.items()},
+    )
+
+
+def banned(*, workflow: Workflow, now: datetime) -> set[str]:
+    """Sites under a ban in force, for all or for this workflow."""
+    in_force = SiteBan.objects.filter(
+        Q(workflow__isnull=True) | Q(workflow=workflow), removed_at__isnull=True, expires_at__gt=now
+    )
+    return set(in_force.values_list("site_id", flat=True))
+
+
+def storage_at(site_name: str) -> str:
+    """The storage a site's jobs write to; a site without one of its own is its own storage."""
+    storages = Site.objects.values_list("storage_elements", flat=True).filter(pk=site_name).first()
+    return storages[0] if storages else site_name

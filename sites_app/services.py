@@ -1,0 +1,53 @@
+"""Sites: taken from CRIC, drained and enabled by operators."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from dags_app.adapters import cric
+from sites_app.models import Site
+from sites_app.states import SiteStatus
+from wms2_project.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
+
+
+def sync_sites(*, now: datetime) -> int:
+    """Take over every site CRIC knows, and its storages. What an operator decided stays."""
+    found = cric().sites()
+    rows = [Site(name=site.name, storage_elements=list(site.rses), synced_at=now) for site in found]
+    Site.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["name"],
+        update_fields=["storage_elements", "synced_at"],
+    )
+    return len(rows)
+
+
+def drain_site(*, site: Site, until: datetime | None, reason: str, actor: str) -> Site:
+    """No new landings from now on, until the time given or until somebody enables the site."""
+    return _set_status(site, SiteStatus.DRAINING, until=until, reason=reason, actor=actor)
+
+
+def enable_site(*, site: Site, reason: str, actor: str) -> Site:
+    """New landings are welcome."""
+    return _set_status(site, SiteStatus.ENABLED, until=None, reason=reason, actor=actor)
+
+
+def _set_status(site: Site, status: SiteStatus, *, until: datetime | None, reason: str, actor: str) -> Site:
+    if not reason.strip():
+        raise InvalidInput("a reason is needed", fields={"reason": "say why, for those who come after"})
+    note = {"status": status.value, "reason": reason, "actor": actor}
+    with transaction.atomic():
+        locked = Site.objects.select_for_update().get(pk=site.pk)
+        locked.status, locked.drain_until = status, until
+        locked.config_data = locked.config_data | {"last_change": note}
+        locked.version += 1
+        locked.save()
+    logger.info("site %s is %s: %s (%s)", site.name, status, reason, actor)
+    site.refresh_from_db()
+    return site

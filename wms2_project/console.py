@@ -1,0 +1,220 @@
+"""The console's ground: Django's admin in unfold's dress. It shows everything and saves nothing.
+
+Every change goes through a service and asks for a reason first; a refusal is shown as the service
+words it. unfold is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin import helpers
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.views import ChangeList
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from wms2_project.api.roles import Role, role_of
+from wms2_project.errors import Wms2Error
+
+__all__ = [
+    "ActionVariant",
+    "AdminPasswordChangeForm",
+    "BoundedPaginator",
+    "ChangeList",
+    "ModelAdmin",
+    "ReadOnlyAdmin",
+    "ReadOnlyTable",
+    "ReasonForm",
+    "UnfoldAdminIntegerFieldWidget",
+    "UnfoldAdminSelectWidget",
+    "UnfoldAdminTextInputWidget",
+    "UnfoldBooleanWidget",
+    "UserChangeForm",
+    "UserCreationForm",
+    "action",
+    "age_of",
+    "display",
+    "progress_bar",
+    "size_of",
+]
+Apply = Callable[[Any, dict[str, Any]], str]
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
+    """Counts to 10,000 and no further: whoever has more rows needs a filter, not page 4,711."""
+
+    most = 10_000
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows there are, as far as anybody would page."""
+        rows = self.object_list
+        return rows.order_by()[: self.most].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class ReasonForm(forms.Form):
+    """What every action asks."""
+
+    reason = forms.CharField(
+        max_length=1000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text="Kept in the audit, with your name.",
+    )
+
+
+class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
+    """Shows rows to everyone who may look; offers actions to operators; adds, changes, deletes nothing."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    list_fullwidth = True
+    list_filter_submit = False
+    compressed_fields = True
+    show_add_link = False
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """May this person see the application at all?"""
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Whoever may log in here may look."""
+        return role_of(request.user) >= Role.VIEWER
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Actions are the operators'."""
+        return role_of(request.user) >= Role.OPERATOR
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """One row; without Django's own history, in which nothing would ever stand."""
+        context = {"show_history": False} | (extra_context or {})
+        answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return answer
+
+    def ask(
+        self,
+        request: HttpRequest,
+        *,
+        title: str,
+        targets: Iterable[Any],
+        apply: Apply,
+        back: str,
+        form_class: type[forms.Form] = ReasonForm,
+        initial: Mapping[str, Any] | None = None,
+        bulk_action: str = "",
+    ) -> HttpResponse:
+        """Ask what the action needs; once answered, apply it to each target and tell how each went."""
+        if not self.has_operate_permission(request):
+            raise PermissionDenied
+        targets = list(targets)
+        confirmed = "_confirmed" in request.POST
+        form = form_class(request.POST if confirmed else None, initial=initial)
+        if confirmed and form.is_valid():
+            for target in targets:
+                self._apply(request, target, apply, form.cleaned_data)
+            return HttpResponseRedirect(back)
+        context = self.admin_site.each_context(request) | {
+            "title": title,
+            "opts": self.model._meta,
+            "form": form,
+            "targets": targets,
+            "back": back,
+            "bulk_action": bulk_action,
+            "checkbox": helpers.ACTION_CHECKBOX_NAME,
+        }
+        return TemplateResponse(request, "console/ask.html", context)
+
+    def _apply(self, request: HttpRequest, target: Any, apply: Apply, answers: dict[str, Any]) -> None:
+        try:
+            messages.success(request, apply(target, answers))
+        except Wms2Error as error:
+            messages.error(request, f"{target}: {error}")
+
+
+class ReadOnlyTable(TabularInline):  # type: ignore[misc]
+    """Rows that belong to the one shown."""
+
+    extra = 0
+    can_delete = False
+    per_page = 50
+    show_change_link = False
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Whoever sees the row above sees these."""
+        return role_of(request.user) >= Role.VIEWER
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Never."""
+        return False
+
+
+def age_of(since: datetime | None, *, now: datetime) -> str:
+    """How long ago, in the largest unit that says enough."""
+    if since is None:
+        return "–"
+    seconds = max(0, int((now - since) / timedelta(seconds=1)))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def size_of(size_bytes: int | None) -> str:
+    """A size in decimal units, as storage is counted."""
+    size = float(size_bytes or 0)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} PB"
+
+
+def progress_bar(fraction: float, *, label: str = "") -> SafeString:
+    """A bar with its number."""
+    percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
+    return format_html(
+        '<div class="flex flex-row gap-2 items-center" title="{label}">'
+        '<progress class="wms2-progress" max="100" value="{percent}">{percent} %</progress>'
+        '<span class="whitespace-nowrap">{percent} %</span></div>',
+        percent=f"{percent:g}",
+        label=label,
+    )
