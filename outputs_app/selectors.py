@@ -38,7 +38,9 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
     summed = OutputFile.objects.filter(block__dataset__in=datasets).values("block__dataset")
     sums = {
         row["block__dataset"]: (row["files"], row["events"], row["bytes"])
-        for row in summed.annotate(files=Count("id"), events=Sum("events"), bytes=Sum("size_bytes")).order_by()
+        for row in summed.annotate(
+            files=Count("id"), events=Sum("events"), bytes=Sum("size_bytes")
+        ).order_by()
     }
     return [_summary(one, blocks.get(one.id, {}), sums.get(one.id, (0, 0, 0))) for one in datasets]
 
@@ -46,7 +48,9 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
 def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
     """The newest blocks of a workflow with their size, newest first."""
     blocks = OutputBlock.objects.filter(dataset__workflow=workflow).select_related("dataset")
-    sized = blocks.annotate(n_files=Count("files"), n_events=Sum("files__events"), n_bytes=Sum("files__size_bytes"))
+    sized = blocks.annotate(
+        n_files=Count("files"), n_events=Sum("files__events"), n_bytes=Sum("files__size_bytes")
+    )
     return sized.order_by("-created_at")[:limit]
 
 

@@ -68,7 +68,8 @@ class OpenCampaign(admin.SimpleListFilter):
         """Campaigns to choose from."""
         unfinished = Request.objects.exclude(status__in=sorted(TERMINAL)).exclude(campaign="")
         names = set(unfinished.order_by().values_list("campaign", flat=True).distinct()[:200])
-        return [(name, name) for name in sorted(names | ({self.value()} - {None}))]  # type: ignore[type-var,list-item]
+        chosen = self.value()
+        return [(name, name) for name in sorted(names | ({chosen} if chosen else set()))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows of the campaign chosen."""
@@ -77,6 +78,8 @@ class OpenCampaign(admin.SimpleListFilter):
 
 class RequestList(ChangeList):  # type: ignore[misc]
     """A page of requests with the progress of all of them, in a fixed number of queries."""
+
+    result_list: Any
 
     def get_results(self, request: HttpRequest) -> None:
         """The rows of the page."""
@@ -92,8 +95,8 @@ class RequestAdmin(ReadOnlyAdmin):
     """Requests: list, page, and what an operator can do with them."""
 
     list_display = (
-        "request_name", "shown_status", "shown_progress", "priority", "in_status_for", "campaign", "requestor",
-        "what_is_up",
+        "request_name", "shown_status", "shown_progress", "priority", "in_status_for", "campaign",
+        "requestor", "what_is_up",
     )  # fmt: skip
     list_filter = ("status", OpenCampaign, "urgent")
     search_fields = ("request_name", "campaign")
@@ -105,7 +108,7 @@ class RequestAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         """Without the documents, which a list does not show."""
         rows: QuerySet[Request] = super().get_queryset(request)
-        return rows.defer("request_data", "overrides") if request.resolver_match is None else rows
+        return rows.defer("request_data", "overrides", "hold_evidence")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RequestList]:
         """The list that knows progress."""
@@ -139,7 +142,10 @@ class RequestAdmin(ReadOnlyAdmin):
         """The request's page."""
         row = get_object_or_404(Request.objects.select_related("workflow", "previous_version"), pk=object_id)
         context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
-        return super().change_view(request, object_id, form_url, context | (extra_context or {}))
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, context | (extra_context or {})
+        )
+        return answer
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """The buttons that the request's status has a use for."""
@@ -183,7 +189,12 @@ class RequestAdmin(ReadOnlyAdmin):
             return f"{row} has priority {answers['priority']} now."
 
         return self._ask_for(
-            request, object_id, title="Change priority", apply=apply, form_class=PriorityForm, initial=("priority",)
+            request,
+            object_id,
+            title="Change priority",
+            apply=apply,
+            form_class=PriorityForm,
+            initial=("priority",),
         )
 
     @action(description="Abort", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
@@ -235,7 +246,12 @@ class RequestAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         back = reverse("admin:requests_app_request_changelist")
         return self.ask(
-            request, title=title, targets=rows.select_related("workflow"), apply=apply, back=back, bulk_action=name
+            request,
+            title=title,
+            targets=rows.select_related("workflow"),
+            apply=apply,
+            back=back,
+            bulk_action=name,
         )
 
 
@@ -284,7 +300,9 @@ class AdmissionConfigAdmin(ReadOnlyAdmin):
 
         def apply(row: AdmissionConfig, answers: dict[str, Any]) -> str:
             reason = answers.pop("reason")
-            change_limits(changes=answers, actor=actor_of(request), reason=reason, expected_version=row.version)
+            change_limits(
+                changes=answers, actor=actor_of(request), reason=reason, expected_version=row.version
+            )
             return "The new limits hold from now on."
 
         return self.ask(

@@ -99,7 +99,9 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
 def _rounds(row: Request) -> Table:
     lines = []
     for one in rounds_of(workflow=row.workflow):
-        groups = _link("admin:dags_app_mergegroup_changelist", f"?round={one.id}", _inline(_present(one.groups)))
+        groups = _link(
+            "admin:dags_app_mergegroup_changelist", f"?round={one.id}", _inline(_present(one.groups))
+        )
         dags = [_link("admin:dags_app_dag_change", dag.pk, f"{dag.kind} {dag.status}") for dag in one.dags]
         nodes = f"{one.dags[-1].nodes_done}/{one.dags[-1].total_nodes}" if one.dags else "–"
         lines.append(
@@ -129,8 +131,8 @@ def _blocks(row: Request, *, now: datetime) -> Table:
         name = _link("admin:outputs_app_outputblock_change", block.pk, block.block_name)
         since = age_of(block.status_since, now=now)
         lines.append(
-            [name, block.site, block.status, since, sizes.n_files, sizes.n_events or 0, size_of(sizes.n_bytes),
-             block.last_error]
+            [name, block.site, block.status, since, sizes.n_files, sizes.n_events or 0,
+             size_of(sizes.n_bytes), block.last_error]
         )  # fmt: skip
     return {
         "headers": ["block", "site", "status", "since", "files", "events", "size", "last error"],
@@ -142,7 +144,9 @@ def _timeline(row: Request) -> Table:
     newest = timeline_of(row).order_by("-id")[:200]
     return {
         "headers": ["time", "from", "to", "by", "because"],
-        "rows": [[f"{one.at:%F %T}", one.from_status, one.to_status, one.actor, one.reason] for one in newest],
+        "rows": [
+            [f"{one.at:%F %T}", one.from_status, one.to_status, one.actor, one.reason] for one in newest
+        ],
     }
 
 

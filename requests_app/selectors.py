@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
-from dags_app.models import InputFile, MergeGroup, Round
+from dags_app.models import InputFile, MergeGroup
 from dags_app.states import FileState, GroupStatus
 from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.states import BlockStatus
@@ -137,12 +137,6 @@ def timeline_of(request: Request) -> QuerySet[StatusTransition]:
     return request.transitions.order_by("id")
 
 
-def rounds_of(request: Request) -> QuerySet[Round]:
-    """The request's rounds with their group counts, oldest first."""
-    done = Count("groups", filter=Q(groups__status=GroupStatus.COLLECTED))
-    return request.workflow.rounds.annotate(group_count=Count("groups"), groups_done=done).order_by("number")
-
-
 def admission_queue() -> AdmissionQueue:
     """Capacity, and who is next."""
     config = admission.limits()
@@ -188,8 +182,3 @@ def lifecycle_status() -> dict[str, Any]:
         "failing": open_requests.filter(attempt__gt=0).count(),
         "by_status": {row["status"]: row["count"] for row in by_status},
     }
-
-
-def newest_first() -> QuerySet[Request]:
-    """Requests with their workflows, for lists."""
-    return Request.objects.select_related("workflow").annotate(version_of=F("previous_version__request_name"))

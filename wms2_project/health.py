@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import redis
@@ -84,8 +83,8 @@ def readiness() -> list[Part]:
     ]
 
 
-def health(ask_workers: Callable[[], bool] = workers_answer) -> list[Part]:
+def health() -> list[Part]:
     """Readiness, and whether anybody works on what the API takes in."""
     parts = readiness()
     broker = next(part for part in parts if part.name == "redis")
-    return [*parts, Part("workers", works=broker.works and ask_workers(), needed=False)]
+    return [*parts, Part("workers", works=broker.works and workers_answer(), needed=False)]

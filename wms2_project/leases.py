@@ -58,11 +58,11 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
     table = connection.ops.quote_name(model._meta.db_table)
     sql = f"""
         UPDATE {table} AS t
-           SET owner = %(owner)s || t.status, heartbeat_at = now(),
+           SET owner = %(owner)s || t.status, heartbeat_at = statement_timestamp(),
                worker_deaths = t.worker_deaths + (t.owner LIKE %(worked)s)::int
           FROM (SELECT id FROM {table}
-                 WHERE next_check_at <= now() AND status = ANY(%(statuses)s)
-                   AND (owner = '' OR heartbeat_at < now() - make_interval(secs => %(ttl)s))
+                 WHERE next_check_at <= statement_timestamp() AND status = ANY(%(statuses)s)
+                   AND (owner = '' OR heartbeat_at < statement_timestamp() - make_interval(secs => %(ttl)s))
                  ORDER BY next_check_at LIMIT %(limit)s
                    FOR UPDATE SKIP LOCKED) AS due
          WHERE t.id = due.id

@@ -16,7 +16,7 @@ urlpatterns = [
     path("api/v1/", include("requests_app.api.urls")),
     path("api/v1/", include("dags_app.api.urls")),
     path("api/v1/", include("sites_app.api.urls")),
-    re_path(r"^api(/|$)", unknown_url),
+    re_path(r"^api(?:/|$)", unknown_url),
 ]
 handler400 = "wms2_project.api.errors.bad_request"
 handler500 = "wms2_project.api.errors.server_error"

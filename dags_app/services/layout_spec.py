@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +20,16 @@ from sandbox import build
 @cache
 def sandbox_assets() -> tuple[Asset, ...]:
     """What every DAG directory carries: the job's executable, the sandbox, the submit host's scripts."""
-    return tuple(Asset(path, content, executable) for path, content, executable in build.submit_files())
+    with TemporaryDirectory() as made:
+        root = Path(made)
+        build.copy_run_script(root / "run.sh")
+        build.build_sandbox(root / "sandbox.tar.gz")
+        build.copy_scripts(root / "scripts")
+        return tuple(
+            Asset(str(path.relative_to(root)), path.read_bytes(), os.access(path, os.X_OK))
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        )
 
 
 def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:

@@ -1,11 +1,15 @@
-"""Every error of the API is an RFC 9457 problem: type, title, status, detail, code, and the cure."""
+"""Every error below /api/ is an RFC 9457 problem: type, title, status, detail, code, and the cure."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
-from django.http import Http404
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views import defaults
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -13,6 +17,8 @@ from rest_framework.views import set_rollback
 from wms2_project import errors
 from wms2_project.logs import current_request_id
 
+logger = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
 _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.InvalidInput, status.HTTP_422_UNPROCESSABLE_ENTITY),
     (errors.NotFound, status.HTTP_404_NOT_FOUND),
@@ -20,7 +26,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
     (errors.TransientError, status.HTTP_503_SERVICE_UNAVAILABLE),
 ]
-_TITLES = {
+TITLES = {
     400: "The request cannot be read",
     401: "Log in first",
     403: "Your role does not allow this",
@@ -33,18 +39,27 @@ _TITLES = {
     415: "This content type is not understood",
     422: "The input cannot be accepted",
     429: "Too many calls",
+    500: "WMS2 made a mistake",
     502: "An outside service refused",
-    503: "An outside service does not answer",
+    503: "A service WMS2 needs does not answer",
 }
 
 
-def problem(
+class BodyTooLarge(exceptions.APIException):
+    """The body is longer than we read."""
+
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    default_code = "body_too_large"
+    default_detail = f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes."
+
+
+def problem_body(
     *, status_code: int, detail: str, code: str, cure: str = "", fields: dict[str, Any] | None = None
-) -> Response:
-    """A problem-details response."""
+) -> dict[str, Any]:
+    """The members of one problem."""
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": _TITLES.get(status_code, "Error"),
+        "title": TITLES.get(status_code, "Error"),
         "status": status_code,
         "detail": detail,
         "code": code,
@@ -54,38 +69,52 @@ def problem(
         body["cure"] = cure
     if fields:
         body["errors"] = fields
-    return Response(body, status=status_code, content_type="application/problem+json")
+    return body
 
 
 def problem_details(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: our errors and DRF's own, in one shape; a bug stays a 500 with its log."""
     set_rollback()
     if isinstance(error, errors.Wms2Error):
-        code = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
-        fields = error.fields if isinstance(error, errors.InvalidInput) else None
-        return problem(
-            status_code=code, detail=error.message, code=error.code, cure=error.cure, fields=fields
-        )
+        return _of_ours(error, has_precondition="If-Match" in context["request"].headers)
     if isinstance(error, Http404):
         error = exceptions.NotFound()
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied()
+    elif isinstance(error, RequestDataTooBig):
+        error = BodyTooLarge()
     if isinstance(error, exceptions.ValidationError):
-        return problem(
-            status_code=422, detail="One or more fields are wrong", code="invalid_input", fields=_flat(error.detail)
+        body = problem_body(
+            status_code=422,
+            detail="One or more fields are wrong",
+            code="invalid_input",
+            fields=_flat(error.detail),
         )
-    if isinstance(error, exceptions.APIException):
-        response = problem(
-            status_code=error.status_code, detail=str(error.detail), code=str(error.default_code)
-        )
-        header = getattr(error, "auth_header", None)
-        if header:
-            response["WWW-Authenticate"] = header
-        wait = getattr(error, "wait", None)
-        if wait:
-            response["Retry-After"] = str(int(wait) + 1)
-        return response
-    return None
+        return Response(body, status=422, content_type=MEDIA_TYPE)
+    return _of_drf(error) if isinstance(error, exceptions.APIException) else None
+
+
+def _of_ours(error: errors.Wms2Error, *, has_precondition: bool) -> Response:
+    status_code = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
+    if isinstance(error, errors.StaleVersion) and has_precondition:
+        status_code = status.HTTP_412_PRECONDITION_FAILED
+    if status_code >= 500:
+        logger.error("%s", error)
+    fields = error.fields if isinstance(error, errors.InvalidInput) else None
+    body = problem_body(
+        status_code=status_code, detail=error.message, code=error.code, cure=error.cure, fields=fields
+    )
+    return Response(body, status=status_code, content_type=MEDIA_TYPE)
+
+
+def _of_drf(error: exceptions.APIException) -> Response:
+    body = problem_body(status_code=error.status_code, detail=str(error.detail), code=str(error.default_code))
+    headers: dict[str, str] = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait) + 1)
+    return Response(body, status=error.status_code, headers=headers, content_type=MEDIA_TYPE)
 
 
 def _flat(detail: Any, prefix: str = "") -> dict[str, str]:
@@ -93,7 +122,8 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, str]:
     if isinstance(detail, dict):
         flat: dict[str, str] = {}
         for key, value in detail.items():
-            flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+            deeper = f"{prefix}[{key}]" if isinstance(key, int) else f"{prefix}.{key}"
+            flat |= _flat(value, deeper if prefix else str(key))
         return flat
     if isinstance(detail, list) and any(isinstance(item, dict | list) for item in detail):
         flat = {}
@@ -102,3 +132,32 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, str]:
         return flat
     items = detail if isinstance(detail, list) else [detail]
     return {prefix or "body": " ".join(str(item) for item in items)}
+
+
+def _plain(status_code: int, detail: str, code: str) -> JsonResponse:
+    body = problem_body(status_code=status_code, detail=detail, code=code)
+    return JsonResponse(body, status=status_code, content_type=MEDIA_TYPE)
+
+
+def _in_api(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/")
+
+
+@csrf_exempt
+def unknown_url(request: HttpRequest) -> HttpResponse:
+    """What lies below /api/ and is no endpoint."""
+    return _plain(404, f"There is no {request.path} here; /api/v1/docs lists what there is", "not_found")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's own 400, such as an unknown host or a broken header."""
+    if _in_api(request):
+        return _plain(400, "The HTTP request is malformed or not meant for this host", "bad_request")
+    return defaults.bad_request(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A bug. The log has the traceback under the same request id."""
+    if _in_api(request):
+        return _plain(500, "An unexpected error; the log has it under this request_id", "internal_error")
+    return defaults.server_error(request)

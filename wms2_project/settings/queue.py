@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kombu import Queue  # type: ignore[attr-defined]
 
-from wms2_project.settings.environment import env
+from wms2_project.settings.environment import LAB, env
 
 REDIS_URL = env.str("REDIS_URL", default="redis://localhost:6379/0")
-SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=5.0)
-MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=5.0)
+SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)
+MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=1.0 if LAB else 5.0)
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_QUEUES = [Queue(name) for name in ("lifecycle", "planning", "condor", "outputs")]

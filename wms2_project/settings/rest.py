@@ -38,5 +38,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,  # a PATCH needs its reason, so its body is not all optional
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "RequestStatus": "requests_app.api.filters.STATUSES",
+        "DAGStatus": "dags_app.api.views.STATUSES",
+        "SiteStatus": "sites_app.api.views.STATUSES",
+        "HealthStatus": "wms2_project.api.system.STATUSES",
+    },
 }

@@ -1,0 +1,49 @@
+"""CRIC: which processing sites there are and which storages belong to each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from cms.http import HttpOptions, JsonService
+from cms.types import SiteInfo
+from wms2_project.errors import ServiceUnavailable
+from wms2_project.grammar import Name, matches
+
+QUERY = "api/cms/site/query/"
+
+
+@dataclass(frozen=True, slots=True)
+class CricConfig:
+    """`url` is the server, without the /api part. Answers change rarely: keep them for an hour."""
+
+    url: str
+    http: HttpOptions = field(default_factory=HttpOptions)
+
+
+class CricClient:
+    """Reads the site topology."""
+
+    def __init__(self, config: CricConfig) -> None:
+        self._service = JsonService(service="CRIC", base_url=config.url, options=config.http)
+
+    def sites(self) -> list[SiteInfo]:
+        """Every processing site with its storages, both sorted by name."""
+        params: dict[str, str | int] = {"json": "", "preset": "data-processing", "rcsite_state": "ANY"}
+        return parse_sites(self._service.get(QUERY, params))
+
+
+def parse_sites(answer: Any) -> list[SiteInfo]:
+    """Zip the flattened answer's columns with its rows; sites and storages are many-to-many."""
+    try:
+        columns, rows = answer["desc"]["columns"], answer["result"]
+        records = [dict(zip(columns, row, strict=True)) for row in rows]
+        pairs = [(record["psn_name"], record["phedex_name"]) for record in records]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ServiceUnavailable(f"CRIC answered in an unknown form: {error!r}") from error
+    rses: defaultdict[str, set[str]] = defaultdict(set)
+    for site, rse in pairs:
+        if matches(Name.SITE, site) and matches(Name.RSE, rse):
+            rses[site].add(rse)
+    return [SiteInfo(name=site, rses=tuple(sorted(rses[site]))) for site in sorted(rses)]

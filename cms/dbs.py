@@ -1,0 +1,172 @@
+"""DBS: what is in a dataset, and the registration of our own blocks.
+
+Registration is find-or-create: whatever the answer to an insertion was, a block that is there with our
+content counts as registered, so a repeated or half-answered call changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cms.dbs_block import bulk_block
+from cms.http import HttpOptions, JsonService, Params
+from cms.types import BlockRecord, DatasetFile, DatasetInfo, fold_lumis
+from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+from wms2_project.grammar import Name, check
+
+ADLER32_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DbsConfig:
+    """The reader answers questions, the writer takes changes; both are base URLs such as …/DBSReader."""
+
+    reader_url: str
+    writer_url: str
+    created_by: str = "wms2"
+    http: HttpOptions = field(default_factory=HttpOptions)
+
+
+class DbsClient:
+    """Reads datasets block by block and registers output blocks."""
+
+    def __init__(self, config: DbsConfig) -> None:
+        self._created_by = config.created_by
+        self._reader = JsonService(service="DBS reader", base_url=config.reader_url, options=config.http)
+        self._writer = JsonService(service="DBS writer", base_url=config.writer_url, options=config.http)
+
+    def dataset(self, name: str) -> DatasetInfo | None:
+        """The dataset in whatever access type it is, or None if DBS does not know it."""
+        check(Name.DATASET, name)
+        rows = self._rows("datasets", {"dataset": name, "dataset_access_type": "*", "detail": 1})
+        if not rows:
+            return None
+        summary = self._rows("filesummaries", {"dataset": name, "validFileOnly": 1})
+        return _dataset_info(rows[0], summary[0] if summary else {})
+
+    def files(self, dataset: str) -> Iterator[DatasetFile]:
+        """Every valid file of the dataset, one block in memory at a time."""
+        check(Name.DATASET, dataset)
+        for block in self._rows("blocks", {"dataset": dataset, "detail": 1}):
+            yield from self.block_files(str(block["block_name"]))
+
+    def block(self, block_name: str) -> dict[str, Any] | None:
+        """DBS's record of the block, or None if it does not know it."""
+        check(Name.BLOCK, block_name)
+        rows = self._rows("blocks", {"block_name": block_name, "detail": 1})
+        return rows[0] if rows else None
+
+    def block_files(self, block_name: str) -> list[DatasetFile]:
+        """The valid files of one block, sorted by name, with their lumi sections folded into ranges."""
+        check(Name.BLOCK, block_name)
+        rows = self._rows("files", {"block_name": block_name, "detail": 1, "validFileOnly": 1})
+        lumis = self._rows("filelumis", {"block_name": block_name})
+        return parse_files(rows, lumis)
+
+    def register_block(self, record: BlockRecord) -> None:
+        """Make the block known to DBS, once, complete and closed."""
+        if self._has(record):
+            return
+        try:
+            self._writer.post("bulkblocks", body=bulk_block(record, created_by=self._created_by))
+        except (ServiceUnavailable, ServiceRejected):
+            # "Already exists" and an answer lost on the way both leave the block there: look before failing.
+            if not self._has(record):
+                raise
+
+    def set_dataset_status(self, dataset: str, status: str) -> None:
+        """Set the access type (VALID, INVALID, DEPRECATED …) and make sure it took effect.
+
+        DBS answers 200 to a change of a dataset it does not know, so the answer alone proves nothing.
+        """
+        check(Name.DATASET, dataset)
+        unknown: ServiceUnavailable | None = None
+        try:
+            self._writer.put("datasets", params={"dataset": dataset, "dataset_access_type": status})
+        except ServiceUnavailable as error:
+            unknown = error
+        info = self.dataset(dataset)
+        if info is None:
+            raise NotFound(f"DBS has no dataset {dataset}, so it cannot become {status}")
+        if info.access_type != status:
+            raise unknown or ServiceUnavailable(
+                f"DBS still has {dataset} as {info.access_type}, not {status}"
+            )
+
+    def _has(self, record: BlockRecord) -> bool:
+        found = self.block(record.block_name)
+        if found is None:
+            return False
+        ours = (len(record.files), record.size_bytes)
+        theirs = (_number(found.get("file_count")), _number(found.get("block_size")))
+        if ours != theirs:
+            raise ServiceRejected(
+                f"DBS has block {record.block_name} with {theirs[0]} files and {theirs[1]} bytes, "
+                f"ours has {ours[0]} files and {ours[1]} bytes",
+                cure="Find out who registered it; a block never changes once it is in DBS",
+            )
+        return True
+
+    def _rows(self, path: str, params: Params) -> list[dict[str, Any]]:
+        answer = self._reader.get(path, params)
+        if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
+            raise ServiceUnavailable(f"DBS reader: GET {path} answered without a list of records")
+        return answer
+
+
+def parse_files(rows: list[dict[str, Any]], lumi_rows: list[dict[str, Any]]) -> list[DatasetFile]:
+    """Join file records with their lumi rows; DBS repeats a file once per run when asked by run."""
+    lumis: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in lumi_rows:
+        lumis[row["logical_file_name"]].extend(_lumi_numbers(row))
+    files = {row["logical_file_name"]: row for row in rows}
+    return [
+        DatasetFile(
+            lfn=lfn,
+            size_bytes=_number(row.get("file_size")),
+            events=_number(row.get("event_count")),
+            adler32=_adler32(row.get("adler32")),
+            block_name=str(row.get("block_name") or ""),
+            lumis=fold_lumis(lumis.get(lfn, ())),
+        )
+        for lfn, row in sorted(files.items())
+    ]
+
+
+def _lumi_numbers(row: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    """One row carries one lumi section; older servers send a list of them."""
+    run, numbers = int(row["run_num"]), row["lumi_section_num"]
+    for lumi in numbers if isinstance(numbers, list) else (numbers,):
+        yield run, int(lumi)
+
+
+def _dataset_info(row: dict[str, Any], summary: dict[str, Any]) -> DatasetInfo:
+    return DatasetInfo(
+        name=str(row["dataset"]),
+        access_type=str(row["dataset_access_type"]),
+        primary_type=str(row.get("primary_ds_type") or ""),
+        acquisition_era=str(row.get("acquisition_era_name") or ""),
+        processing_version=_number(row.get("processing_version")),
+        physics_group=str(row.get("physics_group_name") or ""),
+        prep_id=str(row.get("prep_id") or ""),
+        blocks=_number(summary.get("num_block")),
+        files=_number(summary.get("num_file")),
+        lumis=_number(summary.get("num_lumi")),
+        events=_number(summary.get("num_event")),
+        size_bytes=_number(summary.get("file_size")),
+    )
+
+
+def _number(value: Any) -> int:
+    """DBS sends null for sums over nothing and for counts nobody filled in."""
+    return int(value or 0)
+
+
+def _adler32(value: Any) -> str:
+    """Eight lower-case digits, or empty for NOTSET and other placeholders."""
+    text = str(value or "").lower()
+    is_hex = 0 < len(text) <= ADLER32_DIGITS and all(char in "0123456789abcdef" for char in text)
+    return text.zfill(ADLER32_DIGITS) if is_hex else ""

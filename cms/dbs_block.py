@@ -1,0 +1,103 @@
+"""The document DBS takes for a complete block in one call (bulkblocks). Pure.
+
+Two habits of DBS are respected: lumi sections carry no event count, because it wants one on all of them
+or on none, and `is_file_valid` appears nowhere, because on one file it makes all others invalid.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cms.types import BlockFile, BlockRecord
+from wms2_project.grammar import Name, check
+
+APPLICATION = "cmsRun"
+MODULE_LABEL = "Merged"
+# DBS keys a configuration by this hash; WMS2 does not know the job's, and WMAgent sends the same word.
+PSET_HASH = "GIBBERISH"
+
+
+def bulk_block(record: BlockRecord, *, created_by: str) -> dict[str, Any]:
+    """The whole block as DBS expects it."""
+    check(Name.BLOCK, record.block_name)
+    check(Name.DATASET, record.dataset)
+    configuration = _configuration(record)
+    return {
+        "dataset_conf_list": [configuration],
+        "file_conf_list": [{**configuration, "lfn": file.lfn} for file in record.files],
+        "files": [_file(file, record, created_by) for file in record.files],
+        "block": {
+            "block_name": record.block_name,
+            "open_for_writing": 0,
+            "block_size": record.size_bytes,
+            "file_count": len(record.files),
+            "origin_site_name": record.site,
+            "create_by": created_by,
+            "creation_date": record.created_at,
+        },
+        **_dataset_parts(record, created_by),
+        "file_parent_list": [
+            {"logical_file_name": file.lfn, "parent_logical_file_name": parent}
+            for file in record.files
+            for parent in file.parents
+        ],
+        "dataset_parent_list": list(record.parent_datasets),
+    }
+
+
+def _configuration(record: BlockRecord) -> dict[str, str]:
+    return {
+        "release_version": record.release,
+        "pset_hash": PSET_HASH,
+        "app_name": APPLICATION,
+        "output_module_label": MODULE_LABEL,
+        "global_tag": record.global_tag,
+    }
+
+
+def _dataset_parts(record: BlockRecord, created_by: str) -> dict[str, Any]:
+    _, primary, processed, tier = record.dataset.split("/")
+    stamp = {"create_by": created_by, "creation_date": record.created_at}
+    return {
+        "processing_era": {
+            "processing_version": record.processing_version,
+            "create_by": created_by,
+            "description": "",
+        },
+        "primds": {"primary_ds_name": primary, "primary_ds_type": record.primary_type, **stamp},
+        "dataset": {
+            "dataset": record.dataset,
+            "processed_ds_name": processed,
+            "data_tier_name": tier,
+            "dataset_access_type": record.access_type,
+            "physics_group_name": record.physics_group,
+            "prep_id": record.prep_id,
+            "last_modified_by": created_by,
+            "last_modification_date": record.created_at,
+            **stamp,
+        },
+        "acquisition_era": {
+            "acquisition_era_name": record.acquisition_era,
+            "start_date": record.created_at,
+        },
+    }
+
+
+def _file(file: BlockFile, record: BlockRecord, created_by: str) -> dict[str, Any]:
+    return {
+        "logical_file_name": check(Name.LFN, file.lfn),
+        "file_size": file.size_bytes,
+        "event_count": file.events,
+        "file_type": "EDM",
+        "check_sum": "NOTSET",
+        "adler32": file.adler32 or "NOTSET",
+        "md5": "NOTSET",
+        "auto_cross_section": 0.0,
+        "last_modified_by": created_by,
+        "last_modification_date": record.created_at,
+        "file_lumi_list": [
+            {"run_num": run, "lumi_section_num": lumi}
+            for run, first, last in file.lumis
+            for lumi in range(first, last + 1)
+        ],
+    }

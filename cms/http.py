@@ -1,0 +1,146 @@
+"""HTTP to a CMS service: every call has a timeout, safe calls are repeated, every failure is one of ours.
+
+No answer, 5xx and 429 become ServiceUnavailable, 404 NotFound, any other refusal HttpRefusal with the
+service's own words. Redirects are not followed: the CMS frontends redirect callers they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+RETRIED_STATUSES = (429, 500, 502, 503, 504)
+MAX_WORDS = 500
+Params = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """How long to wait, how often to repeat, and who we are towards the service.
+
+    (retries + 1) * read timeout + waits has to stay below a task's time limit.
+    """
+
+    connect_timeout_sec: float = 5.0
+    read_timeout_sec: float = 45.0
+    retries: int = 2
+    backoff_sec: float = 0.5
+    max_wait_sec: int = 10
+    client_cert: str = ""
+    client_key: str = ""
+    ca_path: str = ""
+
+
+class HttpRefusal(ServiceRejected):
+    """A refusal together with what the service answered, for callers that know its error codes."""
+
+    def __init__(self, message: str, *, status: int, reply: Any, cure: str = "") -> None:
+        super().__init__(message, cure=cure)
+        self.status = status
+        self.reply = reply
+
+
+def build_session(options: HttpOptions) -> requests.Session:
+    """A session that repeats safe methods only; an unsafe one may have succeeded without telling us."""
+    retry = Retry(
+        total=options.retries,
+        allowed_methods=SAFE_METHODS,
+        status_forcelist=RETRIED_STATUSES,
+        backoff_factor=options.backoff_sec,
+        backoff_max=options.max_wait_sec,
+        retry_after_max=options.max_wait_sec,
+        raise_on_status=False,
+    )
+    session = requests.Session()
+    session.mount("http://", HTTPAdapter(max_retries=retry))
+    session.mount("https://", HTTPAdapter(max_retries=retry))
+    session.headers["Accept"] = "application/json"
+    session.headers["User-Agent"] = "wms2"
+    if options.client_cert:
+        cert, key = options.client_cert, options.client_key
+        session.cert = (cert, key) if key else cert
+    if options.ca_path:
+        session.verify = options.ca_path
+    return session
+
+
+class JsonService:
+    """One service that answers JSON below one base URL."""
+
+    def __init__(self, *, service: str, base_url: str, options: HttpOptions) -> None:
+        self.service = service
+        self._base_url = base_url.rstrip("/")
+        self._timeout = (options.connect_timeout_sec, options.read_timeout_sec)
+        self._session = build_session(options)
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        return self._call("GET", path, params=params)
+
+    def put(self, path: str, *, params: Params | None = None, body: Any = None) -> Any:
+        return self._call("PUT", path, params=params, body=body)
+
+    def post(self, path: str, *, body: Any) -> Any:
+        return self._call("POST", path, body=body)
+
+    def _call(self, method: str, path: str, *, params: Params | None = None, body: Any = None) -> Any:
+        url = f"{self._base_url}/{path}"
+        where = f"{self.service}: {method} {urlsplit(url).path}"
+        try:
+            response = self._session.request(
+                method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
+            )
+        except requests.RequestException as error:
+            raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
+        _raise_for_status(where, response)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise ServiceUnavailable(f"{where} answered something that is not JSON") from error
+
+
+def describe(error: Exception) -> str:
+    """The error in one bounded line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_WORDS]
+
+
+def _raise_for_status(where: str, response: requests.Response) -> None:
+    status = response.status_code
+    if status < 300:
+        return
+    told = f"{where} answered {status}"
+    if status >= 500 or status == 429:
+        raise ServiceUnavailable(told)
+    reply = _reply(response)
+    words = _own_words(response, reply)
+    if status == 404:
+        raise NotFound(f"{told}: {words}")
+    cure = "Check the client certificate and its roles" if status < 400 or status in {401, 403} else ""
+    raise HttpRefusal(f"{told}: {words}", status=status, reply=reply, cure=cure)
+
+
+def _reply(response: requests.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+def _own_words(response: requests.Response, reply: Any) -> str:
+    """What the service says went wrong: ReqMgr2 uses a header, DBS a list with one document."""
+    words = response.headers.get("X-Error-Detail", "")
+    document = reply[0] if isinstance(reply, list) and reply else reply
+    if not words and isinstance(document, dict):
+        error = document.get("error")
+        inner = error if isinstance(error, dict) else {}
+        words = str(inner.get("reason") or document.get("message") or error or "")
+    words = words or response.headers.get("Location", "") or response.reason or "no reason given"
+    return " ".join(words.split())[:MAX_WORDS]

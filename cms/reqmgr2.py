@@ -1,0 +1,62 @@
+"""ReqMgr2: the documents of requests and the status its own people see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cms.http import HttpOptions, JsonService, Params
+from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+from wms2_project.grammar import Name, check
+
+REQUEST = "data/request"
+
+
+@dataclass(frozen=True, slots=True)
+class ReqMgr2Config:
+    """`url` is the service itself, such as https://host/reqmgr2."""
+
+    url: str
+    http: HttpOptions = field(default_factory=HttpOptions)
+
+
+class ReqMgr2Client:
+    """Reads requests and sets their status; never creates one."""
+
+    def __init__(self, config: ReqMgr2Config) -> None:
+        self._service = JsonService(service="ReqMgr2", base_url=config.url, options=config.http)
+
+    def request(self, name: str) -> dict[str, Any]:
+        """The document of one request, verbatim."""
+        check(Name.REQUEST, name, field="request_name")
+        for found in self._result({"name": name}):
+            if isinstance(found, dict) and isinstance(found.get(name), dict):
+                document: dict[str, Any] = found[name]
+                return document
+        raise NotFound(f"ReqMgr2 has no request named {name}", cure="Check the spelling of the name")
+
+    def names_with_status(self, status: str) -> list[str]:
+        """The names of all requests in one status. ReqMgr2 does not page: ask for short-lived statuses."""
+        rows = self._result({"status": status, "detail": "false"})
+        return sorted(row for row in rows if isinstance(row, str))
+
+    def set_status(self, name: str, status: str) -> None:
+        """Bring the request into the status; a request already there is left as it is."""
+        check(Name.REQUEST, name, field="request_name")
+        try:
+            answer = self._service.put(f"{REQUEST}/{name}", body={"RequestStatus": status})
+        except (ServiceUnavailable, ServiceRejected):
+            # The change may have happened although the answer says otherwise, and a repeated one is refused.
+            if self.request(name).get("RequestStatus") == status:
+                return
+            raise
+        rows = answer.get("result", []) if isinstance(answer, dict) else []
+        if not any(isinstance(row, dict) and row.get(name) == "OK" for row in rows):
+            raise ServiceRejected(f"ReqMgr2 did not set {name} to {status}: {str(answer)[:300]}")
+
+    def _result(self, params: Params) -> list[Any]:
+        answer = self._service.get(REQUEST, params)
+        if not isinstance(answer, dict) or not isinstance(answer.get("result"), list):
+            raise ServiceUnavailable(f"ReqMgr2: GET {REQUEST} answered without a result list")
+        result: list[Any] = answer["result"]
+        return result

@@ -1,0 +1,124 @@
+"""A Rucio client that needs no rucio.cfg and leaves nothing on disk, and Rucio's errors told as ours.
+
+rucio-clients brings authentication, repetition and streaming. It would keep its token in a file shared by
+everything that runs under one account name, rewrite sys.argv and take any failed login for bad
+credentials; none of that suits a long-lived service that talks to more than one server.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from rucio.client import Client
+from rucio.common import exception as rucio_errors
+
+from cms.http import describe
+from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+
+log = logging.getLogger(__name__)
+_argv_lock = threading.Lock()
+
+_ABSENT = (
+    rucio_errors.DataIdentifierNotFound,
+    rucio_errors.RuleNotFound,
+    rucio_errors.RSENotFound,
+    rucio_errors.ReplicaNotFound,
+)
+_PASSING = (
+    rucio_errors.DatabaseException,
+    rucio_errors.ReplicationRuleCreationTemporaryFailed,
+    rucio_errors.ResourceTemporaryUnavailable,
+    rucio_errors.ServerConnectionException,
+    rucio_errors.ServiceUnavailable,
+)
+_DENIED = (rucio_errors.AccessDenied, rucio_errors.CannotAuthenticate)
+
+
+@dataclass(frozen=True, slots=True)
+class RucioConfig:
+    """Where Rucio is and who we are there. `scope` is where every CMS name lives."""
+
+    url: str
+    auth_url: str
+    account: str
+    username: str
+    password: str = field(repr=False)
+    scope: str = "cms"
+    connect_timeout_sec: float = 5.0
+    read_timeout_sec: float = 60.0
+    ca_path: str = ""
+
+
+class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no types
+    """Rucio's client with the token kept in memory and server failures told apart from refusals."""
+
+    def _send_request(self, url: str, *args: Any, **kwargs: Any) -> Any:
+        response = super()._send_request(url, *args, **kwargs)
+        if response.status_code == 429 or (response.status_code >= 500 and not _names_its_reason(response)):
+            raise ServiceUnavailable(f"Rucio: {urlsplit(url).path} answered {response.status_code}")
+        return response
+
+    # The two methods that keep the token in a file are private to Rucio, hence their mangled names.
+
+    def _BaseClient__read_token(self) -> bool:
+        return False
+
+    def _BaseClient__write_token(self) -> None:
+        return None
+
+
+def connect(config: RucioConfig) -> MemoryTokenClient:
+    """Log in. Nothing is read from configuration files or the environment."""
+    # Rucio shortens sys.argv[0] in place and reports the command line to the server.
+    with _argv_lock:
+        argv, sys.argv = sys.argv, ["wms2"]
+        try:
+            return MemoryTokenClient(
+                rucio_host=config.url.rstrip("/"),
+                auth_host=config.auth_url.rstrip("/"),
+                account=config.account,
+                ca_cert=config.ca_path or None,
+                auth_type="userpass",
+                creds={"username": config.username, "password": config.password},
+                timeout=(config.connect_timeout_sec, config.read_timeout_sec),
+                user_agent="wms2",
+                vo="def",
+                logger=log,
+            )
+        finally:
+            sys.argv = argv
+
+
+@contextmanager
+def told_as_ours(doing: str) -> Iterator[None]:
+    """Raise whatever goes wrong inside as one of our errors; `doing` says what was attempted."""
+    try:
+        yield
+    except _ABSENT as error:
+        raise NotFound(f"Rucio could not {doing}: {describe(error)}") from error
+    except _DENIED as error:
+        raise ServiceRejected(
+            f"Rucio would not let us {doing}: {describe(error)}",
+            cure="Check the Rucio account, user name and password, and the rights of that account",
+        ) from error
+    except _PASSING as error:
+        raise ServiceUnavailable(f"Rucio could not {doing}: {describe(error)}") from error
+    except rucio_errors.RucioException as error:
+        raise ServiceRejected(f"Rucio refused to {doing}: {describe(error)}") from error
+    except (requests.RequestException, ValueError) as error:
+        # A ValueError is a line of a stream that was cut short.
+        raise ServiceUnavailable(f"Rucio did not answer when asked to {doing}: {describe(error)}") from error
+
+
+def _names_its_reason(response: requests.Response) -> bool:
+    """Some refusals come as 500 but name a Rucio error; a bare failure names none, or the general one."""
+    name = response.headers.get("ExceptionClass", "")
+    return name != "RucioException" and hasattr(rucio_errors, name)

@@ -1,0 +1,123 @@
+"""Values that cross the boundary between WMS2 and the CMS services.
+
+Lumi sections are always inclusive ranges `(run, first, last)`, sorted, merged where they touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+LumiRange = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFile:
+    """A valid file of a dataset as DBS knows it; `adler32` is empty where DBS has none."""
+
+    lfn: str
+    size_bytes: int
+    events: int
+    adler32: str
+    block_name: str
+    lumis: tuple[LumiRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A dataset as DBS knows it, summed over its valid files."""
+
+    name: str
+    access_type: str
+    primary_type: str
+    acquisition_era: str
+    processing_version: int
+    physics_group: str
+    prep_id: str
+    blocks: int
+    files: int
+    lumis: int
+    events: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFile:
+    """A merged file about to be registered."""
+
+    lfn: str
+    size_bytes: int
+    events: int
+    adler32: str
+    lumis: tuple[LumiRange, ...]
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecord:
+    """Everything DBS wants to know of an output block; `site` is the storage (RSE) it was produced at."""
+
+    block_name: str
+    dataset: str
+    site: str
+    files: tuple[BlockFile, ...]
+    acquisition_era: str
+    processing_version: int
+    physics_group: str
+    prep_id: str
+    release: str
+    global_tag: str
+    primary_type: str
+    created_at: int
+    access_type: str = "PRODUCTION"
+    parent_datasets: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+class RuleState(StrEnum):
+    """How far Rucio is with a rule. STUCK stays STUCK until somebody boosts it."""
+
+    INJECT = "INJECT"
+    REPLICATING = "REPLICATING"
+    OK = "OK"
+    STUCK = "STUCK"
+    SUSPENDED = "SUSPENDED"
+    WAITING_APPROVAL = "WAITING_APPROVAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A replication rule. A deleted rule is still there for an hour, with `expires_at` set."""
+
+    rule_id: str
+    state: RuleState
+    rse_expression: str
+    locks_ok: int
+    locks_replicating: int
+    locks_stuck: int
+    error: str
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInfo:
+    """A processing site and the storages its jobs read from."""
+
+    name: str
+    rses: tuple[str, ...]
+
+
+def fold_lumis(rows: Iterable[tuple[int, int]]) -> tuple[LumiRange, ...]:
+    """Turn (run, lumi) pairs, in any order and with repetitions, into sorted ranges."""
+    ranges: list[LumiRange] = []
+    for run, lumi in sorted(set(rows)):
+        if ranges and ranges[-1][0] == run and ranges[-1][2] == lumi - 1:
+            ranges[-1] = (run, ranges[-1][1], lumi)
+        else:
+            ranges.append((run, lumi, lumi))
+    return tuple(ranges)

@@ -1,0 +1,136 @@
+"""The process that talks to HTCondor: one request per line on stdin, one answer per line on stdout.
+
+The bindings keep the interpreter locked while they wait, so no thread can time them out. They live here, in
+a process that can be killed (see `condor.bounded`); no other module imports them. DAGMan inherits the
+environment this process was given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import classad2
+import htcondor2
+
+
+def locate(name: str) -> Any:
+    """The schedd's own ad: the local one, or the named one from the collector."""
+    collector = htcondor2.Collector()
+    if name:
+        return collector.locate(htcondor2.DaemonType.Schedd, name)
+    return collector.locate(htcondor2.DaemonType.Schedd)
+
+
+def describe(schedd: str, attributes: list[str]) -> dict[str, Any]:
+    return _plain(locate(schedd), attributes)
+
+
+def query(schedd: str, constraint: str, attributes: list[str], limit: int) -> list[dict[str, Any]]:
+    ads = htcondor2.Schedd(locate(schedd)).query(constraint, attributes, limit=limit)
+    return [_plain(ad, attributes) for ad in ads]
+
+
+def history(
+    schedd: str, constraint: str, attributes: list[str], limit: int, since: str | None
+) -> list[dict[str, Any]]:
+    ads = htcondor2.Schedd(locate(schedd)).history(constraint, attributes, limit, since)
+    return [_plain(ad, attributes) for ad in ads]
+
+
+def act(schedd: str, action: str, constraint: str, reason: str) -> dict[str, int]:
+    # A bare string is dropped by the bindings; the pair is not. 0 is the code of an ordinary request.
+    result = htcondor2.Schedd(locate(schedd)).act(htcondor2.JobAction[action], constraint, (reason, 0))
+    return {key: int(value) for key, value in (result or {}).items()}
+
+
+def edit(schedd: str, constraint: str, attribute: str, value: str) -> int:
+    return int(htcondor2.Schedd(locate(schedd)).edit(constraint, attribute, value))
+
+
+def submit_dag(schedd: str, directory: str, dag_file: str, batch_name: str, priority: int) -> int:
+    """Submit from the DAG's own directory: its CONFIG and DIR paths are relative."""
+    os.chdir(directory)
+    try:
+        # UpdateSubmit rewrites what an interrupted submission left; unlike Force it keeps rescue files.
+        options = {"BatchName": batch_name, "UpdateSubmit": True, "SuppressNotification": True}
+        description = htcondor2.Submit.from_dag(dag_file, options)
+        description["priority"] = str(priority)
+        return int(htcondor2.Schedd(locate(schedd)).submit(description).cluster())
+    finally:
+        os.chdir("/")
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    operation.__name__: operation for operation in (describe, query, history, act, edit, submit_dag)
+}
+
+
+def answer(line: str) -> dict[str, Any]:
+    """Carry out one request; what the schedd or the file system refuses becomes an answer too."""
+    request = json.loads(line)
+    with _captured() as printed:
+        try:
+            return {"value": OPERATIONS[request["operation"]](**request["arguments"])}
+        except (htcondor2.HTCondorException, classad2.ClassAdException, OSError) as error:
+            told = f"{type(error).__name__}: {error}"
+        _flush_library()
+        printed.seek(0)
+        return {"error": " ".join(f"{told}: {printed.read(2000)}".split()).rstrip(": ")}
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    for line in requests:
+        answers.write(json.dumps(answer(line)) + "\n")
+        answers.flush()
+
+
+def _plain(ad: Any, attributes: list[str]) -> dict[str, Any]:
+    found = {}
+    for attribute in attributes:
+        value = ad.get(attribute)
+        if value is not None and value is not classad2.Value.Undefined:
+            found[attribute] = value if isinstance(value, (bool, int, float, str)) else str(value)
+    return found
+
+
+@contextmanager
+def _captured() -> Iterator[TextIO]:
+    """What the library prints explains its errors, and must not get between the answers."""
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
+        kept = os.dup(2)
+        try:
+            os.dup2(printed.fileno(), 1)
+            os.dup2(printed.fileno(), 2)
+            yield printed
+        finally:
+            _flush_library()
+            os.dup2(kept, 1)
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _flush_library() -> None:
+    ctypes.CDLL(None).fflush(None)
+
+
+def main() -> None:
+    # Our own import path is nobody else's: DAGMan and its scripts must not inherit it.
+    os.environ.pop("PYTHONPATH", None)
+    os.environ["PATH"] = os.pathsep.join([htcondor2.param["BIN"], os.environ.get("PATH", os.defpath)])
+    os.chdir("/")
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        answers.write(json.dumps({"value": "ready"}) + "\n")
+        answers.flush()
+        serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

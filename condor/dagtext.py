@@ -1,0 +1,160 @@
+"""The text of DAG files: outer DAG, group DAG, DAGMan configuration. Pure.
+
+A rendered file must match the whole grammar we use; one line outside it and nothing is returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from condor.layout import DagLayout, DagmanSettings, GroupLayout, NodeLayout
+from condor.types import RenderError
+
+OUTER_DAG = "workflow.dag"
+GROUP_DAG = "group.dag"
+CONFIG = "dagman.config"
+NEVER_RETRY_EXIT = 42
+ABORT_EXIT = 43
+DEFER_EXIT = 75
+MAX_DEFER_SEC = 30
+# The schedd requeues a DAGMan that exits above 2, and 1 is an ordinary failure: 2 is left to tell the outer
+# DAG that a group asked to abort.
+GROUP_ABORTED = 2
+
+_LANDING_ARGUMENTS = "$JOB $RETURN $JOBID"
+_POST_ARGUMENTS = "$JOB $RETURN $RETRY $MAX_RETRIES $JOBID $DAG_STATUS $FAILED_COUNT"
+
+_SITE = r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}"
+_VARS = r'NODE="\$\(JOB\)" RETRY="\$\(RETRY\)" MEM="\d+" CPUS="\d+" DISK="\d+" WALL="\d+" SITES='
+
+
+def _block(role: str, scripts: str, category: str) -> str:
+    """Grammar of one node: lines about the same name (`@` in `scripts`), with the landing's sites."""
+    name = "proc_[0-9]{6}" if role == "proc" else role
+    sites = rf'(?P<sites>"{_SITE}(?:,{_SITE})*"\n)' if role == "landing" else "(?P=sites)"
+    known = f"(?P={role})"
+    return (
+        rf"JOB (?P<{role}>{name}) \.\./{role}\.sub\n"
+        rf"VARS {known} {_VARS}{sites}"
+        f"{scripts.replace('@', known)}"
+        rf"(?:RETRY {known} \d+ UNLESS-EXIT 42\n)?"
+        rf"ABORT-DAG-ON {known} 43 RETURN 2\n"
+        rf"CATEGORY {known} {category}\n"
+    )
+
+
+_ELECT = rf"SCRIPT POST @ \.\./scripts/elect_site\.sh {re.escape(_LANDING_ARGUMENTS)}\n"
+_CLASSIFY = (
+    r"(?:SCRIPT DEFER 75 \d+ PRE @ \.\./scripts/pre\.sh \$JOB\n)?"
+    rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)} \d+\n"
+)
+_GROUP_GRAMMAR = re.compile(
+    r"CONFIG \.\./dagman\.config\nNODE_STATUS_FILE group\.dag\.status \d+\n"
+    r"MAXJOBS Processing \d+\nMAXJOBS Merge \d+\nMAXJOBS Cleanup \d+\n"
+    + _block("landing", _ELECT, "Landing")
+    + f"(?:{_block('proc', _CLASSIFY, 'Processing')})+"
+    + _block("merge", _CLASSIFY, "Merge")
+    + _block("cleanup", _CLASSIFY, "Cleanup")
+    + r"PARENT landing CHILD(?: proc_[0-9]{6})+\nPARENT(?: proc_[0-9]{6})+ CHILD merge\n"
+    r"PARENT merge CHILD cleanup\n",
+    re.ASCII,
+)
+_OUTER_GRAMMAR = re.compile(
+    r"CONFIG dagman\.config\nNODE_STATUS_FILE workflow\.dag\.status \d+\nMAXJOBS MergeGroup \d+\n"
+    r"(?:SUBDAG EXTERNAL (?P<group>mg_[0-9]{6}) group\.dag DIR (?P=group)\n"
+    r"CATEGORY (?P=group) MergeGroup\nABORT-DAG-ON (?P=group) 2 RETURN 1\n)+",
+    re.ASCII,
+)
+_CONFIG_GRAMMAR = re.compile(r"(?:DAGMAN_[A-Z_]+ = [A-Za-z0-9@().,/_ ]+\n)+", re.ASCII)
+
+
+def render_outer(layout: DagLayout, group_names: Sequence[str]) -> str:
+    """`workflow.dag`: one SUBDAG per merge group; a group that asks to abort ends the whole DAG."""
+    head = (
+        f"CONFIG {CONFIG}\n"
+        f"NODE_STATUS_FILE {OUTER_DAG}.status {layout.settings.status_interval_sec}\n"
+        f"MAXJOBS MergeGroup {layout.throttles.merge_groups}\n"
+    )
+    groups = (
+        f"SUBDAG EXTERNAL {name} {GROUP_DAG} DIR {name}\n"
+        f"CATEGORY {name} MergeGroup\n"
+        f"ABORT-DAG-ON {name} {GROUP_ABORTED} RETURN 1\n"
+        for name in group_names
+    )
+    return _checked(head + "".join(groups), _OUTER_GRAMMAR, OUTER_DAG)
+
+
+def render_group(layout: DagLayout, group: GroupLayout) -> str:
+    """`group.dag`: landing, then the processing nodes, then merge, then cleanup."""
+    retries, throttles, cooloff = layout.retries, layout.throttles, layout.retries.cooloff_sec
+    sites = ",".join(group.sites)
+    elect = f"SCRIPT POST @ ../scripts/elect_site.sh {_LANDING_ARGUMENTS}\n"
+    processing = _node_renderer("proc", sites, _scripts(cooloff), retries.processing, "Processing")
+    names = " ".join([node.name for node in group.nodes])
+    parts = [
+        f"CONFIG ../{CONFIG}\n"
+        f"NODE_STATUS_FILE {GROUP_DAG}.status {layout.settings.status_interval_sec}\n"
+        f"MAXJOBS Processing {throttles.processing}\n"
+        f"MAXJOBS Merge {throttles.merge}\n"
+        f"MAXJOBS Cleanup {throttles.cleanup}\n",
+        _node_renderer("landing", sites, elect, retries.landing, "Landing")(layout.landing),
+        *map(processing, group.nodes),
+        _node_renderer("merge", sites, _scripts(cooloff), retries.merge, "Merge")(layout.merge),
+        _node_renderer("cleanup", sites, _scripts(cooloff), retries.cleanup, "Cleanup")(layout.cleanup),
+        f"PARENT landing CHILD {names}\nPARENT {names} CHILD merge\nPARENT merge CHILD cleanup\n",
+    ]
+    return _checked("".join(parts), _GROUP_GRAMMAR, f"{group.name}/{GROUP_DAG}")
+
+
+def render_config(settings: DagmanSettings) -> str:
+    """`dagman.config`: what our DAGs rely on is set here, whatever the pool's own configuration says."""
+    entries = {
+        "DAGMAN_USE_STRICT": "0",
+        "DAGMAN_USE_DIRECT_SUBMIT": "True",
+        "DAGMAN_GENERATE_SUBDAG_SUBMITS": "True",
+        "DAGMAN_AUTO_RESCUE": "True",
+        "DAGMAN_ALWAYS_RUN_POST": "False",
+        "DAGMAN_PUT_FAILED_JOBS_ON_HOLD": "False",
+        "DAGMAN_SUPPRESS_NOTIFICATION": "True",
+        "DAGMAN_DEFAULT_NODE_LOG": "@(DAG_DIR)/@(DAG_FILE).nodes.log",
+        "DAGMAN_QUEUE_UPDATE_INTERVAL": settings.queue_update_sec,
+        "DAGMAN_USER_LOG_SCAN_INTERVAL": settings.log_scan_sec,
+        "DAGMAN_MAX_JOBS_IDLE": settings.max_idle_jobs,
+        "DAGMAN_MAX_POST_SCRIPTS": settings.max_post_scripts,
+    }
+    text = "".join(f"{key} = {value}\n" for key, value in entries.items())
+    return _checked(text, _CONFIG_GRAMMAR, CONFIG)
+
+
+def _scripts(cooloff_sec: int) -> str:
+    """POST decides about an attempt; PRE puts off the next one, by DAGMan's clock, while it cools off."""
+    defer = min(cooloff_sec, MAX_DEFER_SEC)
+    pre = f"SCRIPT DEFER {DEFER_EXIT} {defer} PRE @ ../scripts/pre.sh $JOB\n" if defer else ""
+    return f"{pre}SCRIPT POST @ ../scripts/post.sh {_POST_ARGUMENTS} {cooloff_sec}\n"
+
+
+def _node_renderer(
+    role: str, sites: str, scripts: str, retries: int, category: str
+) -> Callable[[NodeLayout], str]:
+    """All that is the same for every node of the role is put together once; `@` stands for the name."""
+    retry = f"RETRY @ {retries} UNLESS-EXIT {NEVER_RETRY_EXIT}\n" if retries else ""
+    abort = f"ABORT-DAG-ON @ {ABORT_EXIT} RETURN {GROUP_ABORTED}\n"
+    rest = f"{scripts}{retry}{abort}CATEGORY @ {category}\n"
+
+    def render(node: NodeLayout) -> str:
+        name = node.name
+        return (
+            f"JOB {name} ../{role}.sub\n"
+            f'VARS {name} NODE="$(JOB)" RETRY="$(RETRY)" MEM="{node.memory_mb}" CPUS="{node.cpus}"'
+            f' DISK="{node.disk_kb}" WALL="{node.wall_minutes}" SITES="{sites}"\n'
+            f"{rest.replace('@', name)}"
+        )
+
+    return render
+
+
+def _checked(text: str, grammar: re.Pattern[str], file_name: str) -> str:
+    if not grammar.fullmatch(text):
+        raise RenderError(f"{file_name} holds a line that is not part of our DAG grammar")
+    return text

@@ -1,0 +1,261 @@
+"""A schedd, steered through HTCondor's bindings: every call ends within its bound.
+
+No answer is ScheddUnreachable, never "absent". A refusal by a schedd that does answer is ServiceRejected.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from condor.bounded import BindingsError, BoundedCalls
+from condor.layout import check_int, refuse
+from condor.types import DagmanAd, JobStatus, Presence, ScheddLimits
+from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
+from wms2_project.grammar import Name, matches
+
+BATCH_PREFIX = "wms2-"
+_DAGMAN = "JobUniverse == 7"
+_OUTER = f"{_DAGMAN} && DAGManJobId is undefined"
+_ATTRIBUTES = [
+    "JobBatchName", "ClusterId", "JobStatus", "DAGManJobId", "Iwd", "QDate", "EnteredCurrentStatus",
+    "ExitCode", "ExitSignal", "HoldReason", "HoldReasonCode", "RemoveReason",
+    "DAG_AdUpdateTime", "DAG_NodesTotal", "DAG_NodesDone", "DAG_NodesFailed", "DAG_NodesFutile",
+    "DAG_NodesQueued", "DAG_JobsIdle", "DAG_JobsRunning", "DAG_JobsHeld",
+]  # fmt: skip
+_LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
+_TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
+_WAKE_POLL_SEC = 0.5
+_CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
+
+
+class Schedd:
+    """The schedd of the configured pool, or the one named."""
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        timeout_sec: float = 15.0,
+        submit_timeout_sec: float = 60.0,
+        wake_timeout_sec: float = 45.0,
+    ) -> None:
+        if name and not re.fullmatch(r"[A-Za-z0-9_.@-]{1,200}", name, re.ASCII):
+            raise refuse("name", f"{name!r:.80} is not the name of a schedd")
+        self._name = name
+        self._known_name = name
+        self._timeout_sec = timeout_sec
+        self._submit_timeout_sec = submit_timeout_sec
+        self._wake_timeout_sec = wake_timeout_sec
+        self._calls = BoundedCalls()
+
+    @property
+    def name(self) -> str:
+        if not self._known_name:
+            self._known_name = str(self._call("describe", attributes=["Name"]).get("Name", ""))
+        return self._known_name
+
+    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
+        check_batch_name(batch_name)
+        check_int("priority", priority, -1_000_000_000, 1_000_000_000)
+        try:
+            return int(
+                self._calls.call(
+                    "submit_dag",
+                    timeout_sec=self._submit_timeout_sec,
+                    schedd=self._name,
+                    directory=str(dag_file.parent),
+                    dag_file=dag_file.name,
+                    batch_name=batch_name,
+                    priority=priority,
+                )
+            )
+        except BindingsError as error:
+            # An error does not prove that nothing was queued: a schedd that answers can tell.
+            queued = self.query_dags([batch_name]).get(batch_name)
+            if queued:
+                return queued.cluster_id
+            raise ServiceRejected(
+                f"the schedd did not take {dag_file}: {error}",
+                cure="Mend what it names, then release the request",
+            ) from error
+
+    def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:
+        try:
+            found = self.query_dags([batch_name]).get(batch_name)
+            if found is None:
+                found = self._from_history(batch_name, "", not_before)
+        except ScheddUnreachable:
+            return Presence.UNKNOWN, None
+        return (Presence.FOUND, found) if found else (Presence.ABSENT, None)
+
+    def query_dags(self, batch_names: Iterable[str] | None = None) -> Mapping[str, DagmanAd]:
+        if batch_names is None:
+            ours = f'regexp("^{BATCH_PREFIX}", JobBatchName)'
+        else:
+            names = [check_batch_name(name) for name in batch_names]
+            if not names:
+                return {}
+            ours = f'stringListMember(JobBatchName, "{",".join(names)}")'
+        return gather_ads(self._query(f"{_DAGMAN} && {ours}"))
+
+    def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd | None:
+        check_int("cluster_id", cluster_id, 1, 2**31 - 1)
+        return self._from_history(batch_name, f" && ClusterId == {cluster_id}", 0.0)
+
+    def remove_dag(self, batch_name: str, *, reason: str) -> int:
+        """A held DAGMan is woken first: only a running one writes the rescue file that a resume needs."""
+        dagmans = f"{_batch(batch_name)} && {_DAGMAN}"
+        if self._query(f"{dagmans} && JobStatus == 5", ["ClusterId"], limit=1):
+            self._wake(dagmans, reason)
+        return self._act("Remove", dagmans, reason)
+
+    def hold_dag(self, batch_name: str, *, reason: str) -> int:
+        return self._act("Hold", f"{_batch(batch_name)} && {_DAGMAN} && JobStatus != 5", reason)
+
+    def release_dag(self, batch_name: str, *, reason: str) -> int:
+        return self._act("Release", f"{_batch(batch_name)} && {_DAGMAN} && JobStatus == 5", reason)
+
+    def set_priority(self, batch_name: str, priority: int) -> int:
+        check_int("priority", priority, -1_000_000_000, 1_000_000_000)
+        constraint = _batch(batch_name)
+        if not self._query(constraint, ["ClusterId"], limit=1):
+            return 0
+        return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
+
+    def ping(self) -> bool:
+        try:
+            self._query("false", ["ClusterId"], limit=1)
+        except ScheddUnreachable:
+            return False
+        return True
+
+    def limits(self) -> ScheddLimits:
+        told = self._call("describe", attributes=_LIMIT_ATTRIBUTES)
+        total = _TOTAL_LIMIT.search(str(told.get("StartSchedulerUniverse", "")))
+        per_owner = told.get("MaxRunningSchedulerJobsPerOwner")
+        running = self._query(f"{_DAGMAN} && JobStatus == 2", ["ClusterId"])
+        return ScheddLimits(
+            scheduler_jobs_per_owner=int(per_owner) if per_owner else None,
+            scheduler_jobs_total=int(total[1]) if total else None,
+            scheduler_jobs_running=len(running),
+        )
+
+    def close(self) -> None:
+        """End the process that holds the bindings; the next call would start another."""
+        self._calls.close()
+
+    def _wake(self, dagmans: str, reason: str) -> None:
+        """Release, and wait until every DAGMan has written to its ad since."""
+        released_at = max((int(ad["ServerTime"]) for ad in self._query(dagmans, ["ServerTime"])), default=0)
+        self._act("Release", f"{dagmans} && JobStatus == 5", reason)
+        awake = f"JobStatus == 2 && DAG_AdUpdateTime isnt undefined && DAG_AdUpdateTime > {released_at}"
+        deadline = time.monotonic() + self._wake_timeout_sec
+        while self._query(f"{dagmans} && !({awake})", ["ClusterId"], limit=1):
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"a held DAGMan did not start within {self._wake_timeout_sec:g} s of its release",
+                    cure="It is tried again; if it persists, see the schedd's limit of running DAGMans",
+                )
+            time.sleep(_WAKE_POLL_SEC)
+
+    def _from_history(self, batch_name: str, further: str, not_before: float) -> DagmanAd | None:
+        since = f"EnteredCurrentStatus < {int(not_before)}" if not_before > 0 else None
+        ads = self._call(
+            "history",
+            constraint=f"{_batch(batch_name)} && {_OUTER}{further}",
+            attributes=_ATTRIBUTES,
+            limit=1,
+            since=since,
+        )
+        return build_ad(ads[0], [], finished=True) if ads else None
+
+    def _query(
+        self, constraint: str, attributes: list[str] | None = None, *, limit: int = -1
+    ) -> list[dict[str, Any]]:
+        ads = self._call("query", constraint=constraint, attributes=attributes or _ATTRIBUTES, limit=limit)
+        return list(ads)
+
+    def _act(self, action: str, constraint: str, reason: str) -> int:
+        told = self._call("act", action=action, constraint=constraint, reason=_one_line(reason))
+        if told.get("TotalPermissionDenied"):
+            raise ServiceRejected(
+                f"{action}: the schedd denies permission", cure="Run WMS2 as the DAG's owner"
+            )
+        return int(told.get("TotalSuccess", 0))
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        try:
+            return self._calls.call(operation, timeout_sec=self._timeout_sec, schedd=self._name, **arguments)
+        except BindingsError as error:
+            raise ScheddUnreachable(f"{operation}: {error}", cure=_CURE) from error
+
+
+def check_batch_name(value: str) -> str:
+    """A batch name of ours: the prefix and one plain word."""
+    if not matches(Name.WORD, value) or not value.startswith(BATCH_PREFIX):
+        raise refuse("batch_name", f"{value!r:.80} is not a batch name such as {BATCH_PREFIX}<id>")
+    return value
+
+
+def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:
+    """Outer DAGMans by batch name, each with what its inner DAGMans say about their jobs."""
+    outer: dict[str, Mapping[str, Any]] = {}
+    inner: dict[str, list[Mapping[str, Any]]] = {}
+    for ad in ads:
+        name = ad["JobBatchName"]
+        if "DAGManJobId" in ad:
+            inner.setdefault(name, []).append(ad)
+        elif name not in outer or ad["ClusterId"] < outer[name]["ClusterId"]:
+            outer[name] = ad
+    return {name: build_ad(ad, inner.get(name, []), finished=False) for name, ad in outer.items()}
+
+
+def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished: bool) -> DagmanAd:
+    def number(key: str) -> int:
+        return int(ad.get(key, 0))
+
+    def total(key: str) -> int:
+        return sum(int(one.get(key, 0)) for one in inner)
+
+    def moment(key: str) -> datetime | None:
+        return datetime.fromtimestamp(ad[key], UTC) if ad.get(key) else None
+
+    return DagmanAd(
+        batch_name=ad["JobBatchName"],
+        cluster_id=ad["ClusterId"],
+        job_status=JobStatus(ad["JobStatus"]),
+        finished=finished,
+        exit_code=ad.get("ExitCode"),
+        exit_signal=ad.get("ExitSignal"),
+        hold_reason=ad.get("HoldReason", ""),
+        hold_code=number("HoldReasonCode"),
+        remove_reason=ad.get("RemoveReason", ""),
+        directory=ad.get("Iwd", ""),
+        nodes_total=number("DAG_NodesTotal"),
+        nodes_done=number("DAG_NodesDone"),
+        nodes_failed=number("DAG_NodesFailed"),
+        nodes_futile=number("DAG_NodesFutile"),
+        nodes_queued=number("DAG_NodesQueued"),
+        jobs_idle=total("DAG_JobsIdle"),
+        jobs_running=total("DAG_JobsRunning"),
+        jobs_held=total("DAG_JobsHeld"),
+        groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
+        groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
+        submitted_at=moment("QDate"),
+        entered_status_at=moment("EnteredCurrentStatus"),
+        updated_at=moment("DAG_AdUpdateTime"),
+    )
+
+
+def _batch(batch_name: str) -> str:
+    return f'JobBatchName == "{check_batch_name(batch_name)}"'
+
+
+def _one_line(reason: str) -> str:
+    """Free text for the job's ad: printable, one line, short."""
+    return "".join(c if c.isprintable() else " " for c in reason)[:200] or "WMS2"

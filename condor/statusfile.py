@@ -1,0 +1,104 @@
+"""Reading what DAGMan writes: node status files, final metrics, rescue files.
+
+A reading is either complete or not made: a file without its end mark, or one that has not changed, gives None
+and the caller keeps what it knows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from condor.types import FileStamp, FinalMetrics, NodeState, StatusFile, StatusReading, UnreadableFile
+
+MAX_METRICS_BYTES = 100_000
+_STATES = {b"%d" % state: state for state in NodeState}
+_NODE = re.compile(rb'Type = "NodeStatus";\n\s+Node = "([^"\n]+)";\n\s+NodeStatus = (\d);')
+_END = re.compile(rb'^\s*Type = "StatusEnd";\n[^\]]*\]\s*\Z', re.MULTILINE)
+_HEAD = re.compile(rb'\A\s*\[\s*Type = "DagStatus";\n(.*?)^\s*\]', re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(rb"^\s*(\w+) = (\d{1,18});", re.MULTILINE)
+_END_BYTES = 400
+_RESCUE = re.compile(r"[0-9]{3,6}", re.ASCII)
+
+
+def parse_status(content: bytes | str, *, source: str = "the status file") -> StatusFile | None:
+    """The status file's content; None unless its end mark is there."""
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    if not _END.search(data, max(0, len(data) - _END_BYTES)):
+        return None
+    head = _HEAD.search(data)
+    if not head:
+        raise UnreadableFile(f"{source} has an end but no DagStatus record")
+    number = {key.decode(): int(value) for key, value in _NUMBER.findall(head[1])}
+    try:
+        nodes = {name.decode(): _STATES[state] for name, state in _NODE.findall(data, head.end())}
+        status = StatusFile(
+            dag_status=NodeState(number["DagStatus"]),
+            written_at=number["Timestamp"],
+            nodes_total=number["NodesTotal"],
+            nodes_done=number["NodesDone"],
+            nodes_failed=number["NodesFailed"],
+            nodes_futile=number.get("NodesFutile", 0),
+            nodes_queued=number["NodesQueued"],
+            nodes_ready=number["NodesReady"],
+            nodes_unready=number["NodesUnready"],
+            nodes_pre=number["NodesPre"],
+            nodes_post=number["NodesPost"],
+            jobs_held=number.get("JobProcsHeld", 0),
+            jobs_idle=number.get("JobProcsIdle", 0),
+            nodes=nodes,
+        )
+    except (KeyError, ValueError) as error:
+        raise UnreadableFile(f"{source} lacks or misstates {error}") from error
+    if len(nodes) != status.nodes_total:
+        raise UnreadableFile(f"{source} announces {status.nodes_total} nodes and lists {len(nodes)}")
+    return status
+
+
+def read_status(path: Path, *, previous: FileStamp | None = None) -> StatusReading | None:
+    """Read a status file if it changed since `previous`; None if there is nothing new to learn."""
+    try:
+        with path.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            stamp = FileStamp(found.st_ino, found.st_mtime_ns, found.st_size)
+            if stamp == previous:
+                return None
+            status = parse_status(handle.read(), source=str(path))
+    except FileNotFoundError:
+        return None
+    return StatusReading(stamp=stamp, status=status) if status else None
+
+
+def parse_metrics(content: bytes | str, *, source: str = "the metrics file") -> FinalMetrics:
+    """DAGMan's `.metrics`, in the words of 23.x ("jobs") or of 25.x ("nodes")."""
+    try:
+        if len(content) > MAX_METRICS_BYTES:
+            raise ValueError(f"{len(content)} bytes")
+        data = json.loads(content)
+        word = "nodes" if int(data.get("metrics_version", 1)) >= 2 else "jobs"
+        return FinalMetrics(
+            version=str(data["version"]),
+            exit_code=int(data["exitcode"]),
+            dag_status=int(data["DagStatus"]),
+            nodes_total=int(data[f"total_{word}"]),
+            nodes_succeeded=int(data[f"{word}_succeeded"]) + int(data[f"dag_{word}_succeeded"]),
+            nodes_failed=int(data[f"{word}_failed"]) + int(data[f"dag_{word}_failed"]),
+            rescue_number=int(data["rescue_dag_number"]),
+            started_at=float(data["start_time"]),
+            ended_at=float(data["end_time"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise UnreadableFile(f"{source} is not what DAGMan writes: {error!r:.200}") from error
+
+
+def highest_rescue(dag_file: Path) -> Path | None:
+    """The rescue file DAGMan would take for this DAG: the one with the highest number."""
+    prefix = f"{dag_file.name}.rescue"
+    best: tuple[int, Path] | None = None
+    for entry in os.scandir(dag_file.parent):
+        number = entry.name.removeprefix(prefix)
+        if number != entry.name and _RESCUE.fullmatch(number) and (best is None or int(number) > best[0]):
+            best = (int(number), dag_file.parent / entry.name)
+    return best[1] if best else None

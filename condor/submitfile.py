@@ -1,0 +1,190 @@
+"""The submit description of each role: the only place where a value is put into a submit file.
+
+One function refuses what could end a value or start a command; the text is then parsed back and must hold
+exactly the allowed keys with the intended values, or nothing is returned.
+
+How files travel: a job's initial directory is `<group>/reports`, so the contents of its scratch directory
+`back/` land there. An empty `back` directory is part of the input: a job that dies at its first instruction
+still has one, and is not put on hold for a missing output.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from condor.layout import check_int, check_path, check_uuid
+from condor.types import RenderError
+from wms2_project.grammar import Name, check
+
+PINNED_SITE_INCLUDE = "include ifexist : elected_site.inc"
+PRIORITY_FILE = "priority.inc"
+PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
+BACK_DIRECTORY = "back"
+EXECUTABLE = "run.sh"
+SANDBOX = "sandbox.tar.gz"
+MANIFEST = "jobs.json"
+
+_FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
+_ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
+_COMMON_KEYS = (
+    "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
+    "request_cpus", "request_memory", "request_disk", "allowed_job_duration", "priority", "periodic_remove",
+    "ulog_execute_attrs", "My.DESIRED_Sites", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID",
+    "My.CMS_NodeRole", "My.CMS_NodeName",
+)  # fmt: skip
+_TRANSFER_KEYS = (
+    "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
+)  # fmt: skip
+
+
+class Role(StrEnum):
+    """The kinds of node in a group; the value is the argument the job gets."""
+
+    LANDING = "landing"
+    PROCESSING = "processing"
+    MERGE = "merge"
+    CLEANUP = "cleanup"
+
+    @property
+    def submit_file(self) -> str:
+        return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
+
+
+ALLOWED_KEYS: dict[Role, frozenset[str]] = {
+    Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
+    **{
+        role: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted"))
+        for role in (Role.PROCESSING, Role.MERGE, Role.CLEANUP)
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitDescription:
+    """What varies between DAGs; everything that varies between nodes is a VARS of the DAG file."""
+
+    role: Role
+    request_name: str
+    workflow_id: str
+    memory_ceiling_mb: int
+    held_grace_sec: int
+    executable: str = EXECUTABLE
+    sandbox: str = SANDBOX
+
+
+def quote(value: str) -> str:
+    """The value as a ClassAd string. Refuses what could leave it: quotes, macros, line ends, commands."""
+    found = _FORBIDDEN.search(value)
+    if found:
+        raise RenderError(
+            f"{value!r:.80} holds {found.group()!r}, which a submit file must not contain",
+            cure="Remove the character from the field the value comes from",
+        )
+    return f'"{value}"'
+
+
+def render_submit(description: SubmitDescription) -> str:
+    """The submit file of one role, checked by parsing it back."""
+    intended = _entries(description)
+    lines = [PRIORITY_INCLUDE]
+    if description.role is not Role.LANDING:
+        lines.insert(0, PINNED_SITE_INCLUDE)
+    lines += [f"{key} = {value}" for key, value in intended.items()]
+    lines.append("queue")
+    text = "\n".join(lines) + "\n"
+    if parse_submit(text, description.role) != intended:
+        raise RenderError(f"{description.role.submit_file} does not read back as it was meant")
+    return text
+
+
+def render_priority(priority: int) -> str:
+    """Where every job's priority comes from; read at each submission, so it may change in a running DAG."""
+    return f"job_priority = {check_int('priority', priority, -1_000_000_000, 1_000_000_000)}\n"
+
+
+def parse_submit(text: str, role: Role) -> dict[str, str]:
+    """Read a submit file of ours strictly: known keys once each, our includes, one final queue."""
+    includes = [PRIORITY_INCLUDE] if role is Role.LANDING else [PINNED_SITE_INCLUDE, PRIORITY_INCLUDE]
+    lines = text.split("\n")
+    if lines[: len(includes)] != includes or lines[-2:] != ["queue", ""]:
+        raise RenderError(f"{role.submit_file} does not begin with its includes or end with one queue")
+    found: dict[str, str] = {}
+    for line in lines[len(includes) : -2]:
+        match = _ASSIGNMENT.fullmatch(line)
+        if not match or line.endswith("\\") or not line.isprintable() or not line.isascii():
+            raise RenderError(f"{role.submit_file} holds a line that is no assignment: {line!r:.80}")
+        key, value = match.groups()
+        if key in found or key not in ALLOWED_KEYS[role]:
+            raise RenderError(f"{role.submit_file} sets {key} twice or without leave")
+        found[key] = value
+    missing = ALLOWED_KEYS[role] - set(found)
+    if missing:
+        raise RenderError(f"{role.submit_file} lacks {', '.join(sorted(missing))}")
+    return found
+
+
+def _entries(description: SubmitDescription) -> dict[str, str]:
+    role = description.role
+    grace = check_int("held_grace_sec", description.held_grace_sec, 0, 1_000_000)
+    own = _landing_entries() if role is Role.LANDING else _job_entries(description)
+    return own | {
+        "universe": "vanilla",
+        "notification": "never",
+        "request_cpus": "$(CPUS)",
+        "request_disk": "$(DISK)",
+        # A job that runs too long is held by HTCondor, then removed by the rule below.
+        "allowed_job_duration": "$(WALL) * 60",
+        "priority": "$(job_priority:0)",
+        # A held job never reaches POST, so it is removed; unless a person held it (1) or it is spooling (16).
+        "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
+        f" && time() - EnteredCurrentStatus >= {grace}",
+        "ulog_execute_attrs": "GLIDEIN_CMSSite",
+        "My.MaxWallTimeMins": "$(WALL)",
+        "My.CMS_RequestName": quote(check(Name.REQUEST, description.request_name, field="request_name")),
+        "My.CMS_WorkflowID": quote(check_uuid("workflow_id", description.workflow_id)),
+        "My.CMS_NodeRole": quote(role.value),
+        "My.CMS_NodeName": '"$(NODE)"',
+    }
+
+
+def _landing_entries() -> dict[str, str]:
+    """The landing runs nothing: where it starts is the answer."""
+    return {
+        "executable": "/bin/true",
+        "arguments": "landing $(NODE)",
+        "transfer_executable": "false",
+        "should_transfer_files": "NO",
+        "output": "/dev/null",
+        "error": "/dev/null",
+        "request_memory": "$(MEM)",
+        "My.DESIRED_Sites": '"$(SITES)"',
+    }
+
+
+def _job_entries(description: SubmitDescription) -> dict[str, str]:
+    role = description.role
+    ceiling = check_int("memory_ceiling_mb", description.memory_ceiling_mb, 1, 10_000_000)
+    executable = check_path("executable", description.executable)
+    sandbox = check_path("sandbox", description.sandbox)
+    inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{BACK_DIRECTORY}"]
+    if role in (Role.MERGE, Role.CLEANUP):
+        inputs.append("../reports")
+    return {
+        # The executable is found from the group's directory, everything else from its initial directory.
+        "executable": f"../{executable}",
+        "arguments": f"{role.value} $(NODE) $(elected_site:none)",
+        "environment": '"WMS2_ATTEMPT=$(RETRY)"',
+        "initialdir": "reports",
+        "should_transfer_files": "YES",
+        "when_to_transfer_output": "ON_EXIT",
+        "transfer_input_files": ", ".join(inputs),
+        "transfer_output_files": f"{BACK_DIRECTORY}/",
+        "output": "../$(NODE).out",
+        "error": "../$(NODE).err",
+        # Half as much again for every further attempt, up to the ceiling, never less than planned.
+        "memory_wanted": f"max({{$(MEM), min({{$(MEM) * pow(1.5, $(RETRY)), {ceiling}}})}})",
+        "request_memory": "$INT(memory_wanted)",
+        "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',
+    }

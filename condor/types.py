@@ -1,0 +1,163 @@
+"""What DAGMan and the schedd tell us, as values: ads, status files, metrics, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from wms2_project.errors import PermanentError
+
+
+class RenderError(PermanentError):
+    """A rendered submit or DAG file does not say what was meant; nothing was written."""
+
+    code = "render_error"
+
+
+class UnreadableFile(PermanentError):
+    """A file is complete but contradicts itself; the last good reading stays valid."""
+
+    code = "unreadable_file"
+
+
+class Presence(Enum):
+    """Is a DAG known to the schedd? UNKNOWN (no answer) never counts as ABSENT."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+class JobStatus(IntEnum):
+    """HTCondor's JobStatus of a DAGMan job."""
+
+    IDLE = 1
+    RUNNING = 2
+    REMOVED = 3
+    COMPLETED = 4
+    HELD = 5
+    TRANSFERRING = 6
+    SUSPENDED = 7
+
+
+class NodeState(IntEnum):
+    """NodeStatus values of DAGMan's node status file."""
+
+    NOT_READY = 0
+    READY = 1
+    PRERUN = 2
+    SUBMITTED = 3
+    POSTRUN = 4
+    DONE = 5
+    ERROR = 6
+    FUTILE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class DagmanAd:
+    """The outer DAGMan of one DAG: `nodes_*` count its merge groups, `jobs_*` the jobs inside all of them.
+
+    `finished` means the ad was read from history: it has left the queue and will not change again.
+    """
+
+    batch_name: str
+    cluster_id: int
+    job_status: JobStatus
+    finished: bool
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    hold_reason: str = ""
+    hold_code: int = 0
+    remove_reason: str = ""
+    directory: str = ""
+    nodes_total: int = 0
+    nodes_done: int = 0
+    nodes_failed: int = 0
+    nodes_futile: int = 0
+    nodes_queued: int = 0
+    jobs_idle: int = 0
+    jobs_running: int = 0
+    jobs_held: int = 0
+    groups_running: int = 0
+    groups_held: int = 0
+    submitted_at: datetime | None = None
+    entered_status_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """The DAG ended by itself with every group done; anything else is not a success."""
+        return (
+            self.finished
+            and self.job_status is JobStatus.COMPLETED
+            and self.exit_code == 0
+            and 0 < self.nodes_total == self.nodes_done
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFile:
+    """One complete node status file. `dag_status` uses the node values (5 done, 6 error)."""
+
+    dag_status: NodeState
+    written_at: int
+    nodes_total: int
+    nodes_done: int
+    nodes_failed: int
+    nodes_futile: int
+    nodes_queued: int
+    nodes_ready: int
+    nodes_unready: int
+    nodes_pre: int
+    nodes_post: int
+    jobs_held: int
+    jobs_idle: int
+    nodes: Mapping[str, NodeState]
+
+
+class FileStamp(NamedTuple):
+    """Identity of a file's content, as far as stat can tell."""
+
+    inode: int
+    mtime_ns: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReading:
+    """A status file and the stamp to give to the next reading."""
+
+    stamp: FileStamp
+    status: StatusFile
+
+
+@dataclass(frozen=True, slots=True)
+class FinalMetrics:
+    """The `.metrics` file DAGMan leaves at exit. `dag_status`: 0 ok, 2 node failed, 3 aborted, 4 removed."""
+
+    version: str
+    exit_code: int
+    dag_status: int
+    nodes_total: int
+    nodes_succeeded: int
+    nodes_failed: int
+    rescue_number: int
+    started_at: float
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScheddLimits:
+    """How many DAGMans (outer and inner together) the schedd runs; None means no limit was found."""
+
+    scheduler_jobs_per_owner: int | None
+    scheduler_jobs_total: int | None
+    scheduler_jobs_running: int
+
+    def room(self) -> int | None:
+        """DAGMans that may still start; None if the schedd sets no limit."""
+        limits = [n for n in (self.scheduler_jobs_per_owner, self.scheduler_jobs_total) if n is not None]
+        return max(0, min(limits) - self.scheduler_jobs_running) if limits else None

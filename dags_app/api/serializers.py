@@ -1,0 +1,102 @@
+"""How rounds, DAGs and their events look from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from dags_app.models import DAG, DAGEvent
+from dags_app.selectors import group_counts, group_totals
+
+_COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+class DAGRow(serializers.ModelSerializer[DAG]):
+    """One submission to DAGMan."""
+
+    request_name = serializers.CharField(source="workflow.request_name", read_only=True)
+    round = serializers.IntegerField(source="round.number", read_only=True)
+    workflow = serializers.UUIDField(source="workflow_id", read_only=True)
+    parent = serializers.UUIDField(source="parent_id", read_only=True, allow_null=True)  # type: ignore[assignment]
+    node_counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+
+    class Meta:
+        model = DAG
+        fields: tuple[str, ...] = (
+            "id", "workflow", "request_name", "round", "kind", "parent", "status", "schedd_name",
+            "dagman_cluster_id", "total_nodes", "total_edges", "node_counts", "nodes_idle", "nodes_running",
+            "nodes_done", "nodes_failed", "nodes_held", "observed_at", "created_at", "submitted_at",
+            "completed_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class EventRow(serializers.ModelSerializer[DAGEvent]):
+    """One thing that happened to a DAG."""
+
+    class Meta:
+        model = DAGEvent
+        fields: tuple[str, ...] = (
+            "event_type", "from_status", "to_status", "nodes_done", "nodes_failed", "nodes_running", "detail",
+            "at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class DAGDetail(DAGRow):
+    """One DAG with its files, the groups of its round, and its latest events."""
+
+    groups = serializers.SerializerMethodField(help_text="Groups of the round by status.")
+    group_totals = serializers.SerializerMethodField(help_text="Sums over the groups of the round.")
+    events = serializers.SerializerMethodField(help_text="The latest events, newest first.")
+
+    class Meta(DAGRow.Meta):
+        fields = (
+            *DAGRow.Meta.fields, "token", "submit_dir", "dag_file_path", "rescue_dag_path", "exit_code",
+            "stop_requested_at", "stop_reason", "version", "groups", "group_totals", "events",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(_COUNTS)
+    def get_groups(self, dag: DAG) -> dict[str, int]:
+        """Groups of the round by status."""
+        return group_counts([dag.round_id])[dag.round_id]
+
+    @extend_schema_field(_COUNTS)
+    def get_group_totals(self, dag: DAG) -> dict[str, int]:
+        """Sums over the groups of the round."""
+        return group_totals(dag.round_id)
+
+    @extend_schema_field(EventRow(many=True))
+    def get_events(self, dag: DAG) -> Any:
+        """The latest events, newest first."""
+        return EventRow(dag.events.order_by("-id")[:50], many=True).data
+
+
+class LogLocations(serializers.Serializer[Any]):
+    """Where DAGMan writes, on the submit host."""
+
+    dag_id = serializers.UUIDField()
+    schedd_name = serializers.CharField()
+    submit_dir = serializers.CharField()
+    dagman_out = serializers.CharField()
+    dagman_log = serializers.CharField()
+    nodes_log = serializers.CharField()
+    node_status = serializers.CharField()
+
+
+class RoundBody(serializers.Serializer[Any]):
+    """One round of a workflow."""
+
+    number = serializers.IntegerField()
+    kind = serializers.CharField()
+    status = serializers.CharField()
+    jobs = serializers.IntegerField()
+    input_events = serializers.IntegerField()
+    estimate = serializers.DictField()
+    groups = serializers.DictField(child=serializers.IntegerField())
+    dags = DAGRow(many=True)
+    created_at = serializers.DateTimeField()
+    resolved_at = serializers.DateTimeField(allow_null=True)

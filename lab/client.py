@@ -1,0 +1,200 @@
+"""The foreground's side of a stack: starts a supervisor or finds the running one, and lets go of it cleanly.
+
+The supervisor is always a process and a session of its own. It dies with the foreground that started it,
+unless it was asked to stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from lab.errors import LabError
+from lab.files import read_json, rotate
+from lab.paths import Layout
+from lab.processes import clear_leftovers, send, spawn
+from lab.stack import GAVE_UP
+from lab.state import Phase, StackState, is_locked, load_state
+
+START_TIMEOUT_SEC = 300.0
+STOP_TIMEOUT_SEC = 20.0
+POLL_SEC = 0.05
+TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
+Speak = Callable[[str], None]
+STARTED = float(os.environ.get("WMS2_T0") or time.time())
+
+
+def say(text: str) -> None:
+    """One line for the person at the terminal; standard output belongs to results."""
+    print(f"[wms2 {time.time() - STARTED:5.1f}s] {text}", file=sys.stderr, flush=True)
+
+
+def stop_on_signals() -> None:
+    """SIGTERM and SIGHUP unwind like Ctrl-C, so that every ``finally`` runs."""
+
+    def interrupt(_signum: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, interrupt)
+
+
+class Relay:
+    """Repeats what the supervisor notes from now on."""
+
+    def __init__(self, layout: Layout, speak: Speak) -> None:
+        self.path = layout.supervisor_log
+        self.speak = speak
+        self._seen = self.path.stat().st_size if self.path.exists() else 0
+
+    def pump(self) -> None:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as log:
+            log.seek(self._seen)
+            fresh = log.read()
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            text = TIMESTAMP.sub("", line)
+            if not text.startswith(GAVE_UP):  # becomes the error of this command
+                self.speak(text)
+
+
+class Stack:
+    """A running stack, as seen by the command that uses it."""
+
+    def __init__(self, layout: Layout, *, speak: Speak = say) -> None:
+        self.layout = layout
+        self.relay = Relay(layout, speak)
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ours(self) -> bool:
+        """Did this command start it?"""
+        return self._supervisor is not None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands inside the stack see."""
+        return {name: str(value) for name, value in read_json(self.layout.environment).items()}
+
+    @property
+    def state(self) -> StackState:
+        state = load_state(self.layout)
+        if state is None:
+            raise self.failure()
+        return state
+
+    def start(self, *, stay: bool) -> None:
+        """Return when the stack is ready, whoever started it."""
+        self.layout.make()
+        if not is_locked(self.layout):
+            rotate(self.layout.supervisor_log)
+            self._supervisor = spawn(
+                [sys.executable, "-P", "-m", "lab", "supervise"],
+                env=os.environ,
+                cwd=self.layout.home,
+                output=self.layout.supervisor_log,
+                die_with_us=None if stay else signal.SIGTERM,
+            )
+        end = time.monotonic() + START_TIMEOUT_SEC
+        while time.monotonic() < end:
+            state = load_state(self.layout)
+            if state and state.phase is Phase.READY:
+                self.relay.pump()
+                return
+            self.check()
+            time.sleep(POLL_SEC)
+        raise LabError(
+            f"the stack was not ready after {START_TIMEOUT_SEC:.0f} s, see {self.layout.supervisor_log}: "
+            "run ./wms2 down, then ./wms2 up"
+        )
+
+    def check(self) -> None:
+        """Pass on the news; raise if the stack is no more."""
+        self.relay.pump()
+        if self._supervisor is not None and self._supervisor.poll() is not None:
+            if self._supervisor.returncode == 0 and is_locked(self.layout):
+                self._supervisor = None  # somebody else's supervisor was faster
+                return
+            raise self.failure()
+        if self._supervisor is None and not is_locked(self.layout):
+            raise self.failure()
+
+    def failure(self) -> LabError:
+        self.relay.pump()
+        with contextlib.suppress(OSError):
+            return LabError(self.layout.failure.read_text(encoding="utf-8"))
+        return LabError(
+            f"the stack in {self.layout.home} ended, see {self.layout.supervisor_log}: "
+            "run ./wms2 up to start it again"
+        )
+
+    def watch(self) -> None:
+        """Until the stack ends: quietly if somebody took it down, with an error if it failed."""
+        while self._supervisor is not None and self._supervisor.poll() is None:
+            self.relay.pump()
+            time.sleep(POLL_SEC)
+        self.relay.pump()
+        if self._supervisor is not None and self._supervisor.returncode:
+            raise self.failure()
+
+    def release(self) -> None:
+        """Take down what this command started; a second interrupt hurries it."""
+        if self._supervisor is None:
+            return
+        self._supervisor.send_signal(signal.SIGTERM)
+        end = time.monotonic() + STOP_TIMEOUT_SEC
+        while self._supervisor.poll() is None:
+            try:
+                self.relay.pump()
+                time.sleep(POLL_SEC)
+            except KeyboardInterrupt:
+                self._supervisor.send_signal(signal.SIGTERM)
+            if time.monotonic() > end:
+                self._supervisor.kill()  # its children die with it
+        self.relay.pump()
+        self._supervisor = None
+        clear_leftovers(self.layout)
+
+
+@contextlib.contextmanager
+def running_stack(layout: Layout, *, stay: bool = False, speak: Speak = say) -> Iterator[Stack]:
+    """A ready stack: the running one, left as it was, or a new one, gone afterwards unless it shall stay."""
+    stack = Stack(layout, speak=speak)
+    kept = False
+    try:
+        stack.start(stay=stay)
+        yield stack
+        kept = stay
+    finally:
+        if not kept:
+            stack.release()
+
+
+def take_down(layout: Layout) -> bool:
+    """Stop the stack, whoever started it. False when none was running."""
+    if not is_locked(layout):
+        clear_leftovers(layout)
+        return False
+    began = time.monotonic()
+    asked = False
+    while is_locked(layout):
+        state = load_state(layout)
+        if state and not asked:
+            send(state.pid, signal.SIGTERM)
+            asked = True
+        if time.monotonic() - began > STOP_TIMEOUT_SEC:
+            raise LabError(
+                f"the supervisor in {layout.home} does not stop, see {layout.supervisor_log}: "
+                f"end process {state.pid if state else 'unknown'} by hand"
+            )
+        time.sleep(POLL_SEC)
+    return True

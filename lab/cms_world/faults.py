@@ -1,0 +1,89 @@
+"""Faults on demand: which calls go wrong, how, and how many times.
+
+| kind | the call is carried out | the caller sees |
+|---|---|---|
+| status | no | the status asked for |
+| timeout | no | nothing for `seconds`, then a closed connection |
+| slow | yes | the answer, `seconds` late |
+| success_then_500 | yes | 500 |
+| duplicate | twice | the second answer |
+| stuck | yes, and a rule it makes is STUCK | the answer |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from lab.cms_world.messages import Call, Refused, json_reply
+
+KINDS = frozenset({"status", "timeout", "slow", "success_then_500", "duplicate", "stuck"})
+SERVICES = frozenset({"reqmgr2", "dbs", "rucio", "cric", "*"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault; `times` None means for ever."""
+
+    service: str
+    kind: str
+    method: str = "*"
+    path_regex: str = ""
+    body_regex: str = ""
+    status: int = 503
+    seconds: float = 5.0
+    times: int | None = 1
+
+    def hits(self, call: Call) -> bool:
+        return (
+            self.service in {"*", call.service}
+            and self.method in {"*", call.method}
+            and re.search(self.path_regex, unquote(call.target)) is not None
+            and re.search(self.body_regex, call.body.decode(errors="replace")) is not None
+        )
+
+
+def parse_faults(document: Any) -> list[Fault]:
+    """Read a list of faults; a fault that could never do anything is refused with the reason."""
+    if not isinstance(document, list):
+        raise Refused(json_reply({"error": "expected a list of faults"}, 400))
+    faults = []
+    for item in document:
+        try:
+            fault = Fault(**item)
+            re.compile(fault.path_regex)
+            re.compile(fault.body_regex)
+        except (TypeError, re.error) as error:
+            raise Refused(json_reply({"error": f"fault {item!r}: {error}"}, 400)) from error
+        if fault.kind not in KINDS or fault.service not in SERVICES:
+            known = f"kind of {sorted(KINDS)}, service of {sorted(SERVICES)}"
+            raise Refused(json_reply({"error": f"fault {item!r}: expected {known}"}, 400))
+        faults.append(fault)
+    return faults
+
+
+def replace_faults(db: sqlite3.Connection, faults: list[Fault]) -> None:
+    db.execute("DELETE FROM faults")
+    rows = [(json.dumps(asdict(fault)), fault.times) for fault in faults]
+    db.executemany("INSERT INTO faults (document, remaining) VALUES (?, ?)", rows)
+
+
+def list_faults(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """The faults still to come, with how many times each."""
+    rows = db.execute("SELECT document, remaining FROM faults ORDER BY id").fetchall()
+    return [{**json.loads(row["document"]), "times": row["remaining"]} for row in rows]
+
+
+def take_fault(db: sqlite3.Connection, call: Call) -> Fault | None:
+    """The first fault that hits this call, used up by one."""
+    for row in db.execute("SELECT id, document, remaining FROM faults ORDER BY id").fetchall():
+        fault = Fault(**json.loads(row["document"]))
+        if fault.hits(call):
+            db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (row["id"],))
+            db.execute("DELETE FROM faults WHERE remaining <= 0")
+            return fault
+    return None

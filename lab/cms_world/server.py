@@ -1,0 +1,185 @@
+"""The one HTTP server of the world: it finds the service, applies faults, and answers."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+from lab.cms_world import control, cric, dbs, reqmgr2, rucio
+from lab.cms_world.faults import Fault, take_fault
+from lab.cms_world.known import Credentials
+from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
+from lab.cms_world.store import Store
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 256 * 1024 * 1024
+
+
+class World:
+    """A running world on 127.0.0.1; port 0 takes a free one."""
+
+    def __init__(self, state_dir: Path, *, port: int = 0, credentials: Credentials | None = None) -> None:
+        self.credentials = credentials or Credentials()
+        self.store = Store(state_dir)
+        self._stopping = threading.Event()
+        self._connections: set[socket.socket] = set()
+        handler = type("WorldHandler", (Handler,), {"world": self})
+        self._server = _Server(("127.0.0.1", port), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def serve(self) -> None:
+        """Answer until stopped."""
+        self._server.serve_forever(poll_interval=0.05)
+
+    def stop(self) -> None:
+        """Close every connection and the store. To be called from another thread than `serve`."""
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.store.close()
+
+    def answer(self, call: Call) -> Reply | None:
+        """The reply to a call, or None for a connection that is closed without one."""
+        if call.service == "lab":
+            return self._carry_out(call)
+        with self.store.transaction() as db:
+            fault = take_fault(db, call)
+        return self._answer_with(fault, call) if fault else self._carry_out(call)
+
+    def track(self, connection: socket.socket, *, is_open: bool) -> None:
+        (self._connections.add if is_open else self._connections.discard)(connection)
+
+    def _answer_with(self, fault: Fault, call: Call) -> Reply | None:
+        match fault.kind:
+            case "status":
+                return Reply(fault.status, b"this fault was asked for", "text/plain")
+            case "timeout":
+                self._stopping.wait(fault.seconds)
+                return None
+            case "slow":
+                reply = self._carry_out(call)
+                self._stopping.wait(fault.seconds)
+                return reply
+            case "success_then_500":
+                self._carry_out(call)
+                return Reply(500, b"this fault was asked for", "text/plain")
+            case "duplicate":
+                self._carry_out(call)
+                return self._carry_out(call)
+            case _:
+                return self._carry_out(replace(call, stuck=True))
+
+    def _carry_out(self, call: Call) -> Reply:
+        try:
+            with self.store.transaction() as db:
+                match call.service:
+                    case "reqmgr2":
+                        return reqmgr2.handle(call, db)
+                    case "dbs":
+                        return dbs.handle(call, db)
+                    case "rucio":
+                        return rucio.handle(call, db, self.credentials)
+                    case "cric":
+                        return cric.handle(call, db)
+                    case "lab":
+                        return control.handle(call, db, self.credentials)
+                    case _:
+                        return json_reply({"error": f"no service at /{call.service}"}, 404)
+        except Refused as refused:
+            return refused.reply
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a request whole, answers it whole."""
+
+    world: ClassVar[World]
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.world.track(self.connection, is_open=True)
+
+    def finish(self) -> None:
+        self.world.track(self.connection, is_open=False)
+        with suppress(OSError):
+            super().finish()
+
+    def serve_call(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > MAX_BODY_BYTES:
+            self._send(json_reply({"error": "body too large"}, 413))
+            return
+        service, parts, query = parse_target(self.path)
+        call = Call(
+            method=self.command,
+            service=service,
+            parts=parts,
+            query=query,
+            headers=self.headers,
+            body=self.rfile.read(length),
+            now=time.time(),
+            target=self.path,
+        )
+        try:
+            reply = self.world.answer(call)
+        except Exception:
+            log.exception("%s %s failed", self.command, self.path)
+            reply = json_reply({"error": "the world failed; see its log"}, 500)
+        if reply is None:
+            self.close_connection = True
+        else:
+            self._send(reply)
+
+    do_GET: Callable[[Handler], None] = serve_call
+    do_POST: Callable[[Handler], None] = serve_call
+    do_PUT: Callable[[Handler], None] = serve_call
+    do_DELETE: Callable[[Handler], None] = serve_call
+
+    def _send(self, reply: Reply) -> None:
+        # The caller may have given up waiting.
+        with suppress(OSError):
+            self.send_response(reply.status)
+            self.send_header("Content-Type", reply.content_type)
+            self.send_header("Content-Length", str(len(reply.body)))
+            for name, value in reply.headers.items():
+                self.send_header(name, " ".join(value.encode("ascii", "replace").decode().split()))
+            self.end_headers()
+            self.wfile.write(reply.body)
+            self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:
+        log.debug(format, *args)
+
+
+@contextmanager
+def running_world(
+    state_dir: Path, *, port: int = 0, credentials: Credentials | None = None
+) -> Iterator[World]:
+    """A world served by a thread of this process, for tests and for the seeding of a lab."""
+    world = World(state_dir, port=port, credentials=credentials)
+    thread = threading.Thread(target=world.serve, name="cms-world", daemon=True)
+    thread.start()
+    try:
+        yield world
+    finally:
+        world.stop()
+        thread.join()

@@ -1,0 +1,140 @@
+"""The small commands: up, down, status, env, manage, logs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from lab.client import Stack, running_stack, say, take_down
+from lab.errors import LabError
+from lab.paths import Layout
+from lab.state import Phase, StackState, load_state
+
+EXIT_DOWN = 3
+EXIT_NOT_WHOLE = 1
+EXIT_INTERRUPTED = 130
+EXPORTS = (
+    "WMS2_URL",
+    "WMS2_TOKEN",
+    "WMS2_STATE",
+    "DATABASE_URL",
+    "REDIS_URL",
+    "CONDOR_CONFIG",
+    "FLOWER_URL",
+    "FLOWER_BASIC_AUTH",
+    "PATH",
+)
+
+
+def up(layout: Layout, *, detach: bool) -> int:
+    ready = False
+    try:
+        with running_stack(layout, stay=detach) as stack:
+            ready = True
+            if not stack.ours:
+                print("already up")
+            print(describe(layout, stack.state), flush=True)
+            if not detach:
+                stack.watch()
+    except KeyboardInterrupt:
+        return 0 if ready else EXIT_INTERRUPTED
+    return 0
+
+
+def describe(layout: Layout, state: StackState) -> str:
+    """Where everything is."""
+    places = dict(state.urls)
+    if places:
+        places["login"] = f"operator, password in {layout.operator_password}"
+    places |= {"state": str(layout.home), "supervisor": str(state.pid)}
+    return "\n".join(f"{name:<11} {place}" for name, place in places.items())
+
+
+def down(layout: Layout) -> int:
+    began = time.monotonic()
+    if take_down(layout):
+        say(f"down in {time.monotonic() - began:.1f} s")
+    else:
+        say(f"no stack was running in {layout.home}")
+    return 0
+
+
+def status(layout: Layout) -> int:
+    state = load_state(layout)
+    if state is None:
+        print(f"down: no stack runs in {layout.home}")
+        return EXIT_DOWN
+    print(render_status(state, now=time.time()))
+    print(describe(layout, state))
+    return 0 if state.whole else EXIT_NOT_WHOLE
+
+
+def render_status(state: StackState, *, now: float) -> str:
+    rows = [("service", "pid", "state", "uptime", "restarts")]
+    rows.append(("supervisor", str(state.pid), str(state.phase), span(now - state.since), ""))
+    for service in state.services:
+        word = "up" if service.alive else "dead"
+        uptime = span(now - service.since) if service.alive else ""
+        rows.append((service.name, str(service.pid or "-"), word, uptime, str(service.restarts or "")))
+    return "\n".join(f"{a:<12} {b:>8}  {c:<9} {d:>9}  {e}".rstrip() for a, b, c, d, e in rows)
+
+
+def span(seconds: float) -> str:
+    minutes, sec = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{sec:02}s" if minutes else f"{sec}s"
+
+
+def inside(layout: Layout) -> dict[str, str]:
+    """The environment of the running stack."""
+    state = load_state(layout)
+    if state is None or state.phase is not Phase.READY:
+        raise LabError(f"no stack is up in {layout.home}: run ./wms2 up --detach first", exit_code=EXIT_DOWN)
+    return Stack(layout).environment
+
+
+def env(layout: Layout) -> int:
+    print(render_exports(inside(layout)))
+    return 0
+
+
+def render_exports(environment: dict[str, str]) -> str:
+    """Lines a shell may eval, whatever the values hold."""
+    known = [name for name in EXPORTS if name in environment]
+    return "\n".join(f"export {name}={shlex.quote(environment[name])}" for name in known)
+
+
+def manage(layout: Layout, arguments: list[str]) -> NoReturn:
+    environment = {**os.environ, **inside(layout)}
+    python = str(layout.venv / "bin" / "python")
+    os.chdir(layout.app)
+    os.execve(python, [python, str(layout.app / "manage.py"), *arguments], environment)  # noqa: S606 - no shell
+
+
+def logs(layout: Layout, arguments: list[str]) -> int:
+    follow = "-f" in arguments
+    names = [argument for argument in arguments if argument != "-f"]
+    found = find_logs(layout)
+    if not names:
+        for name, path in sorted(found.items()):
+            print(f"{name:<24} {path.stat().st_size:>10}  {path}")
+        return 0
+    if len(names) > 1 or names[0] not in found:
+        choice = ", ".join(sorted(found)) or "none yet"
+        wrong = " ".join(names)
+        raise LabError(f"no log named {wrong!r} in {layout.log}: choose from {choice}", exit_code=2)
+    sys.stdout.flush()
+    tail = ["tail", "-n", "100", *(["-F"] if follow else []), str(found[names[0]])]
+    os.execvp(tail[0], tail)  # noqa: S606 - no shell
+
+
+def find_logs(layout: Layout) -> dict[str, Path]:
+    """Every log of the stack by a short name; HTCondor's daemons keep theirs in the pool."""
+    found = {path.stem: path for path in layout.log.glob("*.log")}
+    pool = layout.data / "condor" / "log"
+    found |= {f"condor/{path.name}": path for path in pool.glob("*Log*") if path.is_file()}
+    return found

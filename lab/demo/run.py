@@ -1,0 +1,102 @@
+"""``./wms2 demo``: bring a stack up, submit the samples, follow them to the end, tell what happened."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+
+from lab.client import Speak, Stack, running_stack
+from lab.demo.api import Api, ApiUnreachable
+from lab.demo.display import Display, print_places, print_table
+from lab.demo.summary import (
+    RequestView,
+    build_summary,
+    explain_delay,
+    explain_loss,
+    is_finished,
+    parse_view,
+)
+from lab.disposable import discard, discard_old_runs
+from lab.errors import LabError
+from lab.paths import Layout
+
+LIMIT_SEC = 600.0
+POLL_SEC = 1.0
+SILENCE_ALLOWED_SEC = 30.0
+PIPED_WIDTH = 140
+FLAGS = {"--keep", "--json"}
+
+
+def demo(layout: Layout, arguments: list[str]) -> int:
+    if unknown := sorted(set(arguments) - FLAGS):
+        raise LabError(f"demo does not know {' '.join(unknown)}: it takes --keep and --json", exit_code=2)
+    keep, as_json = "--keep" in arguments, "--json" in arguments
+    discard_old_runs(layout)
+    console = Console(stderr=as_json, width=None if sys.stderr.isatty() else PIPED_WIDTH)
+    began, views, urls, error = time.monotonic(), list[RequestView](), dict[str, str](), ""
+    try:
+        with Display(console) as display, running_stack(layout, stay=keep, speak=display.say) as stack:
+            urls = stack.state.urls
+            for views in follow(stack, display.say):
+                display.show(views)
+            print_table(console, views)
+            print_places(console, urls, password_file=layout.operator_password)
+            if keep or not stack.ours:
+                console.print("The stack is still up; ./wms2 down stops it.")
+    except LabError as failure:
+        error = str(failure)
+        raise
+    finally:
+        if as_json:
+            wall_time_sec = time.monotonic() - began
+            print(json.dumps(build_summary(views, urls=urls, wall_time_sec=wall_time_sec, error=error)))
+    discard(layout)
+    return 0
+
+
+def follow(stack: Stack, speak: Speak) -> Iterator[list[RequestView]]:
+    """Submit the samples and tell how they stand until all have completed."""
+    environment = stack.environment
+    api = Api(environment["WMS2_URL"], environment["WMS2_TOKEN"])
+    names = [api.submit(document) for document in sample_documents(stack)]
+    speak(f"submitted {len(names)} requests to {api.url}")
+    logs = f"see worker-core.log and worker-io.log in {stack.layout.log}"
+    began = heard = time.monotonic()
+    views: list[RequestView] = []
+    while not is_finished(views):
+        stack.check()
+        try:
+            views = [parse_view(api.request(name), api.timeline(name)) for name in names]
+            heard = time.monotonic()
+        except ApiUnreachable as error:  # the supervisor may be restarting it
+            if time.monotonic() - heard > SILENCE_ALLOWED_SEC:
+                raise LabError(f"the API is silent ({error}), see {stack.layout.log}/web.log") from error
+        yield views
+        if loss := explain_loss(views):
+            raise LabError(f"{loss}; {logs}")
+        if time.monotonic() - began > LIMIT_SEC:
+            raise LabError(f"{explain_delay(views, limit_sec=LIMIT_SEC)}; {logs}")
+        time.sleep(POLL_SEC)
+
+
+def sample_documents(stack: Stack) -> list[dict[str, Any]]:
+    """Sample datasets in the small CMS, and the requests that process them."""
+    environment, log = stack.environment, stack.layout.log / "samples.log"
+    argv = [
+        *(sys.executable, "-m", "lab.seed", "--url", environment["WMS2_LAB_CMS_URL"]),
+        *("--storage-prefix", environment["WMS2_STORAGE_PREFIX"]),
+        *("--suffix", time.strftime("%m%d%H%M%S")),  # a kept stack may see many demonstrations
+    ]
+    with log.open("ab") as errors:
+        done = subprocess.run(
+            argv, env=environment, cwd=stack.layout.app, stdout=subprocess.PIPE, stderr=errors, check=False
+        )
+    if done.returncode:
+        raise LabError(f"the sample data could not be made (exit code {done.returncode}), see {log}")
+    return list(json.loads(done.stdout)["requests"])

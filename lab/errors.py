@@ -1,0 +1,11 @@
+"""The one error of the lab."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """The lab cannot go on. One sentence: what is wrong, where the log is, what cures it."""
+
+    def __init__(self, message: str, *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

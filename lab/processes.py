@@ -1,0 +1,127 @@
+"""Processes of a stack: started so that they die with it, and found again by a mark, never by name.
+
+Every process carries ``WMS2_PART=<home>:<service>`` in its environment, so leftovers are found exactly,
+whoever their parent is by now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.paths import Layout
+
+MARK = "WMS2_PART"
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mark(layout: Layout, part: str) -> dict[str, str]:
+    """The environment entry that makes a process a member of the stack."""
+    return {MARK: f"{layout.home}:{part}"}
+
+
+def adopt_orphans() -> None:
+    """Grandchildren whose parent dies become our children, so that they are reaped."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    output: Path,
+    die_with_us: signal.Signals | None,
+) -> subprocess.Popen[bytes]:
+    """Start a process in its own session, so that Ctrl-C reaches only us, appending its words to a file."""
+    parent = os.getpid()
+
+    def in_child() -> None:
+        if die_with_us is not None:
+            libc.prctl(PR_SET_PDEATHSIG, int(die_with_us), 0, 0, 0)
+            if os.getppid() != parent:  # we died between fork and prctl
+                os._exit(1)
+
+    with output.open("ab") as out:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+            preexec_fn=in_child,
+        )
+
+
+def started_at(pid: int) -> int | None:
+    """Start time in clock ticks, None when it is gone. With it a pid never names another process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def working_directory(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:  # gone, a zombie, or somebody else's
+        return None
+
+
+def members(layout: Layout, part: str | None = None) -> list[int]:
+    """Live processes of this stack, or of one part of it. Jobs and DAGMan get a clean environment from
+    HTCondor, but it names their job ad inside our state directory."""
+    marks = [f"\0{MARK}={layout.home}:{part}\0" if part else f"\0{MARK}={layout.home}:"]
+    if part in (None, "condor"):
+        marks.append(f"\0_CONDOR_JOB_AD={layout.data}/")
+    wanted = [text.encode() for text in marks]
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = b"\0" + (entry / "environ").read_bytes()
+        except OSError:  # gone, or another user's
+            continue
+        if any(text in environment for text in wanted):
+            found.append(int(entry.name))
+    return found
+
+
+def send(pid: int, sig: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, sig)
+
+
+def wipe(layout: Layout, part: str | None = None) -> None:
+    """Kill until nothing of it is left: two schedds on one spool would be two minds about one queue."""
+    for _ in range(100):
+        pids = members(layout, part)
+        if not pids:
+            return
+        for pid in pids:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def clear_leftovers(layout: Layout, *, patience_sec: float = 5.0) -> int:
+    """After a kill -9 of the supervisor its children are ending by themselves: wait, then insist.
+    Returns how many processes of the last run were met."""
+    met = len(members(layout))
+    end = time.monotonic() + patience_sec
+    while members(layout) and time.monotonic() < end:
+        time.sleep(0.05)
+    wipe(layout)
+    return met

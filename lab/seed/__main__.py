@@ -1,0 +1,60 @@
+"""`python -m lab.seed --url URL --storage-prefix '/path/storage/{site}'` fills a lab and prints its requests.
+
+May be repeated: the same suffix gives the same files, entries and requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import Any
+
+from lab.seed.datasets import electron_dataset, muon_dataset
+from lab.seed.documents import monte_carlo, rereco, urgent
+from lab.seed.storage import Laboratory, Storage, store_dataset
+
+DESTINATION = {"name": "lab_miniaod", "pattern": "^/.*/MINIAOD(SIM)?$", "rse_expression": "T2_DE_DESY"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab.seed", description=__doc__)
+    parser.add_argument("--url", required=True, help="where the small CMS answers")
+    parser.add_argument("--storage-prefix", type=_prefix, required=True, help="directory with {site} in it")
+    parser.add_argument(
+        "--suffix", type=_suffix, default="", help="letters and digits that make names unique"
+    )
+    arguments = parser.parse_args()
+    documents = seed(arguments.url, Storage(arguments.storage_prefix), arguments.suffix)
+    print(json.dumps({"requests": documents}, indent=1))
+
+
+def seed(url: str, storage: Storage, suffix: str = "") -> list[dict[str, Any]]:
+    """Write the data, register it, and return the three requests; the first is in ReqMgr2 as well."""
+    lab, muons, electrons = Laboratory(url), muon_dataset(suffix), electron_dataset(suffix)
+    for dataset in (muons, electrons):
+        lab.add("datasets", store_dataset(dataset, storage))
+    lab.add("subscriptions", DESTINATION)
+    documents = [
+        rereco(input_dataset=muons.name, suffix=suffix),
+        monte_carlo(suffix=suffix),
+        urgent(input_dataset=electrons.name, suffix=suffix),
+    ]
+    lab.add("requests", documents[0])
+    return documents
+
+
+def _prefix(text: str) -> str:
+    if "{site}" not in text or not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an absolute path with {{site}} in it")
+    return text.rstrip("/")
+
+
+def _suffix(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]{0,20}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of at most 20 letters and digits")
+    return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""WMS2 itself: web, two workers, beat and Flower, on the settings the other services provided."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lab.errors import LabError
+from lab.files import keep_secret
+from lab.paths import Layout
+from lab.ports import PortBook
+from lab.service import Service, answers, says
+from lab.services import Ground
+
+OPERATOR = "operator"
+CELERY_APP = "wms2_project.celery"
+WORKERS = {"worker-core": "lifecycle,planning", "worker-io": "condor,outputs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    web: str
+    flower: str
+
+
+def pick_addresses(ports: PortBook) -> Addresses:
+    wanted = os.environ.get("WMS2_PORT")
+    if wanted and not wanted.isdigit():
+        raise LabError(
+            f"WMS2_PORT={wanted!r} is no port number: set one, or unset it and a free port is picked"
+        )
+    if wanted:
+        web = ports.insist("web", int(wanted), setting="WMS2_PORT")
+    else:
+        web = ports.pick("web", preferred=8000)
+    return Addresses(web=f"127.0.0.1:{web}", flower=f"127.0.0.1:{ports.pick('flower', preferred=5555)}")
+
+
+def urls(addresses: Addresses) -> dict[str, str]:
+    """What a person may open in a browser."""
+    return {
+        "console": f"http://{addresses.web}/admin/",
+        "api docs": f"http://{addresses.web}/api/v1/docs",
+        "flower": f"http://{addresses.flower}",
+    }
+
+
+def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]:
+    """What the application must know besides the way to its services. Patience is short in the lab."""
+    password = keep_secret(layout.operator_password)
+    return {
+        "DJANGO_SETTINGS_MODULE": "wms2_project.settings",
+        "PYTHONPATH": str(layout.app),
+        "PYTHONUNBUFFERED": "1",
+        "SECRET_KEY": keep_secret(layout.data / "django.secret"),
+        "WMS2_LAB": "1",
+        "WMS2_STATE": str(layout.home),
+        "WMS2_URL": f"http://{addresses.web}",
+        "WMS2_TOKEN": keep_secret(layout.operator_token, prefix="wms2_"),
+        "WMS2_ALLOWED_HOSTS": "127.0.0.1,localhost",
+        "WMS2_SUBMIT_ROOT": str(layout.dags),
+        "WMS2_STORAGE_PREFIX": f"{layout.storage}/{{site}}",
+        "WMS2_SWEEP_INTERVAL_SEC": os.environ.get("WMS2_SWEEP_INTERVAL_SEC", "1"),
+        "WMS2_POLL_INTERVAL_SEC": os.environ.get("WMS2_POLL_INTERVAL_SEC", "1"),
+        "FLOWER_URL": f"http://{addresses.flower}",
+        "FLOWER_BASIC_AUTH": f"{OPERATOR}:{password}",
+    }
+
+
+def setup_commands(layout: Layout) -> list[list[str]]:
+    """What manage.py must do before the application starts; each may be repeated at every start."""
+    access = ["--password-file", str(layout.operator_password), "--token-file", str(layout.operator_token)]
+    return [
+        ["migrate", "--no-input", "-v0"],
+        ["ensure_access", "--username", OPERATOR, *access],
+        ["sync_sites"],
+    ]
+
+
+def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> list[Service]:
+    layout, env = ground.layout, dict(settings)
+    binaries = layout.venv / "bin"
+    celery = [str(binaries / "celery"), "-A", CELERY_APP]
+    gunicorn = [
+        *(str(binaries / "gunicorn"), "wms2_project.wsgi", "--bind", addresses.web),
+        *("--workers", "2", "--threads", "4", "--preload", "--graceful-timeout", "1"),
+        # its control socket would land in the user's home; heartbeat files belong into memory
+        *("--no-control-socket", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
+    ]
+    # an empty pidfile: a leftover one would keep beat from starting after a power cut
+    beat = [*celery, "beat", "-l", "INFO", "--pidfile=", "-S", "wms2_project.beat:LeaderScheduler"]
+    host, _, port = addresses.flower.partition(":")
+    flower = [*celery, "flower", f"--address={host}", f"--port={port}"]
+
+    def service(name: str, argv: list[str], ready: Callable[[Service], bool]) -> Service:
+        log = layout.log / f"{name}.log"
+        return Service(name=name, argv=argv, ready=ready, log=log, cwd=layout.app, env=env)
+
+    def worker(name: str, queues: str) -> Service:
+        argv = [*celery, "worker", "-Q", queues, "-c", "2", "-E", "-l", "INFO", "-n", f"{name}@{layout.key}"]
+        made = service(name, argv, says(" ready."))
+        made.insist_signal = signal.SIGQUIT  # cold: unfinished tasks go back to the queue
+        made.grace_sec = 3.0
+        return made
+
+    return [
+        service("web", gunicorn, answers(f"http://{addresses.web}/api/v1/livez")),
+        *(worker(name, queues) for name, queues in WORKERS.items()),
+        service("beat", beat, says(" is starting.")),
+        service("flower", flower, answers(f"http://{addresses.flower}/healthcheck")),
+    ]

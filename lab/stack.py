@@ -1,0 +1,132 @@
+"""The body of the supervisor process: which services make a stack, in which order they come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.files import write_atomically
+from lab.host import check_host, private_tmp, reachable_path, socket_directory
+from lab.paths import Layout
+from lab.ports import PortBook
+from lab.processes import clear_leftovers
+from lab.services import Ground, application, cms_world, condor, postgres, redis
+from lab.state import Phase, take_lock
+from lab.supervisor import Supervisor, note
+
+BASE = {
+    "condor": condor.build,
+    "postgres": postgres.build,
+    "redis": redis.build,
+    "cms_world": cms_world.build,
+}
+APPLICATION = "application"
+STOP_ORDER = [
+    ["beat", "flower", "web", *application.WORKERS],
+    ["condor", "cms_world"],
+    ["redis"],
+    ["postgres"],
+]
+GAVE_UP = "gave up: "
+FOREIGN_PREFIXES = ("_CONDOR_", "PG", "PYTHON")  # settings of other pools, databases and interpreters
+
+
+def supervise(layout: Layout) -> int:
+    """Bring the stack up, watch it until a signal, take it down. The exit code tells whether it was whole."""
+    layout.make()
+    lock = take_lock(layout)
+    if lock is None:
+        return 0  # another supervisor was faster, which is what the caller wants to see
+    layout.failure.unlink(missing_ok=True)
+    write_atomically(layout.run / "venv", str(layout.venv))
+    try:
+        if met := clear_leftovers(layout):
+            note(f"the last run left {met} processes behind: cleared")
+        check_host(layout, warn=note)
+        sockets = socket_directory(layout)
+        compose_environment(layout, private_tmp(sockets))
+        with supervising(layout, sockets) as supervisor:
+            bring_up(supervisor, Ground(layout, PortBook(layout.data / "ports.json"), sockets))
+            supervisor.watch()
+    except LabError as error:
+        note(f"{GAVE_UP}{error}")
+        write_atomically(layout.failure, str(error))
+        return error.exit_code
+    return 0
+
+
+def compose_environment(layout: Layout, tmp: Path) -> None:
+    """Our own environment is the base of every child's: without what would redirect them, in plain UTF-8."""
+    for name in [name for name in os.environ if name.startswith(FOREIGN_PREFIXES)]:
+        del os.environ[name]
+    os.environ.update(
+        {
+            "TMPDIR": str(tmp),
+            "LC_ALL": "C.UTF-8",
+            "PATH": f"{layout.venv / 'bin'}:{reachable_path()}",
+            "PYTHONPATH": str(layout.app),
+        }
+    )
+
+
+@contextlib.contextmanager
+def supervising(layout: Layout, sockets: Path) -> Iterator[Supervisor]:
+    """A supervisor whose services are gone, and whose traces are swept, when the block ends."""
+    supervisor = Supervisor(layout, os.environ)
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop(STOP_ORDER)
+        layout.state.unlink(missing_ok=True)
+        layout.environment.unlink(missing_ok=True)
+        if sockets != layout.run:
+            shutil.rmtree(sockets, ignore_errors=True)
+
+
+def bring_up(supervisor: Supervisor, ground: Ground) -> None:
+    wanted = wanted_services()
+    addresses = application.pick_addresses(ground.ports)  # first: a taken port should not cost a start
+    provided = [build(ground) for name, build in BASE.items() if name in wanted]
+    settings = application.application_settings(ground.layout, addresses)
+    for part in provided:
+        settings |= part.settings
+    services = [part.service for part in provided if part.service]
+    pool = [service for service in services if service.name == "condor"]
+    others = [service for service in services if service.name != "condor"]
+    supervisor.start(*pool, *others)
+    supervisor.wait_ready(*others)
+    if APPLICATION in wanted:  # the pool is the slowest to come: the database is set up meanwhile
+        set_up = [
+            sys.executable,
+            "-P",
+            "-m",
+            "lab.manage",
+            json.dumps(application.setup_commands(ground.layout)),
+        ]
+        supervisor.run_step("setting up the database", set_up, env=settings, cwd=ground.layout.app)
+    supervisor.wait_ready(*pool)
+    if APPLICATION in wanted:
+        parts = application.build(ground, addresses, settings)
+        supervisor.start(*parts)
+        supervisor.wait_ready(*parts)
+        supervisor.urls = application.urls(addresses)
+    if not supervisor.stopping:
+        inside = {name: os.environ[name] for name in ("PATH", "LC_ALL", "TMPDIR")} | settings
+        write_atomically(ground.layout.environment, json.dumps(inside))
+        supervisor.enter(Phase.READY)
+        note("ready")
+
+
+def wanted_services() -> set[str]:
+    """All of them, unless WMS2_SERVICES names some (tests of the lab, work on one service)."""
+    known = {*BASE, APPLICATION}
+    wanted = set(os.environ.get("WMS2_SERVICES", "").replace(",", " ").split()) or known
+    if unknown := sorted(wanted - known):
+        raise LabError(f"WMS2_SERVICES names {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
+    return wanted

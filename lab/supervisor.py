@@ -1,0 +1,210 @@
+"""Starts services, names and restarts the ones that die, and stops them in order.
+
+Always unprivileged. Every child is its own session and dies with the supervisor; orphaned grandchildren
+come to it. The first SIGTERM stops in order, the second at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.files import rotate
+from lab.paths import Layout
+from lab.processes import adopt_orphans, mark, send, spawn, started_at, wipe
+from lab.service import Service, indent
+from lab.state import Phase, StackState, save_state
+
+DEATHS_ALLOWED = 3
+DEATHS_WINDOW_SEC = 60.0
+RESTART_DELAY_SEC = 0.5  # doubles with every death
+INSIST_AFTER_SEC = 1.0
+TICK_SEC = 0.05
+
+
+def note(text: str) -> None:
+    """One line of the supervisor's log, which is its standard error."""
+    print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
+
+
+class Supervisor:
+    def __init__(self, layout: Layout, base_env: Mapping[str, str]) -> None:
+        self.layout = layout
+        self.base_env = base_env
+        self.services: list[Service] = []
+        self.urls: dict[str, str] = {}
+        self.stop_requests = 0
+        self._since = time.time()
+        self._phase = Phase.STARTING
+        self._step_exits: dict[int, int | None] = {}
+        adopt_orphans()
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(sig, self._on_signal)
+        self.remember()
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop_requests > 0
+
+    def enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self.remember()
+
+    def remember(self) -> None:
+        """Tell status, down and the tests what runs."""
+        state = StackState(
+            pid=os.getpid(),
+            started_at=started_at(os.getpid()),
+            since=self._since,
+            phase=self._phase,
+            urls=self.urls,
+            services=tuple(service.state() for service in self.services),
+        )
+        save_state(self.layout, state)
+
+    # ---- starting ----
+
+    def start(self, *services: Service) -> None:
+        if self.stopping:
+            return
+        for service in services:
+            self.services.append(service)
+            service.spawn(self.layout, self.base_env)
+        self.remember()
+
+    def wait_ready(self, *services: Service, timeout_sec: float = 60) -> None:
+        waiting, end = list(services), time.monotonic() + timeout_sec
+        while waiting and not self.stopping:
+            self.tick()
+            for service in [s for s in waiting if s.pid and s.ready(s)]:
+                note(f"{service.name} ready")
+                waiting.remove(service)
+            if waiting and time.monotonic() > end:
+                late = waiting[0]
+                note(f"the last lines of {late.name}:\n{late.tail()}")
+                raise LabError(
+                    f"{late.name} was not ready after {timeout_sec:.0f} s, see {late.log}: {late.cure}"
+                )
+            time.sleep(TICK_SEC)
+
+    def run_step(
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_sec: float = 120
+    ) -> None:
+        """Run a command to its end while the services stay watched."""
+        if self.stopping:
+            return
+        log = self.layout.log / "setup.log"
+        rotate(log)
+        step_env = {**self.base_env, **env, **mark(self.layout, "setup")}
+        process = spawn(argv, env=step_env, cwd=cwd, output=log, die_with_us=signal.SIGTERM)
+        self._step_exits[process.pid] = None
+        end = time.monotonic() + timeout_sec
+        while self._step_exits[process.pid] is None and not self.stopping:
+            self.tick()
+            if time.monotonic() > end:
+                wipe(self.layout, "setup")
+                raise LabError(
+                    f"{name} did not end in {timeout_sec:.0f} s, see {log}: mend the cause, try again"
+                )
+            time.sleep(TICK_SEC)
+        exit_code = self._step_exits.pop(process.pid)
+        process.returncode = exit_code
+        if exit_code and not self.stopping:
+            note(f"the last lines of {name}:\n{indent(log.read_text(errors='replace').splitlines())}")
+            raise LabError(f"{name} ended with exit code {exit_code}, see {log}: mend the cause, try again")
+
+    # ---- watching ----
+
+    def watch(self) -> None:
+        while not self.stopping:
+            self.tick()
+            time.sleep(TICK_SEC)
+
+    def tick(self) -> None:
+        """Collect the dead and start again whoever has waited long enough."""
+        self._reap()
+        now = time.monotonic()
+        for service in self.services:
+            if service.restart_due is not None and now >= service.restart_due and not self.stopping:
+                service.spawn(self.layout, self.base_env)
+                service.restarts += 1
+                self.remember()
+                note(f"{service.name} restarted")
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            exit_code = os.waitstatus_to_exitcode(status)
+            if pid in self._step_exits:
+                self._step_exits[pid] = exit_code
+            for service in self.services:
+                if service.pid == pid:
+                    service.ended(exit_code)
+                    if not self.stopping:
+                        self._on_death(service, exit_code)
+
+    def _on_death(self, service: Service, exit_code: int) -> None:
+        how = f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+        note(f"{service.name} died ({how}), see {service.log}; its last lines:\n{service.tail()}")
+        now = time.monotonic()
+        service.deaths = [death for death in service.deaths if now - death < DEATHS_WINDOW_SEC] + [now]
+        # a dead condor_master leaves its schedd on the spool: nothing of the service may outlive it
+        wipe(self.layout, service.name)
+        if len(service.deaths) > DEATHS_ALLOWED:
+            raise LabError(
+                f"{service.name} died {len(service.deaths)} times within a minute ({how} the last time), "
+                f"see {service.log}: {service.cure}"
+            )
+        service.restart_due = now + RESTART_DELAY_SEC * 2 ** (len(service.deaths) - 1)
+        self.remember()
+
+    # ---- stopping ----
+
+    def _on_signal(self, signum: int, _frame: object) -> None:
+        self.stop_requests += 1
+        how = "stopping" if self.stop_requests == 1 else "stopping at once"
+        note(f"{signal.Signals(signum).name}: {how}")
+
+    def stop(self, order: Sequence[Sequence[str]]) -> None:
+        """Ask the main processes to end, one group of names after the other, and kill whoever is late."""
+        began = time.monotonic()
+        self.stop_requests = max(self.stop_requests, 1)
+        self.enter(Phase.STOPPING)
+        named = {service.name: service for service in self.services}
+        for names in order:
+            self._stop_together([named[name] for name in names if name in named and named[name].pid])
+        wipe(self.layout)
+        self._reap()
+        note(f"stopped in {time.monotonic() - began:.1f} s")
+
+    def _stop_together(self, services: Sequence[Service]) -> None:
+        for service in services:
+            send(service.pid, service.stop_signal)
+        sent = time.monotonic()
+        insisting = [service for service in services if service.insist_signal]
+        while any(service.pid for service in services) and self.stop_requests < 2:
+            self._reap()
+            waited = time.monotonic() - sent
+            if waited > INSIST_AFTER_SEC:
+                for service in insisting:
+                    if service.pid and service.insist_signal:
+                        send(service.pid, service.insist_signal)
+                insisting = []
+            for service in services:
+                if service.pid and waited > service.grace_sec:
+                    note(f"{service.name} did not stop in {service.grace_sec:.0f} s: killed")
+                    wipe(self.layout, service.name)
+            time.sleep(0.02)
+        for service in services:
+            wipe(self.layout, service.name)

@@ -1,0 +1,113 @@
+"""The console's pages about outputs: datasets, blocks, files and the rules that protect them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest
+from django.utils import timezone
+
+from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
+from outputs_app.states import BlockStatus, DatasetStatus
+from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, age_of, display, size_of
+
+BLOCK_COLOURS: dict[str, str] = {
+    BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
+    BlockStatus.TRANSFERS_REQUESTED: "primary", BlockStatus.TRANSFERRING: "primary",
+    BlockStatus.TRANSFERRED: "primary", BlockStatus.SOURCE_RELEASED: "primary",
+    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning", BlockStatus.FAILED: "danger",
+}  # fmt: skip
+DATASET_COLOURS: dict[str, str] = {
+    DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
+}  # fmt: skip
+
+
+@admin.register(OutputDataset)
+class OutputDatasetAdmin(ReadOnlyAdmin):
+    """What the workflows produce."""
+
+    list_display = ("dataset_name", "workflow", "shown_status", "created_at")
+    list_filter = ("status",)
+    search_fields = ("dataset_name", "workflow__request_name")
+    list_select_related = ("workflow",)
+    ordering = ("-created_at", "-id")
+
+    @display(description="status", ordering="status", label=DATASET_COLOURS)
+    def shown_status(self, row: OutputDataset) -> tuple[str, str]:
+        """The status in its colour."""
+        return row.status, row.status
+
+
+class RuleTable(ReadOnlyTable):
+    """The rules that keep a block."""
+
+    model = RucioRule
+    fields = ("kind", "rse_expression", "rule_id", "state", "created_at", "deleted_at")
+    readonly_fields = fields
+    ordering = ("id",)
+
+
+@admin.register(OutputBlock)
+class OutputBlockAdmin(ReadOnlyAdmin):
+    """Blocks on their way from the merge to their users."""
+
+    list_display = (
+        "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "last_error",
+        "created_at",
+    )  # fmt: skip
+    list_filter = ("status",)
+    search_fields = ("block_name", "dataset__workflow__request_name", "site")
+    ordering = ("-created_at", "-id")
+    inlines = (RuleTable,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OutputBlock]:
+        """With the number of files, counted for the rows shown only."""
+        files = (
+            OutputFile.objects.filter(block=OuterRef("pk")).order_by().values("block").annotate(n=Count("pk"))
+        )
+        rows: QuerySet[OutputBlock] = super().get_queryset(request)
+        return rows.select_related("dataset").annotate(n_files=Coalesce(Subquery(files.values("n")), 0))
+
+    @display(description="status", ordering="status", label=BLOCK_COLOURS)
+    def shown_status(self, row: OutputBlock) -> tuple[str, str]:
+        """The status in its colour."""
+        return row.status, row.status.replace("_", " ")
+
+    @display(description="since", ordering="-status_since")
+    def in_status_for(self, row: OutputBlock) -> str:
+        """How long in this status."""
+        return age_of(row.status_since, now=timezone.now())
+
+    @display(description="files")
+    def file_count(self, row: Any) -> int:
+        """How many files it holds."""
+        return int(row.n_files)
+
+
+@admin.register(OutputFile)
+class OutputFileAdmin(ReadOnlyAdmin):
+    """Merged files."""
+
+    list_display = ("lfn", "block", "events", "size", "adler32", "created_at")
+    search_fields = ("lfn", "block__block_name")
+    list_select_related = ("block",)
+    ordering = ("-id",)
+
+    @display(description="size", ordering="size_bytes")
+    def size(self, row: OutputFile) -> str:
+        """How large it is."""
+        return size_of(row.size_bytes)
+
+
+@admin.register(RucioRule)
+class RucioRuleAdmin(ReadOnlyAdmin):
+    """Rules: the row is the intent, the rule id proves the effect."""
+
+    list_display = ("block", "kind", "rse_expression", "rule_id", "state", "created_at", "deleted_at")
+    list_filter = ("kind", "state")
+    search_fields = ("block__block_name", "rule_id", "rse_expression")
+    list_select_related = ("block",)
+    ordering = ("-id",)

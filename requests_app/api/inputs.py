@@ -1,0 +1,77 @@
+"""What callers may send about requests. The services check meaning; here only shape and grammar."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from wms2_project.api.views import Input, ReasonInput
+from wms2_project.fields import LegalName
+from wms2_project.grammar import Name
+
+IMPORT_SCHEMA: dict[str, Any] = {
+    "oneOf": [
+        {
+            "type": "object",
+            "title": "ImportByName",
+            "description": "Fetch the document of this name from ReqMgr2.",
+            "required": ["request_name", "source"],
+            "properties": {
+                "request_name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$"},
+                "source": {"type": "string", "enum": ["reqmgr2"]},
+            },
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "title": "RequestDocument",
+            "description": "A whole request document, with ReqMgr2's names or ours.",
+            "additionalProperties": True,
+        },
+    ]
+}
+
+
+class ImportByName(Input):
+    """Fetch the document of this name from ReqMgr2."""
+
+    request_name = serializers.CharField(validators=[LegalName(Name.REQUEST.value)])
+    source = serializers.ChoiceField(choices=["reqmgr2"])  # type: ignore[assignment]
+
+
+class StopInput(ReasonInput):
+    """Stop cleanly."""
+
+    hold = serializers.BooleanField(default=False, help_text="Stay held afterwards instead of resuming.")
+
+
+class OptionalReason(Input):
+    """A reason in the body of a DELETE; it may come in the query instead."""
+
+    reason = serializers.CharField(max_length=1000, required=False)
+
+
+def _sites() -> Any:
+    name = serializers.CharField(validators=[LegalName(Name.SITE.value)])
+    return serializers.ListField(child=name, max_length=500, required=False)
+
+
+class ChangeInput(ReasonInput):
+    """What may be changed while a request lives."""
+
+    elsewhere: ClassVar[dict[str, str]] = {
+        "status": "A status is not set but reached: use /release, /stop or /abort.",
+        "submitted_by": "The owner of a request does not change.",
+        "requestor": "The owner of a request does not change.",
+    }
+    priority = serializers.IntegerField(min_value=0, max_value=1_000_000, required=False)
+    site_whitelist = _sites()
+    site_blacklist = _sites()
+    memory_mb = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """A change that changes nothing is a slip."""
+        if set(attrs) == {"reason"}:
+            raise serializers.ValidationError({"body": "Name at least one thing to change."})
+        return attrs

@@ -1,0 +1,80 @@
+"""The whole at a glance: how the lifecycle keeps up, and what there is of everything."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import Count
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from dags_app.models import DAG
+from dags_app.states import LIVE_DAG
+from outputs_app.models import OutputBlock
+from outputs_app.states import MOVING
+from requests_app.api.admission import QueueBody
+from requests_app.models import Request
+from requests_app.selectors import admission_queue, lifecycle_status
+from requests_app.states import TERMINAL
+from sites_app.models import Site
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView
+
+
+def _counts() -> Any:
+    return serializers.DictField(child=serializers.IntegerField())
+
+
+class StatusBody(serializers.Serializer[Any]):
+    """What is open, by status."""
+
+    requests = _counts()
+    dags = _counts()
+    blocks = _counts()
+    sites = _counts()
+    admission = QueueBody()
+
+
+class LifecycleBody(serializers.Serializer[Any]):
+    """Whether the loop is alive."""
+
+    due = serializers.IntegerField(help_text="Requests that wait for a worker now.")
+    sweep_lag_sec = serializers.FloatField(help_text="For how long the oldest of them has waited.")
+    in_work = serializers.IntegerField()
+    failing = serializers.IntegerField(help_text="Requests whose last step ended in an error.")
+    by_status = _counts()
+
+
+class StatusView(ApiView):
+    """What is open, by status. What is finished is not counted: that grows for ever."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="status", responses=StatusBody)
+    def get(self, request: HttpRequest) -> Response:
+        """Open requests, live DAGs, moving blocks and sites by status, and the admission queue."""
+        body = {
+            "requests": _by_status(Request.objects.exclude(status__in=sorted(TERMINAL))),
+            "dags": _by_status(DAG.objects.filter(status__in=sorted(LIVE_DAG))),
+            "blocks": _by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))),
+            "sites": _by_status(Site.objects.all()),
+            "admission": admission_queue(),
+        }
+        return Response(StatusBody(body).data)
+
+
+class LifecycleView(ApiView):
+    """Does the lifecycle keep up?"""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="lifecycle_status", responses=LifecycleBody)
+    def get(self, request: HttpRequest) -> Response:
+        """What is due, overdue and being worked on."""
+        return Response(LifecycleBody(lifecycle_status()).data)
+
+
+def _by_status(rows: Any) -> dict[str, int]:
+    return {row["status"]: row["n"] for row in rows.order_by().values("status").annotate(n=Count("pk"))}

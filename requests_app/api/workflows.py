@@ -1,0 +1,202 @@
+"""Workflows: how requests are executed. A workflow has no status of its own; it follows its request's."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from dags_app.api.serializers import DAGRow, RoundBody
+from dags_app.models import Workflow
+from dags_app.planning.estimates import estimate_from_pilot
+from dags_app.selectors import latest_dag, rounds_of
+from dags_app.states import SplittingAlgo
+from outputs_app.selectors import DatasetSummary, datasets_of
+from requests_app.models import Request
+from requests_app.selectors import progress_of, workflow_status
+from requests_app.states import RequestStatus
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView, ListView
+from wms2_project.errors import NotFound
+from wms2_project.fields import choices
+
+_SHOWN = (
+    "input_dataset", "secondary_input_datasets", "output_datasets", "splitting_algo", "splitting_params",
+    "adaptive", "allocation", "memory_mb", "cores", "time_per_event_sec", "size_per_event_kb",
+    "site_whitelist", "site_blacklist", "total_events", "produced_events", "filter_efficiency",
+    "cmssw_version", "scram_arch", "global_tag", "acquisition_era", "processing_string",
+    "processing_version", "prep_id", "target_merged_size_kb", "jobs_per_group", "category_throttles",
+    "input_resolved_at",
+)  # fmt: skip
+
+
+class WorkflowFields(serializers.ModelSerializer[Workflow]):
+    """What is read, run and written."""
+
+    class Meta:
+        model = Workflow
+        fields = _SHOWN
+        read_only_fields = fields
+
+
+class WorkflowRow(serializers.ModelSerializer[Request]):
+    """One workflow in a list."""
+
+    id = serializers.UUIDField(source="workflow_id", read_only=True)
+    status = serializers.SerializerMethodField()
+    input_dataset = serializers.CharField(source="workflow.input_dataset", allow_null=True, read_only=True)
+    output_datasets = serializers.ListField(
+        child=serializers.CharField(), source="workflow.output_datasets", read_only=True
+    )
+    splitting_algo = serializers.CharField(source="workflow.splitting_algo", read_only=True)
+
+    class Meta:
+        model = Request
+        fields: tuple[str, ...] = (
+            "id", "request_name", "status", "input_dataset", "output_datasets", "splitting_algo",
+            "created_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    def get_status(self, request: Request) -> str:
+        """What follows from the request's status."""
+        return workflow_status(RequestStatus(request.status))
+
+
+class WorkflowDetail(WorkflowRow):
+    """One workflow with its parameters and rounds."""
+
+    parameters = WorkflowFields(source="workflow", read_only=True)
+    pilot_metrics = serializers.DictField(source="workflow.pilot_metrics", allow_null=True, read_only=True)
+    payload_config = serializers.DictField(source="workflow.payload_config", read_only=True)
+    rounds = serializers.SerializerMethodField()
+
+    class Meta(WorkflowRow.Meta):
+        fields = (
+            *WorkflowRow.Meta.fields, "parameters", "pilot_metrics", "payload_config", "rounds",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(RoundBody(many=True))
+    def get_rounds(self, request: Request) -> Any:
+        """The newest rounds, newest first."""
+        return RoundBody(rounds_of(workflow=request.workflow), many=True).data
+
+
+class DatasetBody(serializers.Serializer[DatasetSummary]):
+    """One output dataset; its status is that of its least advanced block."""
+
+    dataset_name = serializers.CharField()
+    status = serializers.CharField()
+    transfers_complete = serializers.BooleanField()
+    blocks = serializers.IntegerField()
+    blocks_announced = serializers.IntegerField()
+    files = serializers.IntegerField()
+    events = serializers.IntegerField()
+    size_bytes = serializers.IntegerField()
+
+
+class PilotBody(serializers.Serializer[Any]):
+    """What the pilot measured."""
+
+    time_per_event_sec = serializers.FloatField()
+    memory_peak_mb = serializers.IntegerField()
+    output_size_per_event_kb = serializers.FloatField()
+    recommended_events_per_job = serializers.IntegerField()
+
+
+class WorkflowStatusBody(serializers.Serializer[Any]):
+    """How a workflow stands: its measurements, its DAG, its outputs."""
+
+    workflow_id = serializers.UUIDField()
+    request_name = serializers.CharField()
+    status = serializers.CharField()
+    pilot_metrics = PilotBody(allow_null=True)
+    dag = DAGRow(allow_null=True)
+    outputs = DatasetBody(many=True)
+    progress_percent = serializers.FloatField()
+    estimated_completion = serializers.DateTimeField(allow_null=True)
+
+
+class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
+    """Which workflows."""
+
+    request_name = filters.CharFilter()
+    input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
+    splitting_algo = filters.MultipleChoiceFilter(
+        field_name="workflow__splitting_algo", choices=choices(SplittingAlgo)
+    )
+
+
+class WorkflowListView(ListView):
+    """All workflows."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    queryset = Request.objects.select_related("workflow").defer("request_data", "workflow__payload_config")
+    serializer_class = WorkflowRow
+    filterset_class = WorkflowFilter
+
+    @extend_schema(operation_id="workflows_list")
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """Workflows, newest first."""
+        return super().get(request, *args, **kwargs)
+
+
+class WorkflowView(ApiView):
+    """One workflow."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="workflows_get", responses=WorkflowDetail)
+    def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
+        """One workflow with its parameters and rounds."""
+        return Response(WorkflowDetail(_request_of(workflow_id)).data)
+
+
+class WorkflowStatusView(ApiView):
+    """How a workflow stands."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="workflows_status", responses=WorkflowStatusBody)
+    def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
+        """Measurements, the latest DAG, outputs and progress."""
+        row = _request_of(workflow_id)
+        progress = progress_of(row)
+        body = {
+            "workflow_id": row.workflow_id,
+            "request_name": row.request_name,
+            "status": workflow_status(RequestStatus(row.status)),
+            "pilot_metrics": _measured(row.workflow),
+            "dag": latest_dag(workflow=row.workflow),
+            "outputs": datasets_of(workflow=row.workflow),
+            "progress_percent": round(100 * progress.fraction, 1),
+            "estimated_completion": progress.estimated_completion,
+        }
+        return Response(WorkflowStatusBody(body).data)
+
+
+def _measured(workflow: Workflow) -> dict[str, Any] | None:
+    """The pilot's report in four numbers; it was checked before it was stored."""
+    report = workflow.pilot_metrics
+    if not report:
+        return None
+    estimate = estimate_from_pilot(report, minimum_memory_mb=0)
+    return {
+        "time_per_event_sec": estimate.time_per_event_sec,
+        "memory_peak_mb": max((part.get("memory_mb", 0) for part in report["iterations"]), default=0),
+        "output_size_per_event_kb": estimate.size_per_event_kb,
+        "recommended_events_per_job": report["recommended"].get("events_per_job", 0),
+    }
+
+
+def _request_of(workflow_id: UUID) -> Request:
+    row = Request.objects.select_related("workflow").filter(workflow_id=workflow_id).first()
+    if row is None:
+        raise NotFound(f"There is no workflow {workflow_id}")
+    return row

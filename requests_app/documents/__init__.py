@@ -1,0 +1,36 @@
+"""Request documents: any accepted shape in, one typed and normalised RequestSpec out."""
+
+from __future__ import annotations
+
+from requests_app.documents.limits import check_size
+from requests_app.documents.naming import compose_name, fresh_name
+from requests_app.documents.reader import read_document
+from requests_app.documents.shapes import split_dump
+from requests_app.documents.spec import (
+    Allocation,
+    Backend,
+    CleanupPolicy,
+    LumiMask,
+    OutputSpec,
+    RequestSpec,
+    SplittingAlgo,
+    SplittingParams,
+)
+from requests_app.documents.versions import next_version
+
+__all__ = [
+    "Allocation",
+    "Backend",
+    "CleanupPolicy",
+    "LumiMask",
+    "OutputSpec",
+    "RequestSpec",
+    "SplittingAlgo",
+    "SplittingParams",
+    "check_size",
+    "compose_name",
+    "fresh_name",
+    "next_version",
+    "read_document",
+    "split_dump",
+]

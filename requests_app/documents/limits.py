@@ -1,0 +1,87 @@
+"""Refuses absurd documents before anything reads them: size, depth, and values JSON cannot carry.
+
+What passes can be stored as PostgreSQL `jsonb` and walked recursively without a second thought.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from requests_app.documents.problems import Problems, key_shown, refuse
+
+MAX_DEPTH = 32
+MAX_VALUES = 200_000
+MAX_CHARACTERS = 1_000_000
+MAX_WHOLE = 2**63
+
+_Item = tuple[str, int, object]
+
+
+def check_size(raw: object) -> None:
+    """Raise InvalidInput unless the value is plain, finite JSON of a sane size."""
+    problems = Problems()
+    inspect(raw, problems)
+    problems.raise_if_any()
+
+
+def inspect(raw: object, problems: Problems) -> None:
+    """Report values JSON cannot carry; raise at once when there is too much to read on."""
+    values = characters = 0
+    todo: list[_Item] = [("", 0, raw)]
+    while todo:
+        path, depth, value = todo.pop()
+        values += 1
+        if isinstance(value, Mapping | list | tuple):
+            if depth >= MAX_DEPTH:
+                raise refuse(_where(path), f"is nested deeper than {MAX_DEPTH} levels; flatten it")
+            if values + len(todo) + len(value) > MAX_VALUES:
+                raise refuse(_where(path), f"brings the document above {MAX_VALUES} values; shorten it")
+            todo.extend(_children(path, depth, value))
+            value = "".join(value) if isinstance(value, Mapping) else ""
+        if isinstance(value, str):
+            characters += len(value)
+        if characters > MAX_CHARACTERS:
+            raise refuse("document", f"holds more than {MAX_CHARACTERS} characters of text; shorten it")
+        fault = _fault(value)
+        if fault:
+            problems.add(_where(path), fault)
+
+
+def _children(
+    path: str, depth: int, value: Mapping[object, object] | list[object] | tuple[object, ...]
+) -> Iterator[_Item]:
+    if not isinstance(value, Mapping):
+        for index, child in enumerate(value):
+            yield f"{path}[{index}]", depth + 1, child
+        return
+    for key, child in value.items():
+        if not isinstance(key, str):
+            raise refuse(_where(path), "has a field name that is not text; use text names")
+        yield (f"{path}.{key_shown(key)}" if path else key_shown(key)), depth + 1, child
+
+
+def _fault(value: object) -> str:
+    if isinstance(value, str):
+        if "\0" in value:
+            return "holds a NUL character; remove it"
+        return "" if _is_unicode(value) else "holds broken Unicode (a lone surrogate); remove it"
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return "" if abs(value) < MAX_WHOLE else "is a number beyond 64 bits; use a smaller one"
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else "is not a finite number; use an ordinary number"
+    return f"is of a type JSON does not have ({type(value).__name__}); use plain JSON"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _where(path: str) -> str:
+    return path[:300] or "document"

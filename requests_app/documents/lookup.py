@@ -1,0 +1,161 @@
+"""Finds the value of a field wherever a document may have put it, and tells where that was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from requests_app.documents.names import (
+    DOCUMENT_NAMES,
+    NEVER_EMPTY,
+    OBJECT_FIELDS,
+    REQMGR2_NAME,
+    SET_BY_WMS2,
+    STEP_KEY,
+)
+from requests_app.documents.parsers import Parse, Refused
+from requests_app.documents.problems import MAX_SHOWN, Problems, key_shown, shown
+from requests_app.documents.shapes import Document, Scope, Step
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value and the path its author wrote it at."""
+
+    path: str
+    value: Any
+
+
+class Reader:
+    """Looks fields up, strongest scope first, and reports what cannot be accepted.
+
+    Order: overrides; values given at assignment; values keyed by task name; the task's own; the
+    document's; defaults.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        problems: Problems,
+        *,
+        overrides: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+    ) -> None:
+        self.document = document
+        self.problems = problems
+        self._front: tuple[Scope, ...] = (Scope("", overrides), *document.scopes[:-1])
+        self._back = Scope("", defaults)
+
+    @property
+    def first(self) -> Step | None:
+        """The step that decides about input and splitting; None in a document without steps."""
+        return self.document.steps[0] if self.document.steps else None
+
+    def within(self, scope: Scope) -> Reader:
+        """A reader for which this scope wins over everything but the overrides."""
+        inner = copy(self)
+        inner._front = (self._front[0], scope, *self._front[1:])
+        return inner
+
+    def find(self, name: str, step: Step | None = None) -> Found | None:
+        """The strongest value of the field, or None when nobody gave one."""
+        created = self.document.created
+        key = step or self.first
+        for scope in self._front:
+            found = self._in(scope, name)
+            if found and (one := _for_step(name, found, key)):
+                return one
+        found = self._in(created, name)
+        keyed = found is not None and isinstance(found.value, Mapping) and name not in OBJECT_FIELDS
+        if found and keyed and (one := _for_step(name, found, key)):
+            return one
+        own = self._in(step.scope, name) if step else None
+        if own:
+            return own
+        if found and not (keyed and key):
+            return found
+        return self._in(self._back, name)
+
+    def get(self, name: str, parse: Parse[T], default: T, step: Step | None = None) -> T:
+        """The parsed value, or the default when it is absent or refused."""
+        return self.parsed(self.find(name, step), parse, default)
+
+    def parsed(self, found: Found | None, parse: Parse[T], default: T) -> T:
+        if found is None:
+            return default
+        try:
+            return parse(found.value)
+        except Refused as refused:
+            self.problems.add(found.path, str(refused))
+            return default
+
+    def path(self, name: str, step: Step | None = None) -> str:
+        """Where the field is, or where its author would have to write it."""
+        found = self.find(name, step)
+        if found:
+            return found.path
+        scope = step.scope if step else self.document.created
+        return scope.prefix + (REQMGR2_NAME[name] if self.document.camel else name)
+
+    def _in(self, scope: Scope, name: str) -> Found | None:
+        hits = [
+            Found(scope.prefix + key, scope.values[key])
+            for key in (name, REQMGR2_NAME[name])
+            if not _absent(name, scope.values.get(key))
+        ]
+        if len(hits) == 2 and hits[0].value != hits[1].value:
+            self.problems.add(hits[1].path, f"contradicts {hits[0].path}; keep one of the two")
+        return hits[0] if hits else None
+
+
+def check_names(document: Document, overrides: Iterable[str], problems: Problems) -> None:
+    """Report field names nobody knows and values keyed by tasks that do not exist."""
+    for key in overrides:
+        if key not in DOCUMENT_NAMES and not problems.full:
+            problems.add(key_shown(key), _unknown(key))
+    for scope in document.scopes:
+        for key, value in scope.values.items():
+            if problems.full:
+                return
+            path = scope.prefix + key_shown(key)
+            if key in SET_BY_WMS2:
+                problems.add(path, "is set by WMS2 itself; leave it out")
+            elif key not in DOCUMENT_NAMES and (not key or key[0].islower()):
+                problems.add(path, _unknown(key))
+            elif document.steps and isinstance(value, Mapping):
+                _check_keyed(path, key, value, document, problems)
+
+
+def _check_keyed(
+    path: str, key: str, value: Mapping[str, Any], document: Document, problems: Problems
+) -> None:
+    objects = OBJECT_FIELDS | {REQMGR2_NAME[name] for name in OBJECT_FIELDS}
+    if key in objects or key not in DOCUMENT_NAMES or STEP_KEY.fullmatch(key):
+        return
+    names = [step.name for step in document.steps]
+    strange = [name for name in value if name not in names]
+    if strange:
+        listed = ", ".join(names)[:200]
+        problems.add(path, f"{shown(strange[0])} names no part of the chain; use {listed}")
+
+
+def _unknown(key: str) -> str:
+    close = get_close_matches(key[:MAX_SHOWN], DOCUMENT_NAMES, n=1)
+    return f"is not a field of a request; {f'did you mean {close[0]}?' if close else 'leave it out'}"
+
+
+def _absent(name: str, value: object) -> bool:
+    return value is None or value in ([], {}) or (value == "" and name not in NEVER_EMPTY)
+
+
+def _for_step(name: str, found: Found, step: Step | None) -> Found | None:
+    """The part of a value keyed by task name that belongs to this step; plain values belong to all."""
+    if step is None or not isinstance(found.value, Mapping) or name in OBJECT_FIELDS:
+        return found
+    value = found.value.get(step.name)
+    return None if _absent(name, value) else Found(f"{found.path}.{step.name}", value)

@@ -1,0 +1,28 @@
+"""Request names in ReqMgr2's fashion: requestor_RequestString_date_time_number."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+
+from wms2_project.grammar import Name, check
+
+MAX_STRING = 130
+MAX_REQUESTOR = 40
+
+
+def compose_name(*, requestor: str, request_string: str, now: datetime, number: int) -> str:
+    """The name for these parts; equal parts give an equal name, over-long ones are cut."""
+    stamp = now.astimezone(UTC).strftime("%y%m%d_%H%M%S")
+    name = f"{requestor[:MAX_REQUESTOR]}_{request_string[:MAX_STRING]}_{stamp}_{number % 10_000:04d}"
+    return check(Name.REQUEST, name, field="request_name")
+
+
+def fresh_name(requestor: str, request_string: str) -> str:
+    """A name for a request made now, unlike any other made this second."""
+    return compose_name(
+        requestor=requestor,
+        request_string=request_string,
+        now=datetime.now(UTC),
+        number=secrets.randbelow(10_000),
+    )

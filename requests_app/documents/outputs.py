@@ -1,0 +1,220 @@
+"""Names the datasets a request writes: those the document lists, else one per task or step that is kept.
+
+A derived name is /Primary/Era[-ProcessingString]-vN/TIER. Documents do not say the tier, so it is taken,
+first hit first, from the output module the next step reads, from words in the step's name and era, and
+from what usually follows the tier that is read. A step whose handed-on module is transient is not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from requests_app.documents.lookup import Reader
+from requests_app.documents.parsers import flag, named, several, text, whole
+from requests_app.documents.problems import shown
+from requests_app.documents.shapes import Step
+from requests_app.documents.spec import OutputSpec, RequestSpec
+from wms2_project.grammar import Name, matches
+
+MAX_OUTPUTS = 100
+# Leaves room below the 500 characters of a file name for the directories and the file itself.
+MAX_BASE = 400
+MAX_VERSION = 9999
+
+ERA = text(r"[A-Za-z0-9][A-Za-z0-9_]{0,98}", "letters, digits and '_'")
+PRIMARY = text(r"[A-Za-z0-9_-]{1,99}", "letters, digits, '_' and '-', at most 99")
+VERSION = whole(1, MAX_VERSION)
+
+_MODULE_TIERS = {
+    "LHEoutput": "LHE",
+    "FEVTDEBUGoutput": "GEN-SIM",
+    "FEVTDEBUGHLToutput": "GEN-SIM-DIGI-RAW",
+    "PREMIXRAWoutput": "GEN-SIM-RAW",
+    "RECOSIMoutput": "GEN-SIM-RECO",
+    "RECOoutput": "RECO",
+    "RAWoutput": "RAW",
+    "AODoutput": "AOD",
+    "AODSIMoutput": "AODSIM",
+    "MINIAODoutput": "MINIAOD",
+    "MINIAODSIMoutput": "MINIAODSIM",
+}
+# word in a name -> (tier of data, tier of simulation); the latest stage of processing comes first
+_WORD_TIERS = (
+    ("NANO", ("NANOAOD", "NANOAODSIM")),
+    ("MINI", ("MINIAOD", "MINIAODSIM")),
+    ("ALCA", ("ALCARECO", "ALCARECO")),
+    ("RECO", ("AOD", "AODSIM")),
+    ("AOD", ("AOD", "AODSIM")),
+    ("HLT", ("RAW", "GEN-SIM-RAW")),
+    ("DIGI", ("RAW", "GEN-SIM-RAW")),
+    ("PREMIX", ("PREMIX", "PREMIX")),
+    ("SIM", ("GEN-SIM", "GEN-SIM")),
+    ("GEN", ("GEN", "GEN")),
+    ("LHE", ("LHE", "LHE")),
+)
+_NEXT_TIER = {
+    "LHE": "GEN",
+    "GEN": "GEN-SIM",
+    "GEN-SIM": "GEN-SIM-RAW",
+    "GEN-SIM-RAW": "AODSIM",
+    "GEN-SIM-DIGI-RAW": "AODSIM",
+    "AODSIM": "MINIAODSIM",
+    "MINIAODSIM": "NANOAODSIM",
+    "RAW": "AOD",
+    "AOD": "MINIAOD",
+    "MINIAOD": "NANOAOD",
+    "DQMIO": "DQM",
+    "USER": "USER",
+}
+# What is stored or harvested keeps its kind whatever its name says.
+_SETTLED_TIERS = frozenset({"DQMIO", "USER"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What one step, or the whole of a document without steps, writes."""
+
+    primary: str
+    era: str
+    string: str
+    version: int
+    tier: str
+    kept: bool
+    step: Step | None
+
+
+def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
+    """The spec with its output datasets; the fields that name them are those of the first one."""
+    listed: tuple[str, ...] = reader.get("output_datasets", several(named(Name.DATASET), MAX_OUTPUTS), ())
+    stages = _stages(reader, spec, required=not listed)
+    first = next((stage for stage in stages if stage.kept), stages[0])
+    spec = replace(
+        spec,
+        primary_dataset=first.primary,
+        acquisition_era=first.era,
+        processing_string=first.string,
+        processing_version=first.version,
+    )
+    if listed:
+        spec = _named_by(reader, spec, listed[0])
+    elif not any(stage.kept for stage in stages):
+        path = reader.path("keep_output", reader.document.steps[-1] if reader.document.steps else None)
+        reader.problems.add(path, "no part of the chain keeps its output; set it to true somewhere")
+    names = listed or _derived(reader, stages)
+    if spec.input_dataset in names:
+        reader.problems.add(
+            reader.path("output_datasets" if listed else "processing_version", reader.first),
+            "the output would be the input dataset itself; choose another version or processing string",
+        )
+    outputs = tuple(output_spec(spec, dataset) for dataset in names)
+    if any(len(o.merged_lfn_base) > MAX_BASE or len(o.unmerged_lfn_base) > MAX_BASE for o in outputs):
+        reader.problems.add(reader.path("merged_lfn_base"), "file names would be too long; shorten the names")
+    return replace(spec, output_datasets=outputs)
+
+
+def output_spec(spec: RequestSpec, dataset: str) -> OutputSpec:
+    """The dataset with its directories, laid out as CMS does: base/era/primary/tier/string-version."""
+    _, primary, processed, tier = dataset.split("/")
+    era, _, rest = processed.partition("-")
+    below = "/".join(part for part in (era, primary, tier, rest) if part)
+    return OutputSpec(dataset, f"{spec.merged_lfn_base}/{below}", f"{spec.unmerged_lfn_base}/{below}")
+
+
+def _stages(reader: Reader, spec: RequestSpec, *, required: bool) -> list[_Stage]:
+    steps: tuple[Step | None, ...] = reader.document.steps or (None,)
+    stages: list[_Stage] = []
+    for step in steps:
+        parent = stages[step.parent] if step and step.parent is not None else None
+        stages.append(_stage(reader, spec, step, parent, required=required))
+    return stages
+
+
+def _stage(
+    reader: Reader, spec: RequestSpec, step: Step | None, parent: _Stage | None, *, required: bool
+) -> _Stage:
+    inherited = parent.primary if parent else (spec.input_dataset or "//").split("/")[1]
+    own = step and step.scope.values.get("PrimaryDataset")
+    primary = inherited if parent and not own else reader.get("primary_dataset", PRIMARY, inherited, step)
+    era = reader.get("acquisition_era", ERA, "", step)
+    if required:
+        _require(reader, "primary_dataset", primary, step, "names what is generated, as in QCD_Pt-15")
+        _require(reader, "acquisition_era", era, step, "begins the name of the output, as in Run2024D")
+    module = _module_read_from(reader, step)
+    return _Stage(
+        primary=primary,
+        era=era,
+        string=reader.get("processing_string", named(Name.WORD), "", step),
+        version=reader.get("processing_version", VERSION, 1, step),
+        tier=_tier(spec, step, era, module, parent),
+        kept=reader.get("keep_output", flag, True, step) and not _is_transient(step, module),
+        step=step,
+    )
+
+
+def _require(reader: Reader, name: str, value: str, step: Step | None, why: str) -> None:
+    if not value:
+        reader.problems.add(reader.path(name, step), f"is missing; it {why}")
+
+
+def _module_read_from(reader: Reader, step: Step | None) -> str:
+    """The output module of this step that a later one reads; empty when none does."""
+    for reading in reader.document.steps:
+        if step and reading.parent is not None and reader.document.steps[reading.parent] is step:
+            return str(reading.scope.values.get("InputFromOutputModule") or "")
+    return ""
+
+
+def _is_transient(step: Step | None, module: str) -> bool:
+    transient: Any = step.scope.values.get("TransientOutputModules") if step else None
+    return bool(module) and isinstance(transient, list) and module in transient
+
+
+def _tier(spec: RequestSpec, step: Step | None, era: str, module: str, parent: _Stage | None) -> str:
+    read = parent.tier if parent else (spec.input_dataset or "///").split("/")[3]
+    if module in _MODULE_TIERS:
+        return _MODULE_TIERS[module]
+    if read in _SETTLED_TIERS:
+        return _NEXT_TIER[read]
+    for hint in (step.name.upper() if step else "", era.upper()):
+        for word, tiers in _WORD_TIERS:
+            if word in hint:
+                return tiers[spec.simulated]
+    return _NEXT_TIER.get(read, "AODSIM" if spec.simulated else "AOD")
+
+
+def _derived(reader: Reader, stages: list[_Stage]) -> tuple[str, ...]:
+    names: list[str] = []
+    for stage in stages:
+        if not (stage.kept and stage.primary and stage.era):
+            continue
+        name = _name(stage, stage.string)
+        if name in names and stage.step:
+            name = _name(stage, f"{stage.string}_{stage.step.name}".lstrip("_"))
+        if matches(Name.DATASET, name):
+            names.append(name)
+        else:
+            path = reader.path("processing_string", stage.step)
+            reader.problems.add(path, f"the output's name {shown(name)} would be too long; shorten it")
+    return tuple(dict.fromkeys(names))
+
+
+def _name(stage: _Stage, string: str) -> str:
+    processed = "-".join(part for part in (stage.era, string, f"v{stage.version}") if part)
+    return f"/{stage.primary}/{processed}/{stage.tier}"
+
+
+def _named_by(reader: Reader, spec: RequestSpec, dataset: str) -> RequestSpec:
+    """Naming fields the document leaves out, read back from the first dataset it lists."""
+    _, primary, processed, _ = dataset.split("/")
+    era, _, rest = processed.partition("-")
+    ending = re.fullmatch(r"(?:(.+)-)?v([1-9][0-9]{0,3})", rest, re.ASCII)
+    versioned = ending is not None and reader.find("processing_version", reader.first) is None
+    return replace(
+        spec,
+        primary_dataset=spec.primary_dataset or primary,
+        acquisition_era=spec.acquisition_era or era,
+        processing_string=spec.processing_string or (ending and ending[1]) or "",
+        processing_version=int(ending[2]) if ending and versioned else spec.processing_version,
+    )

@@ -1,0 +1,185 @@
+"""What WMS2 runs: one request, typed and normalised, however its document was written.
+
+Reading `spec.to_document()` again gives an equal spec, so a spec may be stored, cloned and re-read freely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+
+class SplittingAlgo(StrEnum):
+    """How input is cut into jobs; the semantics are those of WMCore's algorithms of the same names."""
+
+    FILE_BASED = "FileBased"
+    EVENT_BASED = "EventBased"
+    LUMI_BASED = "LumiBased"
+    EVENT_AWARE_LUMI_BASED = "EventAwareLumiBased"
+
+
+class Allocation(StrEnum):
+    """Who gives a job its files: the plan (push), or the job itself asking for the next ones (pull)."""
+
+    PUSH = "push"
+    PULL = "pull"
+
+
+class CleanupPolicy(StrEnum):
+    """What happens to the outputs of the previous version once this one is complete."""
+
+    KEEP_UNTIL_REPLACED = "keep_until_replaced"
+    IMMEDIATE_CLEANUP = "immediate_cleanup"
+
+
+class Backend(StrEnum):
+    """Which workload manager the requestor chose; WMS2 leaves `wmcore` requests alone."""
+
+    WMS2 = "wms2"
+    WMCORE = "wmcore"
+
+
+_SIMULATED_TIERS = ("SIM", "GEN", "LHE", "PREMIX")
+LumiMask = Mapping[int, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """One dataset the request writes, and where its files live before and after the merge."""
+
+    dataset: str
+    merged_lfn_base: str
+    unmerged_lfn_base: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplittingParams:
+    """The knobs of the splitters. Ranges are inclusive; an empty list or mask selects everything.
+
+    `events_per_job` follows from the time per event unless the requestor fixed it; only then must a
+    measurement leave it alone. `events_per_lumi` belongs to requests that generate their events.
+    """
+
+    files_per_job: int = 1
+    events_per_job: int = 1
+    events_per_job_fixed: bool = False
+    events_per_lumi: int | None = None
+    lumis_per_job: int = 8
+    job_time_limit: int = 172_800
+    include_parents: bool = False
+    split_on_run: bool = True
+    halt_job_on_file_boundaries: bool = False
+    apply_lumi_correction: bool = False
+    run_whitelist: tuple[int, ...] = ()
+    run_blacklist: tuple[int, ...] = ()
+    block_whitelist: tuple[str, ...] = ()
+    block_blacklist: tuple[str, ...] = ()
+    lumi_mask: LumiMask = field(default_factory=dict)
+    total_files: int | None = None
+    total_lumis: int | None = None
+    total_events: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain JSON, without what is empty."""
+        mask = {str(run): [list(pair) for pair in pairs] for run, pairs in self.lumi_mask.items()}
+        plain = {f.name: getattr(self, f.name) for f in fields(self)} | {"lumi_mask": mask}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in plain.items()
+            if value not in (None, (), {})
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """Everything WMS2 needs to know about a request; `payload_config` is passed on unread.
+
+    Without an input dataset the request generates events: `total_events` counts those wanted in the
+    output, after the generator's filter has kept the fraction `filter_efficiency`.
+    """
+
+    request_name: str = ""
+    requestor: str = "unknown"
+    requestor_dn: str = ""
+    group: str = ""
+    campaign: str = ""
+    prep_id: str = ""
+    priority: int = 100_000
+    urgent: bool = False
+    adaptive: bool = False
+    allocation: Allocation = Allocation.PUSH
+    wms_backend: Backend = Backend.WMS2
+    correlation_id: str = ""
+    submitted_by: str = ""
+    callback_url: str = ""
+    previous_version_request: str = ""
+    cleanup_policy: CleanupPolicy = CleanupPolicy.KEEP_UNTIL_REPLACED
+
+    input_dataset: str | None = None
+    secondary_input_datasets: tuple[str, ...] = ()
+    total_events: int | None = None
+    filter_efficiency: float = 1.0
+    first_event: int = 1
+    first_lumi: int = 1
+    splitting_algo: SplittingAlgo = SplittingAlgo.EVENT_AWARE_LUMI_BASED
+    splitting_params: SplittingParams = field(default_factory=SplittingParams)
+
+    primary_dataset: str = ""
+    acquisition_era: str = ""
+    processing_string: str = ""
+    processing_version: int = 1
+    output_datasets: tuple[OutputSpec, ...] = ()
+    merged_lfn_base: str = ""
+    unmerged_lfn_base: str = "/store/unmerged"
+    target_merged_size_kb: int = 4 * 1024 * 1024
+
+    memory_mb: int = 2300
+    cores: int = 1
+    time_per_event_sec: float = 12.0
+    size_per_event_kb: float = 512.0
+    site_whitelist: tuple[str, ...] = ()
+    site_blacklist: tuple[str, ...] = ()
+
+    cmssw_version: str = ""
+    scram_arch: str = ""
+    global_tag: str = ""
+    sandbox_url: str = ""
+    config_cache_id: str = ""
+    payload_config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def generates(self) -> bool:
+        """Does the request make its events instead of reading a dataset?"""
+        return self.input_dataset is None
+
+    @property
+    def simulated(self) -> bool:
+        """Is this simulation, made here or read, rather than data of the detector?"""
+        tier = (self.input_dataset or "").rpartition("/")[2]
+        return self.generates or any(mark in tier for mark in _SIMULATED_TIERS)
+
+    @property
+    def events_to_generate(self) -> int:
+        """Events to plan so that `total_events` are left after the filter; 0 when input is read."""
+        return math.ceil((self.total_events or 0) / self.filter_efficiency)
+
+    @property
+    def output_kb_per_event(self) -> float:
+        """Expected output for each event a job works through, filtered ones included."""
+        return self.size_per_event_kb * (self.filter_efficiency if self.generates else 1.0)
+
+    def to_document(self) -> dict[str, Any]:
+        """The request as a document in WMS2's own field names, plain JSON, without what is unset."""
+        document = {f.name: getattr(self, f.name) for f in fields(self)}
+        document["output_datasets"] = [output.dataset for output in self.output_datasets]
+        document["splitting_params"] = self.splitting_params.to_json()
+        document["payload_config"] = dict(self.payload_config)
+        for name, value in document.items():
+            if isinstance(value, StrEnum):
+                document[name] = value.value
+            elif isinstance(value, tuple):
+                document[name] = list(value)
+        return {name: value for name, value in document.items() if value not in (None, "", [], {})}

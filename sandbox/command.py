@@ -1,0 +1,140 @@
+"""A payload given as a command: run without a shell, told its work by the JSON file $WMS2_JOB.
+
+It must write the output files named there; a FrameworkJobReport.xml beside them is read if it writes one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sandbox.context import Context, Tally, Touched
+from sandbox.eventfile import EventFileError, FileFacts, facts
+from sandbox.failure import (
+    BAD_CONFIGURATION,
+    EXECUTABLE_MISSING,
+    FILE_OPEN,
+    NO_VALID_FJR,
+    OUTPUT_MISSING,
+    JobFailure,
+)
+from sandbox.fjr import FjrError, JobReport, parse_fjr
+from sandbox.jsonfile import write_json
+from sandbox.lumis import union
+from sandbox.manifest import Job
+from sandbox.payload import Window
+from sandbox.storage import verified_input
+
+FJR_NAME = "FrameworkJobReport.xml"
+
+
+def read_command(payload: dict[str, Any]) -> list[str] | None:
+    """The command of a payload_config, or None when it has none."""
+    command = payload.get("command")
+    if command is None:
+        return None
+    words = isinstance(command, list) and all(isinstance(word, str) and "\0" not in word for word in command)
+    if not words or not command or not command[0]:
+        raise JobFailure(BAD_CONFIGURATION, f"payload: command: {command!r:.80} is not a list of words")
+    return list(command)
+
+
+def run_command(context: Context, job: Job, tally: Tally, command: list[str], part: int) -> Window:
+    """Run the command for the job's events and take over what it wrote."""
+    paths = [context.work / f"part{part}.{index}.root" for index in range(len(context.manifest.outputs))]
+    task = context.work / f"job{part}.json"
+    write_json(task, _task(context, job, paths))
+    report_path = context.scratch / FJR_NAME
+    report_path.unlink(missing_ok=True)
+    status = _run(command, context, task)
+    report = _read_fjr(report_path, status)
+    _check(command[0], status, report)
+    parts = tuple((path, _output_facts(path)) for path in paths)
+    planned = sum(file.last_event - file.first_event + 1 for file in job.files)
+    if job.generate is not None:
+        planned = job.generate.last_event - job.generate.first_event + 1
+    read = report.events_read if report and report.events_read else planned
+    tally.events_read += read
+    for file in job.files:
+        before = tally.inputs.get(file.lfn, Touched(0, {}))
+        tally.inputs[file.lfn] = Touched(before.events + file.last_event - file.first_event + 1, before.lumis)
+    return Window(events_read=read, lumis=union(one.lumis for _, one in parts), parts=parts)
+
+
+def _task(context: Context, job: Job, paths: list[Path]) -> dict[str, Any]:
+    inputs: list[dict[str, Any]] = []
+    for file in job.files:
+        path = verified_input(context, file.lfn, file.size_bytes, file.adler32)
+        window = {"first_event": file.first_event, "last_event": file.last_event}
+        inputs.append({"lfn": file.lfn, "pfn": str(path), **window})
+    outputs = [
+        {"dataset": output.dataset, "path": str(paths[index])}
+        for index, output in enumerate(context.manifest.outputs)
+    ]
+    return {
+        "node": job.node,
+        "inputs": inputs,
+        "mask": job.mask,
+        "generate": asdict(job.generate) if job.generate else None,
+        "outputs": outputs,
+    }
+
+
+def _run(command: list[str], context: Context, task: Path) -> int:
+    deadline = context.deadline
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=context.scratch,
+            env={**os.environ, "WMS2_JOB": str(task)},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise JobFailure(EXECUTABLE_MISSING, f"payload: command: {command[0]}: {error.strerror}") from error
+    try:
+        return process.wait(timeout=None if deadline is None else max(deadline - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        raise context.out_of_time(command[0]) from None
+    finally:
+        # Its own session: whatever it started ends with it, also when we are told to stop.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _read_fjr(path: Path, status: int) -> JobReport | None:
+    try:
+        return parse_fjr(path) if path.exists() else None
+    except FjrError as error:
+        if status:
+            return None  # the exit status says more than a report cut off by it
+        raise JobFailure(NO_VALID_FJR, f"payload: {error}") from error
+
+
+def _check(program: str, status: int, report: JobReport | None) -> None:
+    code = report.exit_code if report else 0
+    if status or code:
+        told = report.errors[0].text if report and report.errors else "no framework error was reported"
+        shown = f"signal {-status}" if status < 0 else f"status {status}"
+        raise JobFailure(
+            code or (128 - status if status < 0 else status),
+            f"{program} ended with {shown}: {told}",
+            bad_inputs=[lfn for lfn in report.skipped_files if lfn] if report else [],
+        )
+    if report and report.skipped_files:
+        skipped = ", ".join(report.skipped_files)
+        raise JobFailure(FILE_OPEN, f"{program} skipped input: {skipped}", bad_inputs=report.skipped_files)
+
+
+def _output_facts(path: Path) -> FileFacts:
+    try:
+        return facts(path)
+    except (OSError, EventFileError) as error:
+        raise JobFailure(OUTPUT_MISSING, f"payload: output {path.name} is not usable: {error}") from error

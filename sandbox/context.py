@@ -1,0 +1,66 @@
+"""What a running job is told (Context) and what it has done so far (Tally).
+
+The tally is filled while the job works, so that a report can be written at whatever point it stops.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox import names
+from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
+from sandbox.lumis import Lumis
+from sandbox.manifest import JobsManifest
+from sandbox.report import Output, PilotReport
+
+
+@dataclass(frozen=True)
+class Context:
+    manifest: JobsManifest
+    node: str
+    site: str
+    attempt: int
+    scratch: Path
+    started: float = field(default_factory=time.monotonic)
+
+    def pfn(self, lfn: str) -> Path:
+        return Path(names.pfn(self.manifest.storage, self.site, lfn))
+
+    @property
+    def work(self) -> Path:
+        """Where files are made before they are staged out."""
+        return self.scratch / "work"
+
+    @property
+    def deadline(self) -> float | None:
+        """When (monotonic clock) the payload's own wall-time limit ends; None = it has none."""
+        limit = self.manifest.payload.get("max_wall_time_sec")
+        if limit is None:
+            return None
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+            raise JobFailure(BAD_CONFIGURATION, f"payload: max_wall_time_sec: {limit!r:.80} is not a time")
+        return self.started + limit
+
+    def out_of_time(self, what: str) -> JobFailure:
+        limit = self.manifest.payload.get("max_wall_time_sec")
+        return JobFailure(WALL_TIME, f"WallTime: {what} went over max_wall_time_sec = {limit}")
+
+
+@dataclass(frozen=True)
+class Touched:
+    """An input file that was opened, and what was taken from it."""
+
+    events: int
+    lumis: Lumis
+
+
+@dataclass
+class Tally:
+    events_read: int = 0
+    events_written: int = 0
+    inputs: dict[str, Touched] = field(default_factory=dict)
+    outputs: list[Output] = field(default_factory=list)
+    pilot: PilotReport | None = None
+    note: str = ""

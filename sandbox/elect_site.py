@@ -1,0 +1,42 @@
+"""POST of a group's landing node: the site where it ran becomes the site of the whole group.
+
+`elect_site <node> <return> <jobid>` in the group directory; the event log names the site, no schedd is asked.
+"""
+
+import os
+import sys
+
+if __package__ in (None, ""):
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandbox import names
+from sandbox.atomic import replacing
+from sandbox.userlog import read_job_events
+
+EVENT_LOG = "group.dag.nodes.log"
+ELECTED = "elected_site.inc"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 = elected; anything else makes DAGMan try the landing again."""
+    if len(arguments) != 3:
+        sys.stderr.write("usage: elect_site <node> <return> <jobid>\n")
+        return 1
+    _, status, job_id = arguments
+    if status != "0":
+        sys.stderr.write(f"landing {job_id} ended with {status[:40]}: no site elected\n")
+        return 1
+    site = read_job_events(Path(EVENT_LOG), job_id).site
+    if not names.matches(names.SITE, site):
+        sys.stderr.write(f"landing {job_id}: {EVENT_LOG} names no legal site for it, found {site!r:.80}\n")
+        return 1
+    with replacing(Path(ELECTED)) as handle:
+        handle.write(f"elected_site = {site}\n".encode("ascii"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""What an attempt left behind on the submit host: its reports, the event log and the end of its stderr.
+
+Nothing here is believed before it was checked: a report may be missing, damaged, or of an earlier attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sandbox import names
+from sandbox.failure import process_exit
+from sandbox.jsonfile import ManifestError, clean_text, read_json
+from sandbox.postrecord import LOG_TAIL_CHARACTERS
+from sandbox.report import NodeReport, read_report
+from sandbox.userlog import read_job_events
+
+if TYPE_CHECKING:
+    from sandbox.fjr import JobReport
+
+REPORTS = Path("reports")
+PLAN = Path("jobs.json")
+MANIFEST = Path("merge_output.json")
+EVENT_LOG = Path("group.dag.nodes.log")
+LOG_TAIL_LINES = 200
+MAX_LISTED_FILES = 1000
+_LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """exit_code is the CMS exit code, 0 only when exit status and report both say success."""
+
+    exit_code: int
+    note: str
+    report: NodeReport | None
+    fjr: JobReport | None
+    site: str
+    hold_reason: str
+    memory_mb: int
+    bad_inputs: tuple[str, ...]
+    log_tail: str
+
+    @property
+    def wall_time_sec(self) -> float:
+        return self.report.wall_time_sec if self.report else 0.0
+
+    @property
+    def cpu_time_sec(self) -> float:
+        return self.report.cpu_time_sec if self.report else 0.0
+
+    def cmssw(self) -> dict[str, Any]:
+        """The part of the record that speaks about the framework."""
+        steps = self.fjr.steps if self.fjr else {"cmsRun1": self.exit_code}
+        read = self.report.events_read if self.report else 0
+        inputs = [one.lfn for one in self.report.inputs] if self.report else []
+        outputs = [one.lfn for one in self.report.outputs] if self.report else []
+        return {
+            "exit_code": self.exit_code,
+            "steps": {step: {"status": int(code != 0), "exit_code": code} for step, code in steps.items()},
+            "error_message": self.report.error if self.report else self.note,
+            "input_files": inputs[:MAX_LISTED_FILES],
+            "output_files": outputs[:MAX_LISTED_FILES],
+            "performance": {
+                "peak_rss_mb": self.memory_mb,
+                "avg_event_time_sec": self.wall_time_sec / read if read else 0.0,
+                "events_read": read,
+                "events_written": self.report.events_written if self.report else 0,
+            },
+        }
+
+
+def gather(node: str, return_value: int, job_id: str) -> Evidence:
+    """Look at everything there is about the attempt; what cannot be used is noted, not raised."""
+    events = read_job_events(EVENT_LOG, job_id)
+    report, note = _trusted_report(node, return_value)
+    failed = return_value != 0 or report is None
+    fjr = _trusted_fjr(node, return_value) if failed else None
+    if report is not None:
+        code = report.exit_code
+    elif fjr is not None and fjr.exit_code:
+        code = fjr.exit_code
+    else:
+        from sandbox.classify import code_without_report
+
+        code = code_without_report(return_value, events.hold_reason)
+    told = "; ".join(part for part in (note, events.hold_reason, events.removal_reason) if part)
+    site = events.site or (report.site if report else "")
+    return Evidence(
+        exit_code=code,
+        note=clean_text(told),
+        report=report,
+        fjr=fjr,
+        site=site if names.matches(names.SITE, site) else "",
+        hold_reason=clean_text(events.hold_reason),
+        memory_mb=report.peak_rss_mb if report else events.memory_mb or 0,
+        bad_inputs=_bad_inputs(node, report, fjr) if failed else (),
+        log_tail=read_tail(Path(f"{node}.err")) if failed else "",
+    )
+
+
+def promote_manifest() -> str:
+    """Give the group's manifest its name once it is seen to be whole and as planned; '' or why not.
+
+    A manifest that is already there and valid stays: WMS2 may have read it.
+    """
+    from sandbox.manifest import check_group_manifest, read_group_manifest, read_jobs
+
+    part = REPORTS / f"{MANIFEST.name}.part"
+    try:
+        plan = read_jobs(PLAN)
+        with suppress(ManifestError):
+            check_group_manifest(read_group_manifest(MANIFEST), plan)
+            return ""
+        check_group_manifest(read_group_manifest(part), plan)
+        os.replace(part, MANIFEST)
+    except (ManifestError, OSError) as error:
+        return f"the group's manifest is not usable: {error}"
+    return ""
+
+
+def set_aside(node: str, attempt: int) -> None:
+    """Keep a failed attempt's reports under another name, lest the next attempt be judged by them."""
+    for kind in ("report.json", "fjr.xml"):
+        with suppress(OSError):
+            os.replace(REPORTS / f"{node}.{kind}", REPORTS / f"{node}.attempt{attempt}.{kind}")
+
+
+def read_tail(path: Path) -> str:
+    """The last lines of a text that may be anything."""
+    try:
+        with open(path, "rb") as handle:
+            handle.seek(max(0, path.stat().st_size - LOG_TAIL_CHARACTERS))
+            data = handle.read(LOG_TAIL_CHARACTERS)
+    except OSError:
+        return ""
+    lines = data.decode("utf-8", "replace").split("\n")[-LOG_TAIL_LINES - 1 :]
+    return clean_text("\n".join(lines), LOG_TAIL_CHARACTERS)
+
+
+def _trusted_report(node: str, return_value: int) -> tuple[NodeReport | None, str]:
+    try:
+        report = read_report(REPORTS / f"{node}.report.json")
+    except ManifestError as error:
+        return None, f"no usable report ({error}), return value {return_value}"
+    if report.node != node:
+        return None, f"the report is of {report.node}, return value {return_value}"
+    if process_exit(report.exit_code) != return_value:
+        return None, f"the report says {report.exit_code}, return value {return_value}: not of this attempt"
+    return report, ""
+
+
+def _trusted_fjr(node: str, return_value: int) -> JobReport | None:
+    from sandbox.fjr import FjrError, parse_fjr
+
+    path = REPORTS / f"{node}.fjr.xml"
+    if not path.exists():
+        return None
+    try:
+        fjr = parse_fjr(path)
+    except FjrError:
+        return None
+    return fjr if process_exit(fjr.exit_code) == return_value else None
+
+
+def _bad_inputs(node: str, report: NodeReport | None, fjr: JobReport | None) -> tuple[str, ...]:
+    """Input files to blame; only files planned for this node can be, whatever a report says."""
+    planned = _planned_inputs(node)
+    texts = [report.error] if report else []
+    named = list(report.bad_inputs) if report else []
+    if fjr is not None:
+        named += fjr.skipped_files
+        texts += [error.text for error in fjr.errors]
+    named += [lfn for text in texts for lfn in _LFN_IN_TEXT.findall(text)]
+    blamed = tuple(lfn for lfn in dict.fromkeys(named) if lfn in planned)
+    return blamed or (planned if len(planned) == 1 else ())
+
+
+def _planned_inputs(node: str) -> tuple[str, ...]:
+    try:
+        plan: Any = read_json(PLAN)
+        lfns = [file["lfn"] for file in plan["jobs"][node]["files"]]
+    except (ManifestError, KeyError, TypeError):
+        return ()
+    return tuple(lfn for lfn in dict.fromkeys(lfns) if names.matches(names.LFN, lfn))

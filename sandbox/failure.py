@@ -1,0 +1,51 @@
+"""Why a job stops: the CMS exit code that goes into its report, and what the process exits with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BAD_ARGUMENTS = 70
+BAD_CONFIGURATION = 7002
+OUT_OF_MEMORY = 8004
+FILE_OPEN = 8020
+FILE_READ = 8021
+FILE_CORRUPT = 8022
+LOCAL_WRITE = 8033
+EXECUTABLE_MISSING = 50110
+NO_VALID_FJR = 50115
+WALL_TIME = 50664
+OUTPUT_MISSING = 60302
+STAGE_OUT = 60307
+STAGE_OUT_TIMEOUT = 60317
+STORAGE_DOWN = 60321
+NOT_AUTHORISED = 60322
+QUOTA = 60323
+REPORT_UNUSABLE = 60450
+MANIFEST_MISSING = 71104
+MANIFEST_UNUSABLE = 71105
+UNCAUGHT = 99109
+
+
+class JobFailure(Exception):
+    """The job cannot do what was planned; `bad_inputs` are the input files to blame, if any are."""
+
+    def __init__(self, code: int, message: str, *, bad_inputs: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.bad_inputs = tuple(bad_inputs)
+
+
+class Terminated(BaseException):
+    """A signal asked the job to end; not an Exception, so that nothing on the way takes it for an error."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+
+
+def process_exit(code: int) -> int:
+    """An exit status has 8 bits: keep the low ones, as the shell would, but a failure stays a failure."""
+    if code == 0:
+        return 0
+    return code % 256 or 1

@@ -1,0 +1,216 @@
+"""FrameworkJobReport.xml, the report a CMSSW process writes: parsed without trust, and written.
+
+The parser reads a stream of elements, skips what it does not know, caps the size and refuses any DTD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+MAX_BYTES = 64 * 1024 * 1024
+STAGE_OUT_CODES = range(60300, 60500)
+
+
+class FjrError(Exception):
+    """The document is not a framework job report this code would read."""
+
+
+@dataclass(frozen=True)
+class FrameworkError:
+    exit_status: int
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FjrInput:
+    lfn: str
+    pfn: str
+    events_read: int
+    input_type: str = "primaryFiles"
+    runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FjrOutput:
+    lfn: str
+    pfn: str
+    events: int
+    module_label: str = ""
+    runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobReport:
+    errors: tuple[FrameworkError, ...] = ()
+    reported_exit_code: int | None = None
+    input_files: tuple[FjrInput, ...] = ()
+    skipped_files: tuple[str, ...] = ()
+    output_files: tuple[FjrOutput, ...] = ()
+    performance: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """The first framework error's status, else the exit code element, else 0."""
+        if self.errors:
+            return self.errors[0].exit_status
+        return self.reported_exit_code or 0
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """Exit code of each step: the framework's, and the stage-out's where the error is of that kind."""
+        if self.exit_code in STAGE_OUT_CODES:
+            return {"cmsRun1": 0, "stageOut1": self.exit_code}
+        return {"cmsRun1": self.exit_code}
+
+    @property
+    def events_read(self) -> int:
+        """Events of the primary input; pile-up and parents do not count."""
+        return sum(one.events_read for one in self.input_files if one.input_type == "primaryFiles")
+
+    def metric(self, summary: str, name: str) -> float | None:
+        """A number of the performance report, e.g. ApplicationMemory, PeakValueRss; None if not there."""
+        try:
+            return float(self.performance[summary][name])
+        except (KeyError, ValueError):
+            return None
+
+
+def parse_fjr(source: Path | str | bytes) -> JobReport:
+    """Parse a file (path) or a document (bytes). Raises FjrError."""
+    data = source if isinstance(source, bytes) else _read(Path(source))
+    if len(data) > MAX_BYTES:
+        raise FjrError(f"framework job report: larger than {MAX_BYTES >> 20} MB")
+    reader = _Reader()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.characters
+    parser.StartDoctypeDeclHandler = _refuse_dtd
+    try:
+        parser.Parse(data, True)
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise FjrError(f"framework job report: {error}") from error
+    return reader.report()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FjrError(f"{path.name}: {error.strerror}") from error
+
+
+def _refuse_dtd(*_: object) -> None:
+    raise FjrError("framework job report: a document type declaration is not allowed")
+
+
+class _Reader:
+    """Collects what we need from the stream of elements."""
+
+    def __init__(self) -> None:
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._file: dict[str, str] = {}
+        self._runs: dict[int, list[int]] = {}
+        self._run: int | None = None
+        self._parents: list[str] = []
+        self._summary: dict[str, str] | None = None
+        self._error: tuple[int, str] = (0, "")
+        self._errors: list[FrameworkError] = []
+        self._inputs: list[FjrInput] = []
+        self._outputs: list[FjrOutput] = []
+        self._skipped: list[str] = []
+        self._exit_code: int | None = None
+        self._performance: dict[str, dict[str, str]] = {}
+
+    def report(self) -> JobReport:
+        return JobReport(
+            errors=tuple(self._errors),
+            reported_exit_code=self._exit_code,
+            input_files=tuple(self._inputs),
+            skipped_files=tuple(self._skipped),
+            output_files=tuple(self._outputs),
+            performance=self._performance,
+        )
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self._path and tag != "FrameworkJobReport":
+            raise FjrError(f"framework job report: the document is a {tag[:40]}")
+        self._path.append(tag)
+        self._text.clear()
+        if tag in ("InputFile", "File"):
+            self._file, self._runs, self._parents = {}, {}, []
+        elif tag == "Run":
+            self._run = _whole(attributes.get("ID"), "Run ID")
+            self._runs.setdefault(self._run, [])
+        elif tag == "LumiSection" and self._run is not None:
+            self._runs[self._run].append(_whole(attributes.get("ID"), "LumiSection ID"))
+        elif tag == "FrameworkError":
+            status = _whole(attributes.get("ExitStatus"), "ExitStatus")
+            self._error = (status, attributes.get("Type", ""))
+        elif tag == "ExitCode" and "Value" in attributes:
+            self._exit_code = _whole(attributes["Value"], "ExitCode")
+        elif tag == "SkippedFile":
+            self._skipped.append(attributes.get("Lfn", ""))
+        elif tag == "PerformanceSummary":
+            self._summary = self._performance.setdefault(attributes.get("Metric", ""), {})
+        elif tag == "Metric" and self._summary is not None:
+            self._summary[attributes.get("Name", "")] = attributes.get("Value", "")
+
+    def characters(self, text: str) -> None:
+        self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        self._path.pop()
+        text = "".join(self._text).strip()
+        self._text.clear()
+        parent = self._path[-1] if self._path else ""
+        if tag == "InputFile":
+            self._inputs.append(self._input())
+        elif tag == "File":
+            self._outputs.append(self._output())
+        elif parent in ("InputFile", "File"):
+            self._file[tag] = text
+        elif parent == "Input" and tag == "LFN":
+            self._parents.append(text)
+        elif tag == "FrameworkError":
+            self._errors.append(FrameworkError(self._error[0], self._error[1], text))
+        elif tag == "Run":
+            self._run = None
+        elif tag == "PerformanceSummary":
+            self._summary = None
+
+    def _input(self) -> FjrInput:
+        return FjrInput(
+            lfn=self._file.get("LFN", ""),
+            pfn=self._file.get("PFN", ""),
+            events_read=_whole(self._file.get("EventsRead") or "0", "EventsRead"),
+            input_type=self._file.get("InputType", ""),
+            runs=self._lumis(),
+        )
+
+    def _output(self) -> FjrOutput:
+        return FjrOutput(
+            lfn=self._file.get("LFN", ""),
+            pfn=self._file.get("PFN", ""),
+            events=_whole(self._file.get("TotalEvents") or "0", "TotalEvents"),
+            module_label=self._file.get("ModuleLabel", ""),
+            runs=self._lumis(),
+            inputs=tuple(self._parents),
+        )
+
+    def _lumis(self) -> dict[int, tuple[int, ...]]:
+        return {run: tuple(lumis) for run, lumis in self._runs.items()}
+
+
+def _whole(text: str | None, what: str) -> int:
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise FjrError(f"framework job report: {what}: {text!r:.40} is not a whole number")
+    return int(text)

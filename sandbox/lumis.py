@@ -1,0 +1,39 @@
+"""Run and luminosity-section numbers as inclusive ranges: {run: [[first, last], …]}, sorted and disjoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Lumis = dict[int, list[list[int]]]
+
+
+def compress(seen: Mapping[int, Iterable[int]]) -> Lumis:
+    """Ranges holding exactly the given lumis."""
+    return union([{run: [[lumi, lumi] for lumi in lumis]} for run, lumis in seen.items()])
+
+
+def union(parts: Iterable[Lumis]) -> Lumis:
+    """Ranges holding every lumi of every part once."""
+    collected: dict[int, list[list[int]]] = {}
+    for part in parts:
+        for run, ranges in part.items():
+            collected.setdefault(run, []).extend(ranges)
+    return {run: _coalesce(collected[run]) for run in sorted(collected) if collected[run]}
+
+
+def expand(lumis: Lumis) -> dict[int, tuple[int, ...]]:
+    """Every lumi number by itself, for formats that know no ranges."""
+    return {
+        run: tuple(lumi for first, last in ranges for lumi in range(first, last + 1))
+        for run, ranges in lumis.items()
+    }
+
+
+def _coalesce(ranges: list[list[int]]) -> list[list[int]]:
+    joined: list[list[int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], last)
+        else:
+            joined.append([first, last])
+    return joined

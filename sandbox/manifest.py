@@ -1,0 +1,273 @@
+"""A group's two manifests: `jobs.json`, what its nodes must do, and `merge_output.json`, what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import names
+from sandbox.jsonfile import SCHEMA, Fields, ManifestError, ManifestMissing, write_json
+from sandbox.lumis import Lumis
+from sandbox.report import PilotReport, parse_output, parse_pilot
+
+__all__ = [
+    "GroupManifest",
+    "JobsManifest",
+    "ManifestError",
+    "ManifestMissing",
+    "check_group_manifest",
+    "read_group_manifest",
+    "read_jobs",
+    "write_group_manifest",
+]
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A window of a file: events first_event … last_event, counted from 0 inside the file, both included."""
+
+    lfn: str
+    size_bytes: int
+    adler32: str
+    events: int
+    first_event: int
+    last_event: int
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Events to make from nothing; event `numbering_from` opens `first_lumi`, whatever the window."""
+
+    first_event: int
+    last_event: int
+    first_lumi: int
+    events_per_lumi: int
+    run: int
+    numbering_from: int
+
+
+@dataclass(frozen=True)
+class Job:
+    node: str
+    files: tuple[InputFile, ...]
+    generate: Generate | None
+    mask: Lumis | None
+    events: int
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    dataset: str
+    unmerged_base: str
+    merged_base: str
+
+
+@dataclass(frozen=True)
+class PilotSettings:
+    initial_events: int
+    tolerance: float
+    time_budget_sec: float
+    target_job_sec: float
+
+
+@dataclass(frozen=True)
+class JobsManifest:
+    """All that the nodes of one group need to know."""
+
+    request_name: str
+    workflow_id: str
+    round: int
+    group: str
+    storage: str
+    outputs: tuple[OutputPlan, ...]
+    payload: dict[str, Any]
+    pilot: PilotSettings | None
+    merged_ids: dict[str, str]
+    jobs: dict[str, Job]
+
+    def unmerged_directory(self, output: OutputPlan) -> str:
+        return names.unmerged_directory(output.unmerged_base, self.workflow_id, self.group, self.round)
+
+    def unmerged_lfn(self, node: str, index: int) -> str:
+        name = names.unmerged_name(node, index, len(self.outputs))
+        return f"{self.unmerged_directory(self.outputs[index])}/{name}"
+
+    def merged_lfn(self, output: OutputPlan) -> str:
+        return names.merged_lfn(output.merged_base, self.merged_ids[output.dataset])
+
+
+@dataclass(frozen=True)
+class MergedFile:
+    dataset: str
+    lfn: str
+    size_bytes: int
+    adler32: str
+    events: int
+    lumis: Lumis
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What the group's processing jobs cost; output_kb_per_event is per event read, over all datasets."""
+
+    wall_time_per_event_sec: float
+    peak_rss_mb: int
+    output_kb_per_event: float
+    cpu_efficiency: float
+    jobs: int
+    wall_time_sec: float
+
+
+@dataclass(frozen=True)
+class GroupManifest:
+    """The outcome of one finished group."""
+
+    workflow_id: str
+    round: int
+    group: str
+    site: str
+    jobs: int
+    events_read: int
+    events_written: int
+    outputs: tuple[MergedFile, ...]
+    metrics: Metrics
+    pilot: PilotReport | None
+
+
+def read_jobs(path: Path) -> JobsManifest:
+    """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong."""
+    fields = Fields.of_file(path)
+    storage = fields.raw.get("storage")
+    if not isinstance(storage, str) or not storage.startswith("/") or "\0" in storage:
+        fields.refuse("storage", "an absolute path, with {site} where the site belongs")
+    outputs = tuple(_parse_output_plan(one) for one in fields.children("outputs"))
+    if not outputs or len({output.dataset for output in outputs}) != len(outputs):
+        fields.refuse("outputs", "one or more different datasets")
+    ids = fields.child("merged_ids")
+    return JobsManifest(
+        request_name=fields.name("request_name", names.REQUEST, "a request name"),
+        workflow_id=fields.name("workflow_id", names.ID, "an identifier"),
+        round=fields.integer("round"),
+        group=fields.name("group", names.NODE, "a group name"),
+        storage=storage,
+        outputs=outputs,
+        payload=fields.child("payload").raw,
+        pilot=_parse_pilot_settings(fields.optional("pilot")),
+        merged_ids={one.dataset: ids.name(one.dataset, names.ID, "an identifier") for one in outputs},
+        jobs=_parse_jobs(fields),
+    )
+
+
+def read_group_manifest(path: Path) -> GroupManifest:
+    """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong."""
+    fields = Fields.of_file(path)
+    outputs = tuple(_parse_merged_file(one) for one in fields.children("outputs"))
+    if not outputs or len({output.lfn for output in outputs}) != len(outputs):
+        fields.refuse("outputs", "one or more different files")
+    metrics = fields.child("metrics")
+    return GroupManifest(
+        workflow_id=fields.name("workflow_id", names.ID, "an identifier"),
+        round=fields.integer("round"),
+        group=fields.name("group", names.NODE, "a group name"),
+        site=fields.name("site", names.SITE, "a site name"),
+        jobs=fields.integer("jobs", minimum=1),
+        events_read=fields.integer("events_read"),
+        events_written=fields.integer("events_written"),
+        outputs=outputs,
+        metrics=Metrics(
+            wall_time_per_event_sec=metrics.number("wall_time_per_event_sec"),
+            peak_rss_mb=metrics.integer("peak_rss_mb"),
+            output_kb_per_event=metrics.number("output_kb_per_event"),
+            cpu_efficiency=metrics.number("cpu_efficiency"),
+            jobs=metrics.integer("jobs"),
+            wall_time_sec=metrics.number("wall_time_sec"),
+        ),
+        pilot=parse_pilot(fields.optional("pilot")),
+    )
+
+
+def write_group_manifest(path: Path, manifest: GroupManifest) -> None:
+    write_json(path, {"schema": SCHEMA, **asdict(manifest)})
+
+
+def check_group_manifest(manifest: GroupManifest, plan: JobsManifest) -> None:
+    """A manifest comes from a job: it may speak only of what was planned for its own group."""
+    for key in ("workflow_id", "round", "group"):
+        if getattr(manifest, key) != getattr(plan, key):
+            told, meant = getattr(manifest, key), getattr(plan, key)
+            raise ManifestError(f"merge_output.json: {key}: {told} where {meant} was planned")
+    told_files = {(one.dataset, one.lfn) for one in manifest.outputs}
+    if told_files != {(one.dataset, plan.merged_lfn(one)) for one in plan.outputs}:
+        raise ManifestError("merge_output.json: outputs: not exactly the planned datasets and files")
+
+
+def _parse_output_plan(fields: Fields) -> OutputPlan:
+    return OutputPlan(
+        dataset=fields.name("dataset", names.DATASET, "/Primary/Processed/TIER"),
+        unmerged_base=fields.name("unmerged_base", names.LFN_BASE, "/store/…"),
+        merged_base=fields.name("merged_base", names.LFN_BASE, "/store/…"),
+    )
+
+
+def _parse_pilot_settings(fields: Fields | None) -> PilotSettings | None:
+    if fields is None:
+        return None
+    return PilotSettings(
+        initial_events=fields.integer("initial_events", minimum=1),
+        tolerance=fields.number("tolerance"),
+        time_budget_sec=fields.number("time_budget_sec"),
+        target_job_sec=fields.number("target_job_sec"),
+    )
+
+
+def _parse_jobs(fields: Fields) -> dict[str, Job]:
+    jobs = {}
+    for node, one in fields.members("jobs"):
+        if not names.matches(names.NODE, node):
+            raise ManifestError(f"{one.where}: not a node name")
+        jobs[node] = Job(
+            node=node,
+            files=tuple(_parse_input(file) for file in one.children("files")),
+            generate=_parse_generate(one.optional("generate")),
+            mask=None if one.raw.get("mask") is None else one.lumis("mask"),
+            events=one.integer("events"),
+        )
+        if bool(jobs[node].files) == (jobs[node].generate is not None):
+            one.refuse("files", "either files to read or events to generate, not both, not neither")
+    if not jobs:
+        fields.refuse("jobs", "at least one job")
+    return jobs
+
+
+def _parse_input(fields: Fields) -> InputFile:
+    file = InputFile(
+        lfn=fields.name("lfn", names.LFN, "an LFN"),
+        size_bytes=fields.integer("size_bytes"),
+        adler32=fields.name("adler32", names.ADLER32, "eight hexadecimal digits or ''", empty=True),
+        events=fields.integer("events"),
+        first_event=fields.integer("first_event"),
+        last_event=fields.integer("last_event", minimum=-1),
+    )
+    if not file.first_event - 1 <= file.last_event < max(file.events, 1):
+        fields.refuse("last_event", f"a window from {file.first_event} inside {file.events} events")
+    return file
+
+
+def _parse_generate(fields: Fields | None) -> Generate | None:
+    if fields is None:
+        return None
+    first = fields.integer("first_event")
+    return Generate(
+        first_event=first,
+        last_event=fields.integer("last_event", minimum=first),
+        first_lumi=fields.integer("first_lumi"),
+        events_per_lumi=fields.integer("events_per_lumi", minimum=1),
+        run=fields.integer("run"),
+        numbering_from=first,
+    )
+
+
+def _parse_merged_file(fields: Fields) -> MergedFile:
+    return MergedFile(**vars(parse_output(fields)), parents=fields.name_list("parents", names.LFN, "LFN"))

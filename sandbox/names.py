@@ -1,0 +1,48 @@
+"""The names a job meets and the places they lead to.
+
+A manifest's names become paths on storage, so each kind has a strict ASCII grammar that knows no '..'.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEGMENT = r"[A-Za-z0-9_.=#-]+"
+SITE = re.compile(r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}", re.ASCII)
+NODE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+REQUEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", re.ASCII)
+DATASET = re.compile(r"/[A-Za-z0-9_-]{1,99}/[A-Za-z0-9._-]{1,199}/[A-Z0-9-]{1,99}", re.ASCII)
+LFN = re.compile(rf"/store(/{_SEGMENT})+", re.ASCII)
+LFN_BASE = re.compile(rf"/store(/{_SEGMENT})*", re.ASCII)
+ADLER32 = re.compile(r"[0-9a-f]{8}", re.ASCII)
+MAX_LENGTH = 500
+
+
+def matches(pattern: re.Pattern[str], value: object) -> bool:
+    """Is the value a whole name of this kind?"""
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_LENGTH
+        and ".." not in value
+        and pattern.fullmatch(value) is not None
+    )
+
+
+def unmerged_directory(unmerged_base: str, workflow_id: str, group: str, round_number: int) -> str:
+    """The directory (LFN) that belongs to one group in one round, and to nobody else."""
+    return f"{unmerged_base}/{workflow_id}/{group}_r{round_number}"
+
+
+def unmerged_name(node: str, index: int, outputs: int) -> str:
+    """File name of a node's output number `index`; the number shows only where there are several."""
+    return f"{node}.root" if outputs == 1 else f"{node}.{index}.root"
+
+
+def merged_lfn(merged_base: str, merged_id: str) -> str:
+    return f"{merged_base}/{merged_id}.root"
+
+
+def pfn(storage: str, site: str, lfn: str) -> str:
+    """Where a site keeps a file: the storage prefix with the site filled in, then the LFN."""
+    return storage.replace("{site}", site) + lfn

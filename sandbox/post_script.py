@@ -1,0 +1,216 @@
+"""POST of processing, merge and cleanup nodes: looks at one attempt and tells DAGMan what to do.
+
+Runs in the group directory with USAGE's arguments. Exit 0 = done, 1 = try again, 42 = do not, 43 = abort the
+DAG. Never sleeps, survives any input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __package__ in (None, ""):
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import names
+from sandbox.evidence import Evidence, gather, promote_manifest, set_aside
+from sandbox.jsonfile import SCHEMA, ManifestError, clean_text, read_json, write_json
+from sandbox.postrecord import SUCCESS, record_name
+
+USAGE = "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count> [cooloff_base_sec]"
+DONE, RETRY, STOP, ABORT = 0, 1, 42, 43
+COOLOFF_BASE_SEC = 60
+COOLOFF_MAX_SEC = 3600
+ACTIONS = {DONE: "none", RETRY: "retry", STOP: "permanent_failure", ABORT: "abort_dag"}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What DAGMan says on the command line."""
+
+    node: str
+    return_value: int
+    number: int
+    max_retries: int
+    job_id: str
+    dag_status: str
+    failed_count: str
+    cooloff_base_sec: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    exit_status: int
+    category: str
+    reason: str
+    advice: str = ""
+    retryable: bool = False
+    wants_memory: bool = False
+    bad_input_files: tuple[str, ...] = ()
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) < 5 or not names.matches(names.NODE, arguments[0]):
+        sys.stderr.write(f"usage: post_script {USAGE}; got {list(arguments)!r:.200}\n")
+        return RETRY
+    attempt = parse_arguments(arguments)
+    earlier = _earlier_answer(attempt)
+    if earlier is not None:
+        return earlier
+    evidence = gather(attempt.node, attempt.return_value, attempt.job_id)
+    decision = decide(attempt, evidence)
+    record = build_record(attempt, evidence, decision, time.time())
+    try:
+        write_json(Path(record_name(attempt.node, attempt.number)), record)
+    except OSError as error:
+        sys.stderr.write(f"{attempt.node}: the record could not be written: {error}\n")
+    _forget_later_attempts(attempt)
+    _set_cooloff(attempt, decision)
+    if decision.exit_status != DONE:
+        set_aside(attempt.node, attempt.number)
+    return decision.exit_status
+
+
+def parse_arguments(arguments: Sequence[str]) -> Attempt:
+    """What is not a number counts as a failed first attempt without retries left to know of."""
+    padded = [clean_text(one, 64) for one in [*arguments, *[""] * 8]]
+    return Attempt(
+        node=padded[0],
+        return_value=_whole(padded[1], 1),
+        number=max(_whole(padded[2], 0), 0),
+        max_retries=max(_whole(padded[3], 0), 0),
+        job_id=padded[4],
+        dag_status=padded[5],
+        failed_count=padded[6],
+        cooloff_base_sec=max(_whole(padded[7], COOLOFF_BASE_SEC), 0),
+    )
+
+
+def decide(attempt: Attempt, evidence: Evidence) -> Decision:
+    """Success needs the exit status, the report and, for cleanup, the group's manifest to agree."""
+    if evidence.exit_code == 0:
+        unusable = promote_manifest() if attempt.node == "cleanup" else ""
+        if not unusable:
+            return Decision(DONE, SUCCESS, "")
+        return Decision(RETRY, "transient", unusable, retryable=True)
+    from sandbox.classify import classify
+
+    found = classify(
+        evidence.exit_code,
+        attempt=attempt.number,
+        wall_time_sec=evidence.wall_time_sec,
+        bad_inputs=evidence.bad_inputs,
+    )
+    status = ABORT if found.aborts_dag else RETRY if found.retryable else STOP
+    reason = "; ".join(part for part in (found.reason, evidence.note) if part)
+    return Decision(
+        exit_status=status,
+        category=found.category,
+        reason=reason,
+        advice=found.advice,
+        retryable=found.retryable,
+        wants_memory=found.wants_memory,
+        bad_input_files=found.bad_input_files,
+    )
+
+
+def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: float) -> dict[str, Any]:
+    final = decision.exit_status != RETRY or attempt.number >= attempt.max_retries
+    action = "retry_more_memory" if decision.wants_memory else ACTIONS[decision.exit_status]
+    if final and decision.exit_status == RETRY:
+        action = "retries_exhausted"
+    return {
+        "schema": SCHEMA,
+        "node_name": attempt.node,
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+        "attempt": attempt.number,
+        "max_retries": attempt.max_retries,
+        "final": final,
+        "post_exit_code": decision.exit_status,
+        "job": {
+            "job_id": attempt.job_id,
+            "exit_code": evidence.exit_code,
+            "return_value": attempt.return_value,
+            "exit_signal": -attempt.return_value if -64 <= attempt.return_value < 0 else None,
+            "hold_reason": evidence.hold_reason or None,
+            "wall_time_sec": evidence.wall_time_sec,
+            "cpu_time_sec": evidence.cpu_time_sec,
+            "memory_mb": evidence.memory_mb,
+            "site": evidence.site,
+            "schedd": os.uname().nodename,
+        },
+        "cmssw": evidence.cmssw(),
+        "classification": {
+            "category": decision.category,
+            "retryable": decision.retryable,
+            "bad_input_files": list(decision.bad_input_files),
+            "action": action,
+            "reason": decision.reason,
+            "advice": decision.advice,
+        },
+        "dag": {"status": attempt.dag_status, "failed_count": attempt.failed_count},
+        "log_tail": evidence.log_tail,
+    }
+
+
+def _earlier_answer(attempt: Attempt) -> int | None:
+    """A restarted DAGMan may run POST again for the same job; its report has been set aside by then."""
+    try:
+        known = read_json(Path(record_name(attempt.node, attempt.number)))
+    except ManifestError:
+        return None
+    job = known.get("job") if isinstance(known, dict) else None
+    if not isinstance(known, dict) or not isinstance(job, dict) or not attempt.job_id[:1].isdigit():
+        return None
+    status = known.get("post_exit_code")
+    same = job.get("job_id") == attempt.job_id and job.get("return_value") == attempt.return_value
+    return status if same and status in (RETRY, STOP, ABORT) else None
+
+
+def _forget_later_attempts(attempt: Attempt) -> None:
+    """After a rescue attempts count from 0 again: higher numbers are of the submission before this one."""
+    number = attempt.number + 1
+    with suppress(OSError):
+        while True:
+            os.unlink(record_name(attempt.node, number))
+            number += 1
+
+
+def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
+    """Note when the node may start again; DAGMan defers its PRE script until then, so that nothing sleeps."""
+    path = Path(f"{attempt.node}.not_before")
+    with suppress(OSError):
+        if decision.exit_status == RETRY:
+            wait = min(attempt.cooloff_base_sec * 2 ** min(attempt.number, 16), COOLOFF_MAX_SEC)
+            path.write_text(f"{int(time.time()) + wait}\n", encoding="ascii")
+        else:
+            path.unlink()
+
+
+def _whole(text: str, default: int) -> int:
+    try:
+        return int(text[:12])
+    except ValueError:
+        return default
+
+
+def guarded_main(arguments: Sequence[str]) -> int:
+    """A bug here must not decide about a job: it is printed, and the node is tried again."""
+    try:
+        return main(arguments)
+    except Exception:  # noqa: BLE001 - DAGMan must get one of the four answers
+        import traceback
+
+        traceback.print_exc()
+        return RETRY
+
+
+if __name__ == "__main__":
+    sys.exit(guarded_main(sys.argv[1:]))

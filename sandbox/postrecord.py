@@ -1,0 +1,84 @@
+"""`<node>.post.<attempt>.json`: what the POST script concluded about one attempt, read by WMS2 afterwards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import names
+from sandbox.jsonfile import Fields, ManifestError
+
+SUCCESS = "success"
+LOG_TAIL_CHARACTERS = 16_384
+CATEGORIES = frozenset({SUCCESS, "transient", "permanent", "data", "infrastructure"})
+_FILE = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\.post\.([0-9]{1,6})\.json", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PostRecord:
+    """The part of a record that recovery decides on; `site` is '' where the job never ran."""
+
+    node_name: str
+    timestamp: str
+    attempt: int
+    max_retries: int
+    final: bool
+    exit_code: int
+    site: str
+    wall_time_sec: float
+    memory_mb: int
+    category: str
+    retryable: bool
+    action: str
+    reason: str
+    bad_input_files: tuple[str, ...]
+    error_message: str
+    log_tail: str
+
+
+def record_name(node: str, attempt: int) -> str:
+    return f"{node}.post.{attempt}.json"
+
+
+def read_record(path: Path) -> PostRecord:
+    """Raises ManifestError naming what is wrong."""
+    fields = Fields.of_file(path)
+    job, told = fields.child("job"), fields.child("classification")
+    category = told.text("category")
+    if category not in CATEGORIES:
+        told.refuse("category", " or ".join(sorted(CATEGORIES)))
+    return PostRecord(
+        node_name=fields.name("node_name", names.NODE, "a node name"),
+        timestamp=fields.text("timestamp"),
+        attempt=fields.integer("attempt"),
+        max_retries=fields.integer("max_retries"),
+        final=fields.flag("final"),
+        exit_code=job.integer("exit_code"),
+        site=job.name("site", names.SITE, "a site name", empty=True),
+        wall_time_sec=job.number("wall_time_sec"),
+        memory_mb=job.integer("memory_mb"),
+        category=category,
+        retryable=told.flag("retryable"),
+        action=told.text("action"),
+        reason=told.text("reason"),
+        bad_input_files=told.name_list("bad_input_files", names.LFN, "LFN"),
+        error_message=fields.child("cmssw").text("error_message"),
+        log_tail=fields.text("log_tail", limit=LOG_TAIL_CHARACTERS),
+    )
+
+
+def last_records(group_directory: Path) -> dict[str, PostRecord]:
+    """The record of each node's last attempt; one that cannot be read gives way to the one before."""
+    files = []
+    for path in group_directory.glob("*.post.*.json"):
+        found = _FILE.fullmatch(path.name)
+        if found:
+            files.append((found.group(1), int(found.group(2)), path))
+    records: dict[str, PostRecord] = {}
+    for node, _, path in sorted(files):
+        try:
+            records[node] = read_record(path)
+        except ManifestError:
+            continue
+    return records

@@ -1,0 +1,169 @@
+"""`<node>.report.json`: what one attempt of one node did, written by the job, read by everybody after it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sandbox import names
+from sandbox.jsonfile import SCHEMA, Fields, clean_text, write_json
+from sandbox.lumis import Lumis
+
+MAX_EXIT_CODE = 999_999
+
+
+@dataclass(frozen=True)
+class InputRead:
+    lfn: str
+    events: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file on storage, of one dataset."""
+
+    dataset: str
+    lfn: str
+    size_bytes: int
+    adler32: str
+    events: int
+    lumis: Lumis
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One measured window of a pilot."""
+
+    events: int
+    wall_time_sec: float
+    memory_mb: int
+    cpu_efficiency: float
+    output_size_per_event_kb: float
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    step: str
+    time_per_event: float
+    memory_mb: int
+    output_size_per_event_kb: float
+    threads: int
+
+
+@dataclass(frozen=True)
+class Recommended:
+    events_per_job: int
+    memory_mb: int
+    time_per_job_sec: float
+    output_size_per_event_kb: float
+
+
+@dataclass(frozen=True)
+class PilotReport:
+    """What a pilot measured, and what it recommends for the jobs to come."""
+
+    iterations: tuple[Iteration, ...]
+    per_step: tuple[StepProfile, ...]
+    recommended: Recommended
+    converged: bool
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    node: str
+    group: str
+    role: str
+    site: str
+    attempt: int
+    exit_code: int
+    error: str
+    started_at: float
+    wall_time_sec: float
+    cpu_time_sec: float
+    peak_rss_mb: int
+    events_read: int
+    events_written: int
+    inputs: tuple[InputRead, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    bad_inputs: tuple[str, ...] = ()
+    pilot: PilotReport | None = None
+
+
+def write_report(path: Path, report: NodeReport) -> None:
+    document = asdict(report)
+    document["schema"] = SCHEMA
+    document["error"] = clean_text(report.error)
+    write_json(path, document)
+
+
+def read_report(path: Path) -> NodeReport:
+    """Raises ManifestError when the report is missing, cut off or not of this schema."""
+    fields = Fields.of_file(path)
+    return NodeReport(
+        node=fields.name("node", names.NODE, "a node name"),
+        group=fields.name("group", names.NODE, "a group name", empty=True),
+        role=fields.name("role", names.NODE, "a role"),
+        site=fields.name("site", names.SITE, "a site name", empty=True),
+        attempt=fields.integer("attempt"),
+        exit_code=fields.integer("exit_code", maximum=MAX_EXIT_CODE),
+        error=fields.text("error"),
+        started_at=fields.number("started_at"),
+        wall_time_sec=fields.number("wall_time_sec"),
+        cpu_time_sec=fields.number("cpu_time_sec"),
+        peak_rss_mb=fields.integer("peak_rss_mb"),
+        events_read=fields.integer("events_read"),
+        events_written=fields.integer("events_written"),
+        inputs=tuple(
+            InputRead(lfn=one.name("lfn", names.LFN, "an LFN"), events=one.integer("events"))
+            for one in fields.children("inputs")
+        ),
+        outputs=tuple(parse_output(one) for one in fields.children("outputs")),
+        bad_inputs=fields.name_list("bad_inputs", names.LFN, "LFN") if "bad_inputs" in fields.raw else (),
+        pilot=parse_pilot(fields.optional("pilot")),
+    )
+
+
+def parse_output(fields: Fields) -> Output:
+    return Output(
+        dataset=fields.name("dataset", names.DATASET, "/Primary/Processed/TIER"),
+        lfn=fields.name("lfn", names.LFN, "an LFN"),
+        size_bytes=fields.integer("size_bytes"),
+        adler32=fields.name("adler32", names.ADLER32, "eight hexadecimal digits"),
+        events=fields.integer("events"),
+        lumis=fields.lumis("lumis"),
+    )
+
+
+def parse_pilot(fields: Fields | None) -> PilotReport | None:
+    if fields is None:
+        return None
+    recommended = fields.child("recommended")
+    return PilotReport(
+        iterations=tuple(
+            Iteration(
+                events=one.integer("events", minimum=1),
+                wall_time_sec=one.number("wall_time_sec"),
+                memory_mb=one.integer("memory_mb"),
+                cpu_efficiency=one.number("cpu_efficiency"),
+                output_size_per_event_kb=one.number("output_size_per_event_kb"),
+            )
+            for one in fields.children("iterations")
+        ),
+        per_step=tuple(
+            StepProfile(
+                step=one.text("step"),
+                time_per_event=one.number("time_per_event"),
+                memory_mb=one.integer("memory_mb"),
+                output_size_per_event_kb=one.number("output_size_per_event_kb"),
+                threads=one.integer("threads", minimum=1),
+            )
+            for one in fields.children("per_step")
+        ),
+        recommended=Recommended(
+            events_per_job=recommended.integer("events_per_job", minimum=1),
+            memory_mb=recommended.integer("memory_mb"),
+            time_per_job_sec=recommended.number("time_per_job_sec"),
+            output_size_per_event_kb=recommended.number("output_size_per_event_kb"),
+        ),
+        converged=fields.flag("converged"),
+    )

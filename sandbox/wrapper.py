@@ -1,0 +1,188 @@
+"""What runs on the worker node: does one node's work and leaves a report of it, whatever happens.
+
+CMS exit codes do not fit into an exit status; the report carries the code, the status only that it failed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from sandbox import names
+from sandbox.cleanup import run_cleanup
+from sandbox.context import Context, Tally
+from sandbox.failure import (
+    BAD_ARGUMENTS,
+    LOCAL_WRITE,
+    MANIFEST_MISSING,
+    MANIFEST_UNUSABLE,
+    OUT_OF_MEMORY,
+    UNCAUGHT,
+    JobFailure,
+    Terminated,
+    process_exit,
+)
+from sandbox.fjr import FjrInput, FjrOutput, FrameworkError, JobReport
+from sandbox.fjrwrite import write_fjr
+from sandbox.lumis import expand
+from sandbox.manifest import ManifestError, ManifestMissing, read_jobs
+from sandbox.measure import Meter, peak_rss_mb
+from sandbox.merge import run_merge
+from sandbox.processing import run_processing
+from sandbox.report import InputRead, NodeReport, write_report
+
+ROLES: dict[str, Callable[[Context, Tally], None]] = {
+    "processing": run_processing,
+    "merge": run_merge,
+    "cleanup": run_cleanup,
+}
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU)
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the work ended; code 0 = as planned."""
+
+    code: int = 0
+    error: str = ""
+    bad_inputs: tuple[str, ...] = ()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`<role> <node> <site>` in the scratch directory; returns the exit status of the process."""
+    meter, started_at = Meter(), time.time()
+    if len(arguments) != 3 or arguments[0] not in ROLES or not names.matches(names.NODE, arguments[1]):
+        sys.stderr.write(f"usage: wrapper {'|'.join(ROLES)} <node> <site>; got {list(arguments)!r:.200}\n")
+        return BAD_ARGUMENTS
+    role, node, site = arguments
+    scratch, tally = Path.cwd(), Tally()
+    group: list[str] = []
+    verdict = _guarded(lambda: _work(role, node, site, scratch, tally, group))
+    if verdict.error:
+        sys.stderr.write(f"{node}: {verdict.code}: {verdict.error}\n")
+    report = NodeReport(
+        node=node,
+        group=group[0] if group else "",
+        role=role,
+        site=site if names.matches(names.SITE, site) else "",
+        attempt=_attempt(),
+        exit_code=verdict.code,
+        error=verdict.error or tally.note,
+        started_at=started_at,
+        wall_time_sec=meter.wall_time_sec(),
+        cpu_time_sec=meter.cpu_time_sec(),
+        peak_rss_mb=peak_rss_mb(),
+        events_read=tally.events_read,
+        events_written=tally.events_written,
+        inputs=tuple(InputRead(lfn, touched.events) for lfn, touched in tally.inputs.items()),
+        outputs=() if verdict.code else tuple(tally.outputs),
+        bad_inputs=tuple(lfn for lfn in verdict.bad_inputs if names.matches(names.LFN, lfn)),
+        pilot=tally.pilot,
+    )
+    return _leave(scratch / "back", report, tally)
+
+
+def _work(role: str, node: str, site: str, scratch: Path, tally: Tally, group: list[str]) -> None:
+    _handle_signals(_on_signal)
+    (scratch / "back").mkdir(exist_ok=True)
+    if not names.matches(names.SITE, site):
+        raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
+    manifest = read_jobs(scratch / "jobs.json")
+    group.append(manifest.group)
+    context = Context(manifest=manifest, node=node, site=site, attempt=_attempt(), scratch=scratch)
+    context.work.mkdir(exist_ok=True)
+    ROLES[role](context, tally)
+
+
+def _guarded(work: Callable[[], None]) -> Verdict:
+    """Run the work and turn any end of it into a verdict; after that no signal interrupts any more."""
+    try:
+        verdict = _judged(work)
+        _handle_signals(signal.SIG_IGN)
+    except Terminated as end:
+        told = f"Terminated: signal {end.signal_number} ({signal.Signals(end.signal_number).name})"
+        verdict = Verdict(128 + end.signal_number, told)
+    return verdict
+
+
+def _judged(work: Callable[[], None]) -> Verdict:
+    try:
+        work()
+    except JobFailure as failure:
+        return Verdict(failure.code, failure.message, failure.bad_inputs)
+    except ManifestMissing as error:
+        return Verdict(MANIFEST_MISSING, str(error))
+    except ManifestError as error:
+        return Verdict(MANIFEST_UNUSABLE, str(error))
+    except MemoryError:
+        return Verdict(OUT_OF_MEMORY, "bad_alloc: the job could not get the memory it asked for")
+    except Exception as error:  # noqa: BLE001 - the report must be written whatever the bug is
+        traceback.print_exc()
+        full = isinstance(error, OSError) and error.errno in FULL_DISK
+        return Verdict(LOCAL_WRITE if full else UNCAUGHT, f"{type(error).__name__}: {error}")
+    return Verdict()
+
+
+def _on_signal(number: int, _frame: FrameType | None) -> None:
+    _handle_signals(signal.SIG_IGN)  # one is enough: the report must not be interrupted
+    raise Terminated(number)
+
+
+def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in SIGNALS:
+        signal.signal(number, handler)
+
+
+def _attempt() -> int:
+    text = os.environ.get("WMS2_ATTEMPT", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+
+
+def _leave(back: Path, report: NodeReport, tally: Tally) -> int:
+    try:
+        back.mkdir(exist_ok=True)
+        write_fjr(back / f"{report.node}.fjr.xml", _framework_report(report, tally))
+        write_report(back / f"{report.node}.report.json", report)
+    except OSError as error:
+        sys.stderr.write(f"{report.node}: the report could not be written: {error}\n")
+        return process_exit(report.exit_code or LOCAL_WRITE)
+    return process_exit(report.exit_code)
+
+
+def _framework_report(report: NodeReport, tally: Tally) -> JobReport:
+    kind = report.error.split(":", 1)[0].replace(" ", "")[:60]
+    per_event = report.wall_time_sec / report.events_read if report.events_read else 0.0
+    return JobReport(
+        errors=(FrameworkError(report.exit_code, kind, report.error),) if report.exit_code else (),
+        reported_exit_code=report.exit_code,
+        input_files=tuple(
+            FjrInput(lfn, "", touched.events, runs=expand(touched.lumis))
+            for lfn, touched in tally.inputs.items()
+        ),
+        skipped_files=report.bad_inputs,
+        output_files=tuple(
+            FjrOutput(one.lfn, "", one.events, "output", expand(one.lumis), tuple(tally.inputs))
+            for one in report.outputs
+        ),
+        performance={
+            "ApplicationMemory": {"PeakValueRss": str(report.peak_rss_mb)},
+            "Timing": {
+                "AvgEventTime": f"{per_event:.6g}",
+                "TotalJobCPU": f"{report.cpu_time_sec:.6g}",
+                "TotalJobTime": f"{report.wall_time_sec:.6g}",
+            },
+        },
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

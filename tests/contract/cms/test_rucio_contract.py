@@ -1,0 +1,268 @@
+"""What WMS2 relies on in Rucio: the same tests pass against the lab's server and against a real one."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rucio_peers import Block, RucioPeer
+
+from cms.rucio import RucioClient
+from cms.rucio_session import MemoryTokenClient, connect
+from cms.types import RuleState
+from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+
+ACTIVITY = "Production Output"
+
+
+def plain_client(peer: RucioPeer) -> MemoryTokenClient:
+    """Rucio's own client, to look at what the adapter left behind."""
+    return connect(peer.config)
+
+
+def test_block_is_closed_in_its_container_with_its_files(peer: RucioPeer, registered: Block) -> None:
+    client = plain_client(peer)
+
+    assert client.get_did("cms", registered.name)["open"] is False
+    assert [row["name"] for row in client.list_content("cms", registered.dataset)] == [registered.name]
+    assert sorted(row["name"] for row in client.list_files("cms", registered.name)) == registered.lfns
+
+
+def test_replicas_are_where_the_block_was_registered(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    found = rucio.replicas([*registered.lfns, "/store/data/Lab/nobody/knows.root"])
+
+    assert found == {
+        **dict.fromkeys(registered.lfns, (peer.source,)),
+        "/store/data/Lab/nobody/knows.root": (),
+    }
+
+
+def test_registering_a_block_again_changes_nothing(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    rucio.ensure_container(registered.dataset)
+    rucio.ensure_block(registered.name, registered.dataset, peer.source, registered.files)
+
+    assert (
+        sorted(row["name"] for row in plain_client(peer).list_files("cms", registered.name))
+        == registered.lfns
+    )
+
+
+def test_half_registered_block_is_completed(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:
+    client = plain_client(peer)
+    rucio.ensure_container(block.dataset)
+    client.add_dataset("cms", block.name)
+    first = {"scope": "cms", "name": block.lfns[0], "bytes": block.files[0].size_bytes, "adler32": "00000000"}
+    client.attach_dids("cms", block.name, [first], rse=peer.source)
+
+    rucio.ensure_block(block.name, block.dataset, peer.source, block.files)
+
+    assert sorted(row["name"] for row in client.list_files("cms", block.name)) == block.lfns
+
+
+def test_closed_block_without_our_files_is_refused(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:
+    rucio.ensure_container(block.dataset)
+    rucio.ensure_block(block.name, block.dataset, peer.source, block.files[:2])
+
+    with pytest.raises(ServiceRejected, match="closed"):
+        rucio.ensure_block(block.name, block.dataset, peer.source, block.files)
+
+
+def test_block_with_strange_files_is_not_adopted(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    with pytest.raises(ServiceRejected, match="1 files not ours"):
+        rucio.ensure_block(registered.name, registered.dataset, peer.source, registered.files[:2])
+
+
+def test_file_name_that_holds_other_data_is_refused(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    other = replace(registered.files[0], size_bytes=999)
+    name = f"{registered.dataset}#other"
+
+    with pytest.raises(ServiceRejected, match="mismatch"):
+        rucio.ensure_block(name, registered.dataset, peer.source, [other])
+
+
+def test_name_of_another_type_is_refused(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:
+    plain_client(peer).add_dataset("cms", block.dataset)
+
+    with pytest.raises(ServiceRejected, match="as DATASET, it should be CONTAINER"):
+        rucio.ensure_container(block.dataset)
+
+
+def test_block_at_an_unknown_storage_is_not_found(rucio: RucioClient, block: Block) -> None:
+    rucio.ensure_container(block.dataset)
+
+    with pytest.raises(NotFound, match="T2_XX_Nowhere"):
+        rucio.ensure_block(block.name, block.dataset, "T2_XX_Nowhere", block.files)
+
+
+def test_rule_at_the_source_is_ok_at_once(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert (rule.state, rule.locks_ok, rule.rse_expression) == (RuleState.OK, 3, peer.source)
+    assert rule.expires_at is None
+
+
+def test_same_rule_is_made_once(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    first = rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY)
+
+    assert rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY) == first
+
+
+def test_rules_of_one_block_at_two_places_are_two(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    at_source = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+
+    assert rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY) != at_source
+
+
+def test_deleted_rule_is_about_to_expire(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+
+    rucio.delete_rule(rule_id)
+    rucio.delete_rule(rule_id)
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert rule.expires_at is not None
+
+
+def test_adopted_rule_that_was_deleted_protects_again(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+    rucio.delete_rule(rule_id)
+
+    assert rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY) == rule_id
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert rule.expires_at is None
+
+
+def test_rule_with_a_lifetime_expires(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY, lifetime_sec=600)
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert rule.expires_at is not None
+
+
+def test_rule_can_be_boosted(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY)
+
+    rucio.boost_rule(rule_id)
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert rule.state in {RuleState.REPLICATING, RuleState.OK}
+
+
+def test_rule_nobody_made_is_none_and_deleting_it_is_fine(rucio: RucioClient) -> None:
+    rucio.delete_rule("0" * 32)
+
+    assert rucio.rule("0" * 32) is None
+
+
+def test_boosting_a_rule_nobody_made_is_not_found(rucio: RucioClient) -> None:
+    with pytest.raises(NotFound):
+        rucio.boost_rule("0" * 32)
+
+
+def test_rule_for_an_unknown_name_is_not_found(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:
+    with pytest.raises(NotFound):
+        rucio.ensure_rule(block.name, peer.source, activity=ACTIVITY)
+
+
+@pytest.mark.parametrize(
+    ("expression", "activity"), [("T2_XX_Nowhere", ACTIVITY), ("T2_CH_CERN", "Sightseeing")]
+)
+def test_rule_that_makes_no_sense_is_rejected(
+    rucio: RucioClient, registered: Block, expression: str, activity: str
+) -> None:
+    with pytest.raises(ServiceRejected):
+        rucio.ensure_rule(registered.name, expression, activity=activity)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("T2_CH_CERN", ["T2_CH_CERN"]),
+        ("T2_DE_DESY|T2_CH_CERN", ["T2_CH_CERN", "T2_DE_DESY"]),
+        ("(tier=1|tier=2)&country=DE", ["T2_DE_DESY"]),
+        ("rse_type=DISK\\tier=2&country=US", ["T1_US_FNAL_Disk"]),
+        ("tier=9", []),
+    ],
+)
+def test_storage_expressions(rucio: RucioClient, expression: str, expected: list[str]) -> None:
+    assert rucio.rses(expression) == expected
+
+
+def test_malformed_storage_expression_is_rejected(rucio: RucioClient) -> None:
+    with pytest.raises(ServiceRejected):
+        rucio.rses("((")
+
+
+def test_destinations_come_from_matching_subscriptions(
+    rucio: RucioClient, peer: RucioPeer, block: Block
+) -> None:
+    primary = block.dataset.split("/")[1]
+    plain_client(peer).add_subscription(
+        f"sub{primary.lower()[:20]}",
+        peer.config.account,
+        {"scope": ["cms"], "did_type": ["CONTAINER"], "pattern": f"^/{primary}/.*/AOD$"},
+        [{"copies": 1, "rse_expression": peer.destination, "activity": ACTIVITY}],
+        "",
+        None,
+        False,
+        False,
+    )
+
+    assert rucio.subscriptions_matching(block.dataset) == [peer.destination]
+    assert rucio.subscriptions_matching(block.dataset.replace("/AOD", "/MINIAOD")) == []
+
+
+def test_wrong_password_is_rejected_with_a_cure(peer: RucioPeer) -> None:
+    client = RucioClient(replace(peer.config, password="wrong"))
+
+    with pytest.raises(ServiceRejected, match="password"):
+        client.rses("*")
+
+
+def test_lost_token_is_renewed_by_itself(peer: RucioPeer) -> None:
+    client = RucioClient(peer.config)
+    client.rses("*")
+
+    client._client.auth_token = "forgotten"
+
+    assert peer.source in client.rses("*")
+
+
+def test_no_configuration_file_is_needed_and_nothing_is_left_behind(
+    peer: RucioPeer, no_rucio_home: Path
+) -> None:
+    argv = list(sys.argv)
+
+    assert peer.source in RucioClient(peer.config).rses("*")
+
+    assert list(no_rucio_home.iterdir()) == []
+    assert sys.argv == argv
+
+
+def test_server_that_is_not_there_is_unavailable(peer: RucioPeer) -> None:
+    nowhere = "http://127.0.0.1:9"
+    client = RucioClient(replace(peer.config, url=nowhere, auth_url=nowhere))
+
+    with pytest.raises(ServiceUnavailable):
+        client.rses("*")

@@ -1,0 +1,76 @@
+"""The OpenAPI description is complete, free of warnings, and served without any other host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.core.management import call_command
+from django.test import Client
+
+from tests.integration.api.test_roles import TABLE
+
+pytestmark = pytest.mark.django_db
+UNDOCUMENTED = {"schema", "docs"}
+
+
+@pytest.fixture
+def described(client: Client) -> dict[str, Any]:
+    answer = client.get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"})
+    assert answer.status_code == 200
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_the_description_is_valid_and_without_warnings(tmp_path: Path) -> None:
+    call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(tmp_path / "schema.yml"))
+    assert (tmp_path / "schema.yml").read_text().startswith("openapi: 3")
+
+
+def test_every_endpoint_and_method_is_described(described: dict[str, Any]) -> None:
+    paths = {
+        path.removeprefix("/api/v1/"): {method.upper() for method in item if method != "parameters"}
+        for path, item in described["paths"].items()
+    }
+    plain = {re.sub(r"<\w+:(\w+)>", r"{\1}", route): set(methods) for route, methods in TABLE.items()}
+    assert paths == {route: methods for route, methods in plain.items() if route not in UNDOCUMENTED}
+
+
+def test_every_operation_says_which_problems_it_answers_with(described: dict[str, Any]) -> None:
+    for path, item in described["paths"].items():
+        for method, operation in item.items():
+            answers = set(operation["responses"])
+            if path.removeprefix("/api/v1/") not in ("livez", "readyz", "health"):
+                assert {"401", "403", "429"} <= answers, (method, path)
+            if method in ("post", "patch"):
+                assert {"400", "413", "415", "422"} <= answers, (method, path)
+            if "{" in path:
+                assert "404" in answers, (method, path)
+
+
+def test_an_action_needs_its_reason_in_the_description_too(described: dict[str, Any]) -> None:
+    body = described["paths"]["/api/v1/requests/{name}"]["patch"]["requestBody"]["content"][
+        "application/json"
+    ]
+    schema = described["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
+    assert schema["required"] == ["reason"]
+
+
+def test_the_docs_page_needs_no_other_host(client: Client) -> None:
+    page = client.get("/api/v1/docs").content.decode()
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(sources) >= 4
+    assert [source for source in sources if not source.startswith("/")] == []
+    for source in sources:
+        if source.startswith("/static/"):
+            assert finders.find(source.removeprefix("/static/")), source
+    assert not re.search(r"<script>", page), "the page must do without inline scripts"
+
+
+def test_the_docs_script_reads_our_description(client: Client) -> None:
+    answer = client.get("/api/v1/docs?script=")
+    assert answer["Content-Type"].startswith("application/javascript")
+    assert "/api/v1/schema" in answer.content.decode()

@@ -1,0 +1,184 @@
+"""Sites, admission, and the state of the whole."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from requests_app.models import AdmissionConfig
+from requests_app.states import RequestStatus
+from sites_app.models import Site, SiteBan
+from tests.integration.factories import make_dag, make_request, make_round, make_site
+
+pytestmark = pytest.mark.django_db
+
+
+def test_sites_are_listed_by_name_and_filtered(viewer: APIClient) -> None:
+    make_site("T2_US_MIT", status="draining")
+    make_site("T1_US_FNAL")
+    names = [row["name"] for row in viewer.get("/api/v1/sites").json()["results"]]
+    assert names == ["T1_US_FNAL", "T2_US_MIT"]
+    drained = viewer.get("/api/v1/sites?status=draining").json()["results"]
+    assert [row["name"] for row in drained] == ["T2_US_MIT"]
+
+
+def test_a_site_tells_the_bans_in_force(viewer: APIClient) -> None:
+    site = make_site()
+    now = timezone.now()
+    ban = {"site": site, "created_by": "system:banning"}
+    SiteBan.objects.create(reason="fails", expires_at=now + timedelta(days=7), **ban)
+    SiteBan.objects.create(
+        reason="mended", expires_at=now + timedelta(days=7), removed_at=now, removed_by="user:olga", **ban
+    )
+    body = viewer.get("/api/v1/sites/T2_CH_CERN").json()
+    assert [one["reason"] for one in body["bans"]] == ["fails"]
+
+
+def test_a_site_is_drained_until_a_time_and_enabled_again(operator: APIClient) -> None:
+    make_site()
+    until = (timezone.now() + timedelta(hours=2)).isoformat()
+
+    drained = operator.post("/api/v1/sites/T2_CH_CERN/drain", {"reason": "cooling", "until": until})
+    assert drained.status_code == 200, drained.json()
+    assert (drained.json()["status"], drained["ETag"]) == ("draining", '"1"')
+
+    enabled = operator.post("/api/v1/sites/T2_CH_CERN/enable", {"reason": "cool again"})
+    assert enabled.json()["status"] == "enabled"
+    assert enabled.json()["drain_until"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "reason"),
+        ({"reason": "r", "until": "2001-01-01T00:00:00Z"}, "until"),
+        ({"reason": "r", "for": 1}, "for"),
+    ],
+)
+def test_a_wrong_drain_changes_nothing(operator: APIClient, body: dict[str, Any], field: str) -> None:
+    make_site()
+    answer = operator.post("/api/v1/sites/T2_CH_CERN/drain", body)
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {field}
+    assert Site.objects.get().status == "enabled"
+
+
+def test_an_unknown_site_is_not_found(operator: APIClient) -> None:
+    assert operator.post("/api/v1/sites/T2_XX_Nowhere/enable", {"reason": "r"}).status_code == 404
+
+
+def test_the_queue_tells_capacity_and_who_is_next(viewer: APIClient) -> None:
+    make_request(status=RequestStatus.ACTIVE)
+    make_request(status=RequestStatus.QUEUED, priority=100)
+    first = make_request(status=RequestStatus.QUEUED, priority=900)
+
+    body = viewer.get("/api/v1/admission/queue").json()
+
+    assert (body["active_dags"], body["max_active_dags"], body["queued_workflows"]) == (1, 300, 2)
+    assert body["next_in_queue"]["request_name"] == first.request_name
+    assert body["next_in_queue"]["priority"] == 900
+    assert body["next_in_queue"]["queued_since"]
+
+
+def test_an_empty_queue_has_no_next(viewer: APIClient) -> None:
+    assert viewer.get("/api/v1/admission/queue").json()["next_in_queue"] is None
+
+
+def test_limits_are_changed_with_the_version_that_was_read(operator: APIClient) -> None:
+    read = operator.get("/api/v1/admission/config")
+    body = {"reason": "maintenance", "paused": True, "max_active_dags": 5}
+
+    changed = operator.patch("/api/v1/admission/config", body, headers={"If-Match": read["ETag"]})
+    stale = operator.patch("/api/v1/admission/config", body, headers={"If-Match": read["ETag"]})
+
+    assert changed.status_code == 200, changed.json()
+    assert changed.json()["pause_reason"] == "maintenance"
+    assert changed.json()["updated_by"] == "user:olga"
+    assert stale.status_code == 412
+    assert AdmissionConfig.objects.get().max_active_dags == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"max_active_dags": 3}, "reason"),
+        ({"reason": "r"}, "body"),
+        ({"reason": "r", "max_active_dags": -1}, "max_active_dags"),
+        ({"reason": "r", "storage_critical_fraction": 2}, "storage_critical_fraction"),
+        ({"reason": "r", "updated_by": "mallory"}, "updated_by"),
+    ],
+)
+def test_wrong_limits_are_refused_by_field(operator: APIClient, body: dict[str, Any], field: str) -> None:
+    answer = operator.patch("/api/v1/admission/config", body)
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {field}
+
+
+def test_the_status_counts_what_is_open(viewer: APIClient) -> None:
+    make_request(status=RequestStatus.COMPLETED)
+    make_dag(make_round(make_request(status=RequestStatus.ACTIVE).workflow))
+    make_site()
+    body = viewer.get("/api/v1/status").json()
+    assert body["requests"] == {"active": 1}
+    assert body["dags"] == {"running": 1}
+    assert body["sites"] == {"enabled": 1}
+    assert body["admission"]["active_dags"] == 1
+
+
+def test_the_lifecycle_tells_what_is_due(viewer: APIClient) -> None:
+    make_request(status=RequestStatus.QUEUED)
+    body = viewer.get("/api/v1/lifecycle/status").json()
+    assert body["due"] == 1
+    assert body["by_status"] == {"queued": 1}
+
+
+def test_the_process_is_alive_without_asking_anything(client: Client, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        answer = client.get("/api/v1/livez", headers={"Authorization": "Bearer wms2_unknown"})
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+def test_it_is_ready_when_database_and_schema_are(client: Client) -> None:
+    answer = client.get("/api/v1/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "parts": {"database": "ok", "migrations": "ok", "redis": "ok"}}
+
+
+def test_without_redis_it_is_degraded_but_ready(client: Client, settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    answer = client.get("/api/v1/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert answer.json()["parts"]["redis"] == "down"
+
+
+def test_without_the_database_it_is_not_ready_and_does_not_say_why(client: Client, monkeypatch: Any) -> None:
+    def gone() -> None:
+        raise OperationalError("host db-17.internal is down")
+
+    monkeypatch.setattr("wms2_project.health.connection.cursor", gone)
+    answer = client.get("/api/v1/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (503, "down")
+    assert answer.json()["parts"]["database"] == "down"
+    assert "internal" not in answer.content.decode()
+
+
+def test_an_unapplied_migration_makes_it_not_ready(client: Client, monkeypatch: Any) -> None:
+    monkeypatch.setattr("wms2_project.health._migrated", False)
+    monkeypatch.setattr(
+        "django.db.migrations.executor.MigrationExecutor.migration_plan", lambda *args: ["something"]
+    )
+    answer = client.get("/api/v1/readyz")
+    assert (answer.status_code, answer.json()["parts"]["migrations"]) == (503, "down")
+
+
+def test_health_misses_the_workers(client: Client) -> None:
+    answer = client.get("/api/v1/health")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "degraded"
+    assert answer.json()["parts"]["workers"] == "down"

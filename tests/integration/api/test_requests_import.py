@@ -1,0 +1,141 @@
+"""POST /api/v1/requests: by document, by name, repeated, refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from dags_app import adapters
+from requests_app.models import Request
+from tests.integration.factories import DOCUMENT
+
+pytestmark = pytest.mark.django_db
+URL = "/api/v1/requests"
+
+
+def test_a_document_becomes_a_submitted_request(requestor: APIClient) -> None:
+    answer = requestor.post(URL, DOCUMENT)
+
+    assert answer.status_code == 201, answer.json()
+    stored = Request.objects.get(request_name="ana_Muons_2031A_v1")
+    assert answer.json() == {
+        "request_name": "ana_Muons_2031A_v1",
+        "status": "submitted",
+        "workflow": {"id": str(stored.workflow_id), "status": "new"},
+        "links": {
+            "self": "/api/v1/requests/ana_Muons_2031A_v1",
+            "timeline": "/api/v1/requests/ana_Muons_2031A_v1/timeline",
+            "progress": "/api/v1/requests/ana_Muons_2031A_v1/progress",
+            "versions": "/api/v1/requests/ana_Muons_2031A_v1/versions",
+            "workflow": f"/api/v1/workflows/{stored.workflow_id}",
+        },
+    }
+    assert answer["Location"] == "/api/v1/requests/ana_Muons_2031A_v1"
+    assert answer["ETag"] == '"0"'
+    assert stored.request_data == DOCUMENT
+    assert [row.actor for row in stored.transitions.all()] == ["user:ana"]
+
+
+def test_every_wrong_field_is_named_and_nothing_is_stored(requestor: APIClient) -> None:
+    answer = requestor.post(URL, DOCUMENT | {"priority": -1, "splitting_algo": "ByMood", "input_dataset": ""})
+
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"priority", "splitting_algo", "input_dataset"}
+    assert not Request.objects.exists()
+
+
+def test_the_same_key_and_body_answers_the_first_request_again(requestor: APIClient) -> None:
+    first = requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
+    again = requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert Request.objects.count() == 1
+
+
+def test_the_same_key_with_another_body_is_a_conflict(requestor: APIClient) -> None:
+    requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
+    other = requestor.post(URL, DOCUMENT | {"priority": 1}, headers={"Idempotency-Key": "k1"})
+
+    assert other.status_code == 409
+    assert "Idempotency-Key" in other.json()["detail"]
+
+
+def test_a_taken_name_is_a_conflict(requestor: APIClient) -> None:
+    requestor.post(URL, DOCUMENT)
+    assert requestor.post(URL, DOCUMENT).status_code == 409
+
+
+@pytest.mark.parametrize("key", ["k" * 201, "tab\tbed"])
+def test_an_unusable_idempotency_key_is_refused(requestor: APIClient, key: str) -> None:
+    answer = requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": key})
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"Idempotency-Key"}
+
+
+@pytest.mark.parametrize("body", [[], "text", 7, None, [DOCUMENT]])
+def test_a_body_that_is_no_object_is_refused(requestor: APIClient, body: Any) -> None:
+    answer = requestor.post(URL, json.dumps(body), content_type="application/json")
+    assert answer.status_code == 422
+
+
+class ReqMgr2(BaseHTTPRequestHandler):
+    """A ReqMgr2 that knows one request."""
+
+    def do_GET(self) -> None:
+        known = self.path.endswith(DOCUMENT["request_name"])
+        body = json.dumps({"result": [{DOCUMENT["request_name"]: DOCUMENT}] if known else []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def reqmgr2(settings: Any) -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ReqMgr2)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/reqmgr2"
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": url}
+    adapters.reqmgr2.cache_clear()
+    yield
+    server.shutdown()
+    server.server_close()
+    adapters.reqmgr2.cache_clear()
+
+
+@pytest.mark.usefixtures("reqmgr2")
+def test_a_name_is_fetched_from_reqmgr2(requestor: APIClient) -> None:
+    answer = requestor.post(URL, {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"})
+
+    assert answer.status_code == 201, answer.json()
+    assert Request.objects.get().source == "reqmgr2"
+
+
+@pytest.mark.usefixtures("reqmgr2")
+def test_a_name_reqmgr2_does_not_know_is_not_found(requestor: APIClient) -> None:
+    answer = requestor.post(URL, {"request_name": "nobody_knows", "source": "reqmgr2"})
+    assert answer.status_code == 404
+    assert not Request.objects.exists()
+
+
+def test_a_by_name_import_takes_no_other_members(requestor: APIClient) -> None:
+    answer = requestor.post(URL, {"request_name": "a", "source": "reqmgr2", "priority": 1})
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"priority"}
+
+
+@pytest.mark.parametrize("name", ["../etc/passwd", "a\nb", "", "x" * 201])
+def test_a_by_name_import_checks_the_name_before_it_asks(requestor: APIClient, name: str) -> None:
+    answer = requestor.post(URL, {"request_name": name, "source": "reqmgr2"})
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {"request_name"}

@@ -1,0 +1,63 @@
+"""Clients for every role. Rows are made with tests.integration.factories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from rest_framework.test import APIClient
+
+from tests.integration.factories import make_token, make_user
+from wms2_project.api.roles import Role
+
+ApiAs = Callable[..., APIClient]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_throttles() -> Iterator[None]:
+    """The throttles count in the cache, which outlives a test."""
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.fixture
+def api_as(db: None) -> ApiAs:
+    """A function that gives an API client with the token of a new user in this role."""
+
+    def client(role: Role, username: str = "") -> APIClient:
+        made = APIClient(raise_request_exception=False)
+        if role is not Role.ANONYMOUS:
+            token = make_token(make_user(username, role=role))
+            made.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        return made
+
+    return client
+
+
+@pytest.fixture
+def viewer(api_as: ApiAs) -> APIClient:
+    """An API client that may look."""
+    return api_as(Role.VIEWER, "vera")
+
+
+@pytest.fixture
+def requestor(api_as: ApiAs) -> APIClient:
+    """An API client of the requestor ana."""
+    return api_as(Role.REQUESTOR, "ana")
+
+
+@pytest.fixture
+def operator(api_as: ApiAs) -> APIClient:
+    """An API client that may operate."""
+    return api_as(Role.OPERATOR, "olga")
+
+
+@pytest.fixture
+def console(db: None) -> Client:
+    """A browser in which an administrator is logged in."""
+    browser = Client()
+    browser.force_login(make_user("adam", role=Role.ADMIN))
+    return browser

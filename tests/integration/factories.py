@@ -1,0 +1,178 @@
+"""Rows for tests, made through the models: each function makes one thing and what it cannot be without."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.states import DAGStatus, SplittingAlgo
+from outputs_app.models import OutputBlock, OutputDataset, OutputFile
+from outputs_app.states import BlockStatus
+from requests_app.models import Request, StatusTransition
+from requests_app.states import RequestStatus
+from sites_app.models import Site
+from wms2_project.api.auth import issue_token
+from wms2_project.api.roles import Role
+
+_numbers = count(1)
+
+DOCUMENT: dict[str, Any] = {
+    "request_name": "ana_Muons_2031A_v1",
+    "requestor": "ana",
+    "campaign": "Muons2031",
+    "priority": 250_000,
+    "input_dataset": "/Muons/Run2031A-v1/RAW",
+    "output_datasets": ["/Muons/Run2031A-First-v1/AOD"],
+    "acquisition_era": "Run2031A",
+    "processing_string": "First",
+    "processing_version": 1,
+    "cmssw_version": "CMSSW_20_0_1",
+    "scram_arch": "el9_amd64_gcc14",
+    "global_tag": "200X_data_v1",
+    "memory_mb": 2000,
+    "splitting_algo": "FileBased",
+    "splitting_params": {"files_per_job": 3},
+}
+
+
+def make_user(username: str = "", *, role: Role | None = None, **values: Any) -> User:
+    """A person with this role; superusers are admins."""
+    username = username or f"person{next(_numbers)}"
+    values.setdefault("is_staff", role is not None and role >= Role.OPERATOR)
+    user = User.objects.create_user(username, **values)  # without a password: hashing one takes a second
+    if role is Role.ADMIN:
+        user.is_superuser = user.is_staff = True
+        user.save()
+    elif role is not None and role is not Role.ANONYMOUS:
+        user.groups.add(Group.objects.get_or_create(name=role.name.lower())[0])
+    return user
+
+
+def make_token(user: User, **values: Any) -> str:
+    """The clear text of a token of the user's."""
+    return issue_token(user=user, name=f"test{next(_numbers)}", **values)
+
+
+def make_workflow(**values: Any) -> Workflow:
+    """A workflow that reads a dataset."""
+    number = next(_numbers)
+    defaults: dict[str, Any] = {
+        "request_name": f"request_{number:06d}",
+        "input_dataset": "/Muons/Run2031A-v1/RAW",
+        "output_datasets": ["/Muons/Run2031A-First-v1/AOD"],
+        "splitting_algo": SplittingAlgo.FILE_BASED,
+    }
+    return Workflow.objects.create(**(defaults | values))
+
+
+def make_request(*, status: RequestStatus = RequestStatus.SUBMITTED, **values: Any) -> Request:
+    """A request in this status, with its workflow and the row that says how it came there."""
+    workflow = values.pop("workflow", None) or make_workflow(
+        **({"request_name": values["request_name"]} if "request_name" in values else {})
+    )
+    defaults: dict[str, Any] = {
+        "request_name": workflow.request_name,
+        "workflow": workflow,
+        "request_data": {"request_name": workflow.request_name, "note": "verbatim"},
+        "requestor": "ana",
+        "submitted_by": "ana",
+        "campaign": "Muons2031",
+        "status": status,
+        "status_since": timezone.now(),
+    }
+    values.setdefault("rank", float(values.get("priority", 100_000)))
+    request = Request.objects.create(**(defaults | values))
+    StatusTransition.objects.create(
+        request=request,
+        to_status=status,
+        reason="made for a test",
+        actor="system:test",
+        at=request.status_since,
+    )
+    return request
+
+
+def make_round(workflow: Workflow, **values: Any) -> Round:
+    """A round of the workflow."""
+    return Round.objects.create(
+        **({"workflow": workflow, "number": workflow.rounds.count(), "jobs": 4} | values)
+    )
+
+
+def make_dag(round_: Round, **values: Any) -> DAG:
+    """A DAG of the round, running unless said otherwise."""
+    number = next(_numbers)
+    defaults: dict[str, Any] = {
+        "workflow": round_.workflow,
+        "round": round_,
+        "status": DAGStatus.RUNNING,
+        "token": f"wms2-{number}",
+        "submit_dir": f"/srv/dags/{number}",
+        "submitted_at": timezone.now(),
+        "total_nodes": 10,
+        "node_counts": {"Processing": 8, "Merge": 1, "Cleanup": 1},
+        "nodes_done": 4,
+        "nodes_running": 3,
+    }
+    return DAG.objects.create(**(defaults | values))
+
+
+def make_group(round_: Round, **values: Any) -> MergeGroup:
+    """A merge group of the round."""
+    defaults: dict[str, Any] = {
+        "round": round_,
+        "index": round_.groups.count(),
+        "jobs": 4,
+        "input_events": 100,
+    }
+    return MergeGroup.objects.create(**(defaults | values))
+
+
+def make_file(workflow: Workflow, **values: Any) -> InputFile:
+    """An input file of the workflow."""
+    lfn = f"/store/data/Run2031A/{next(_numbers):06d}.root"
+    return InputFile.objects.create(
+        **({"workflow": workflow, "lfn": lfn, "size_bytes": 1_000_000, "events": 100} | values)
+    )
+
+
+def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, **values: Any) -> OutputBlock:
+    """A closed block of the workflow's first dataset with one file, made by the group."""
+    number = next(_numbers)
+    workflow = group.round.workflow
+    dataset, _ = OutputDataset.objects.get_or_create(
+        workflow=workflow, dataset_name=workflow.output_datasets[0]
+    )
+    defaults: dict[str, Any] = {
+        "dataset": dataset,
+        "block_name": f"{dataset.dataset_name}#{number}",
+        "site": "T1_US_FNAL",
+        "rse": "T1_US_FNAL_Disk",
+        "status": status,
+        "closed_at": timezone.now(),
+    }
+    block = OutputBlock.objects.create(**(defaults | values))
+    OutputFile.objects.create(
+        block=block,
+        group=group,
+        lfn=f"/store/data/out/{number}.root",
+        size_bytes=5_000_000,
+        events=50,
+        adler32="0123abcd",
+    )
+    return block
+
+
+def make_site(name: str = "T2_CH_CERN", **values: Any) -> Site:
+    """A site."""
+    return Site.objects.create(**({"name": name, "storage_elements": [name]} | values))
+
+
+def ago(**units: float) -> datetime:
+    """A moment in the past."""
+    return timezone.now() - timedelta(**units)

@@ -1,0 +1,134 @@
+"""`advance`: one step, one lock, one request's trouble stays its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from requests_app.lifecycle import handlers
+from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.models import Alert, Request
+from requests_app.services import abort_request
+from requests_app.states import RequestStatus
+from tests.factories import make_request
+from wms2_project.errors import PermanentError, TransientError
+
+pytestmark = pytest.mark.django_db
+Script = Callable[[Request, datetime], Outcome]
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[RequestStatus, Script], None]:
+    def install(status: RequestStatus, script: Script) -> None:
+        monkeypatch.setitem(handlers.HANDLERS, status, script)
+
+    return install
+
+
+def fails_with(error: Exception) -> Script:
+    def script(request: Request, now: datetime) -> Outcome:
+        raise error
+
+    return script
+
+
+def test_a_move_is_applied_and_the_request_is_due_at_once(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.QUEUED, lambda request, now: Move(RequestStatus.PLANNING, "admitted"))
+    request = make_request(status=RequestStatus.QUEUED)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert (request.status, request.owner) == ("planning", "")
+    assert request.next_check_at <= timezone.now()
+
+
+def test_a_wait_says_why(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.QUEUED, lambda request, now: Wait(30, "admission 300/300"))
+    request = make_request(status=RequestStatus.QUEUED)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert (request.status, request.wait_reason) == ("queued", "admission 300/300")
+
+
+def test_an_operators_decision_beats_the_handlers(handle: Callable[..., None]) -> None:
+    def aborted_meanwhile(request: Request, now: datetime) -> Outcome:
+        abort_request(request=Request.objects.get(pk=request.pk), actor="user:ana", reason="changed my mind")
+        return Move(RequestStatus.ACTIVE, "submitted")
+
+    handle(RequestStatus.PLANNING, aborted_meanwhile)
+    request = make_request(status=RequestStatus.PLANNING)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == "aborted"
+    assert request.transitions.count() == 1
+
+
+def test_a_transient_error_is_visible_and_never_holds(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.ACTIVE, fails_with(TransientError("the schedd sleeps")))
+    request = make_request(status=RequestStatus.ACTIVE)
+    for _ in range(15):
+        advance(request.pk)
+    request.refresh_from_db()
+    assert (request.status, request.attempt, request.last_error) == ("active", 15, "the schedd sleeps")
+    assert request.next_check_at > timezone.now()
+
+
+@pytest.mark.parametrize("error", [PermanentError("the manifest is damaged"), ZeroDivisionError("a bug")])
+def test_a_permanent_error_holds_after_ten_in_a_row(handle: Callable[..., None], error: Exception) -> None:
+    handle(RequestStatus.ACTIVE, fails_with(error))
+    request = make_request(status=RequestStatus.ACTIVE)
+    for _ in range(9):
+        advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == "active"
+    advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == "held"
+    assert str(error) in request.last_error
+    assert request.hold_evidence == {"reason": request.last_error, "attempts": 10}
+
+
+def test_success_in_between_starts_the_count_again(handle: Callable[..., None]) -> None:
+    request = make_request(status=RequestStatus.ACTIVE, attempt=9)
+    handle(RequestStatus.ACTIVE, lambda request, now: Wait(1, "running"))
+    advance(request.pk)
+    request.refresh_from_db()
+    assert request.attempt == 0
+
+
+def test_work_that_kills_its_workers_is_held(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.PLANNING, fails_with(AssertionError("must not be called")))
+    request = make_request(status=RequestStatus.PLANNING, worker_deaths=3)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == "held"
+    assert "killed 3 workers" in request.last_error
+
+
+@pytest.mark.parametrize(
+    ("status", "hours"),
+    [("submitted", 1), ("planning", 1), ("partial", 1), ("resubmitting", 1)],
+)
+def test_past_its_deadline_internal_work_is_held_never_failed(
+    handle: Callable[..., None], status: str, hours: int
+) -> None:
+    handle(RequestStatus(status), fails_with(AssertionError("must not be called")))
+    since = timezone.now() - timedelta(hours=hours, minutes=1)
+    request = make_request(status=RequestStatus(status), since=since)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == "held"
+    assert f"has been {status} for" in request.last_error
+
+
+def test_a_long_queue_is_an_alert_and_no_more(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.QUEUED, lambda request, now: Wait(60, "admission 1/1"))
+    request = make_request(status=RequestStatus.QUEUED, since=timezone.now() - timedelta(days=8))
+    for _ in range(3):
+        advance(request.pk)
+    request.refresh_from_db()
+    alert = Alert.objects.get()
+    assert (request.status, alert.kind, alert.count) == ("queued", "stuck_in_queued", 3)

@@ -1,0 +1,92 @@
+"""status, env and logs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from lab import commands
+from lab.errors import LabError
+from lab.paths import Layout
+from lab.processes import started_at
+from lab.state import Phase, ServiceState, StackState
+
+
+@pytest.mark.parametrize(
+    "value", ["plain", "two words", "it's", '"$HOME" `id` \\', "a;b|c&d", "line\nbreak", ""]
+)
+def test_exports_survive_a_shell_whatever_they_hold(value: str) -> None:
+    text = commands.render_exports({"WMS2_TOKEN": value, "SECRET_KEY": "never printed"})
+
+    shell = subprocess.run(
+        ["bash", "-c", 'eval "$1"; printf %s "$WMS2_TOKEN"', "-", text],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert shell.stdout == value
+    assert "SECRET_KEY" not in text
+
+
+def test_status_tells_the_living_from_the_dead() -> None:
+    pid = os.getpid()
+    web = ServiceState(name="web", pid=pid, started_at=started_at(pid), since=0.0, restarts=2)
+    beat = ServiceState(name="beat", pid=0, started_at=None, since=0.0, restarts=0)
+    state = StackState(
+        pid=pid, started_at=started_at(pid), since=0.0, phase=Phase.READY, services=(web, beat)
+    )
+
+    lines = commands.render_status(state, now=3725.0).splitlines()
+
+    assert lines[2].split() == ["web", str(pid), "up", "1h02m", "2"]
+    assert lines[3].split() == ["beat", "-", "dead"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (61, "1m01s"), (7260, "2h01m"), (-5, "0s")]
+)
+def test_spans_are_short(seconds: float, text: str) -> None:
+    assert commands.span(seconds) == text
+
+
+def test_status_of_nothing_is_three(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.status(layout) == 3
+    assert str(layout.home) in capsys.readouterr().out
+
+
+def test_env_of_nothing_prints_nothing_a_shell_could_eval(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(LabError) as refused:
+        commands.env(layout)
+
+    assert refused.value.exit_code == 3
+    assert "./wms2 up" in str(refused.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_logs_lists_ours_and_the_pools(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    (layout.log / "web.log").write_text("hello")
+    pool = layout.data / "condor" / "log"
+    pool.mkdir(parents=True)
+    (pool / "SchedLog").write_text("")
+
+    assert commands.logs(layout, []) == 0
+
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["condor/SchedLog", "web"]
+
+
+def test_logs_of_an_unknown_name_says_which_there_are(layout: Layout) -> None:
+    (layout.log / "web.log").write_text("hello")
+
+    with pytest.raises(LabError, match="choose from web"):
+        commands.logs(layout, ["wbe"])
+
+
+def test_down_without_a_stack_is_no_error(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.down(layout) == 0
+    assert "no stack was running" in capsys.readouterr().err

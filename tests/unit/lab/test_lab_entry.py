@@ -1,0 +1,97 @@
+"""The bash entry point: what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def wms2(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    plain = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
+    return subprocess.run(
+        [ROOT / "wms2", *arguments], env={**plain, **env}, cwd=cwd, capture_output=True, text=True, timeout=60
+    )
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if "error: " in line]
+
+
+def test_help_names_every_command() -> None:
+    done = wms2("help")
+
+    assert done.returncode == 0
+    for command in ("up", "down", "status", "env", "manage", "logs", "demo", "test", "bench"):
+        assert f"\n  {command} " in done.stdout
+
+
+def test_an_unknown_command_shows_the_help_and_is_an_error() -> None:
+    done = wms2("upp")
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "usage: ./wms2" in done.stderr
+
+
+@pytest.mark.parametrize(("command", "code"), [("status", 3), ("env", 3), ("logs", 3), ("down", 0)])
+def test_commands_for_a_running_stack_say_that_none_ever_ran(tmp_path: Path, command: str, code: int) -> None:
+    done = wms2(command, cwd=tmp_path, WMS2_HOME=str(tmp_path / "none"), WMS2_CACHE=str(tmp_path / "cache"))
+
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert "./wms2 up" in done.stderr
+
+
+def test_a_state_directory_htcondor_could_not_take_is_refused(tmp_path: Path) -> None:
+    done = wms2("up", WMS2_HOME=str(tmp_path / "with blank"))
+
+    assert done.returncode == 1
+    assert len(errors(done)) == 1
+    assert "set WMS2_HOME" in errors(done)[0]
+
+
+def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    fake = tmp_path / "bin" / "df"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho header; echo disk 1 1 7 99% /\n")
+    fake.chmod(0o755)
+    home = tmp_path / "home"
+
+    done = wms2(
+        "up", WMS2_HOME=str(home), WMS2_CACHE=str(tmp_path / "c"), PATH=f"{fake.parent}:{os.environ['PATH']}"
+    )
+
+    assert done.returncode == 1
+    assert "only 7 MB free" in errors(done)[0]
+    assert "WMS2_HOME" in errors(done)[0]
+    assert not home.exists()
+
+
+def test_an_unsupported_machine_is_refused(tmp_path: Path) -> None:
+    fake = tmp_path / "bin" / "uname"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\n[ "$1" = -m ] && echo riscv64 || echo Linux\n')
+    fake.chmod(0o755)
+
+    done = wms2("up", WMS2_HOME=str(tmp_path / "h"), PATH=f"{fake.parent}:{os.environ['PATH']}")
+
+    assert done.returncode == 1
+    assert "riscv64" in errors(done)[0]
+
+
+def test_every_bash_file_parses() -> None:
+    scripts = [ROOT / "wms2", ROOT / ".ci" / "run", *(ROOT / "lab").rglob("*.sh")]
+
+    assert len(scripts) > 5
+    for script in scripts:
+        assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0, script
+
+
+@pytest.mark.parametrize("name", ["wms2", ".ci/run", "lab/pool/install-htcondor.sh"])
+def test_what_people_run_is_executable(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)

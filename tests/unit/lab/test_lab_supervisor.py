@@ -1,0 +1,210 @@
+"""The supervisor over real little processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.files import read_json
+from lab.paths import Layout
+from lab.processes import members
+from lab.state import Phase, StackState, parse_state
+
+PROGRAM = Path(__file__).with_name("little_stack.py")
+OBEDIENT = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+PATIENCE_SEC = 15.0
+
+
+class LittleStack:
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = layout.log / "supervisor.log"
+
+    def start(self, *services: dict[str, Any], order: list[list[str]] | None = None, step: str = "") -> None:
+        names = [[service["name"] for service in services]]
+        arguments = [str(self.layout.home), json.dumps(services), json.dumps(order or names)]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, PROGRAM, *arguments],
+                env={**os.environ, "PYTHONPATH": str(self.layout.app), "STEP": step},
+                stderr=out,
+            )
+
+    def state(self) -> StackState | None:
+        return parse_state(read_json(self.layout.state))
+
+    def pid(self, name: str) -> int:
+        state = self.state()
+        return next((s.pid for s in state.services if s.name == name), 0) if state else 0
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE_SEC
+        while not condition():
+            assert time.monotonic() < end, f"not in time; the log says:\n{self.log.read_text()}"
+            time.sleep(0.02)
+
+    def until_ready(self) -> None:
+        self.until(lambda: (state := self.state()) is not None and state.phase is Phase.READY)
+
+    def signal(self, sig: signal.Signals) -> None:
+        assert self.process
+        self.process.send_signal(sig)
+
+    def ended(self) -> int:
+        assert self.process
+        return self.process.wait(PATIENCE_SEC)
+
+
+@pytest.fixture
+def stack(layout: Layout) -> Iterator[LittleStack]:
+    little = LittleStack(layout)
+    yield little
+    if little.process and little.process.poll() is None:
+        little.process.kill()
+        little.process.wait()
+
+
+def service(name: str, script: str = OBEDIENT, **how: Any) -> dict[str, Any]:
+    return {"name": name, "script": script, **how}
+
+
+def test_a_killed_service_is_named_with_its_last_lines_and_restarted(stack: LittleStack) -> None:
+    stack.start(service("web", f"echo the last words of web; {OBEDIENT}"))
+    stack.until_ready()
+    first = stack.pid("web")
+
+    os.kill(first, signal.SIGKILL)
+
+    stack.until(lambda: stack.pid("web") not in (0, first))
+    log = stack.log.read_text()
+    assert "web died (killed by SIGKILL)" in log
+    assert f"see {stack.layout.log / 'web.log'}" in log
+    assert "    | the last words of web" in log
+    state = stack.state()
+    assert state
+    assert state.services[0].restarts == 1
+
+
+def test_other_services_run_on_while_one_is_restarted(stack: LittleStack) -> None:
+    stack.start(service("web"), service("beat"))
+    stack.until_ready()
+    beat, web = stack.pid("beat"), stack.pid("web")
+
+    os.kill(web, signal.SIGKILL)
+    stack.until(lambda: stack.pid("web") not in (0, web))
+
+    assert stack.pid("beat") == beat
+
+
+def test_what_a_dead_service_left_running_is_gone_before_it_is_restarted(stack: LittleStack) -> None:
+    stack.start(service("condor", f"sleep 1000 & echo $! > child; {OBEDIENT}"))
+    stack.until_ready()
+    child, first = int((stack.layout.home / "child").read_text()), stack.pid("condor")
+
+    os.kill(first, signal.SIGKILL)
+    stack.until(lambda: stack.pid("condor") not in (0, first))
+
+    assert child not in members(stack.layout, "condor")
+
+
+def test_a_service_that_keeps_dying_ends_the_stack_with_one_sentence(stack: LittleStack) -> None:
+    stack.start(service("beat"), service("web", "echo ready; sleep 0.05; exit 7"))
+
+    assert stack.ended() == 1
+    last = [line for line in stack.log.read_text().splitlines() if "gave up: " in line]
+    assert len(last) == 1
+    assert "web died 4 times within a minute (exit code 7 the last time)" in last[0]
+    assert str(stack.layout.log / "web.log") in last[0]
+    assert members(stack.layout) == []
+
+
+def test_a_service_that_is_never_ready_is_named(stack: LittleStack) -> None:
+    stack.start(service("web", "echo still thinking; sleep 1000"))
+
+    assert stack.ended() == 1
+    log = stack.log.read_text()
+    assert "    | still thinking" in log
+    assert "gave up: web was not ready after 1 s" in log
+
+
+def test_a_failing_step_is_named_and_ends_the_stack(stack: LittleStack) -> None:
+    stack.start(service("postgres"), step="echo table missing >&2; exit 3")
+
+    assert stack.ended() == 1
+    log = stack.log.read_text()
+    assert "    | table missing" in log
+    assert "the step ended with exit code 3" in log
+    assert members(stack.layout) == []
+
+
+def test_services_stop_in_the_given_order(stack: LittleStack) -> None:
+    note_end = "trap 'echo {0} >> order; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    names = ["postgres", "beat", "redis"]
+    stack.start(
+        *(service(name, note_end.format(name)) for name in names), order=[["beat"], ["redis"], ["postgres"]]
+    )
+    stack.until_ready()
+
+    stack.signal(signal.SIGTERM)
+
+    assert stack.ended() == 0
+    assert (stack.layout.home / "order").read_text().split() == ["beat", "redis", "postgres"]
+
+
+def test_ctrl_c_ends_a_stack_with_a_stubborn_service_within_five_seconds(stack: LittleStack) -> None:
+    stack.start(service("web", STUBBORN, grace_sec=1.0), service("beat"))
+    stack.until_ready()
+    began = time.monotonic()
+
+    stack.signal(signal.SIGINT)
+
+    assert stack.ended() == 0
+    assert time.monotonic() - began < 5
+    assert "web did not stop in 1 s: killed" in stack.log.read_text()
+    assert members(stack.layout) == []
+
+
+def test_a_second_signal_does_not_wait_for_anybody(stack: LittleStack) -> None:
+    stack.start(service("web", STUBBORN, grace_sec=60))
+    stack.until_ready()
+    stack.signal(signal.SIGTERM)
+    stack.until(lambda: "SIGTERM: stopping" in stack.log.read_text())
+    began = time.monotonic()
+
+    stack.signal(signal.SIGTERM)
+
+    assert stack.ended() == 0
+    assert time.monotonic() - began < 2
+    assert members(stack.layout) == []
+
+
+def test_a_worker_that_ignores_the_first_signal_gets_the_second_one(stack: LittleStack) -> None:
+    script = "trap '' TERM; trap 'echo went cold; exit 0' QUIT; echo ready; while :; do sleep 0.05; done"
+    stack.start(service("worker", script, insist="SIGQUIT", grace_sec=10))
+    stack.until_ready()
+
+    stack.signal(signal.SIGTERM)
+
+    assert stack.ended() == 0
+    assert "went cold" in (stack.layout.log / "worker.log").read_text()
+
+
+def test_services_die_with_a_killed_supervisor(stack: LittleStack) -> None:
+    stack.start(service("web"))
+    stack.until_ready()
+
+    stack.signal(signal.SIGKILL)
+    stack.ended()
+
+    stack.until(lambda: members(stack.layout) == [])

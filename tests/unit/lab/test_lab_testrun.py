@@ -1,0 +1,80 @@
+"""Which tests run, and with what."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.errors import LabError
+from lab.paths import Layout
+from lab.processes import members
+from lab.testrun import plan_tests, run_alone, run_command
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for tier in ("unit", "e2e", "integration", "browser", "empty"):
+        (tmp_path / "tests" / tier).mkdir(parents=True)
+        if tier != "empty":
+            (tmp_path / "tests" / tier / "test_x.py").write_text("")
+    return tmp_path
+
+
+def test_everything_runs_unit_tests_first_and_what_has_no_tests_not_at_all(root: Path) -> None:
+    plan = plan_tests(["-x"], root=root)
+
+    assert plan.paths == ("tests/unit", "tests/integration", "tests/e2e", "tests/browser")
+    assert plan.arguments == ("-x",)
+    assert plan.services
+
+
+@pytest.mark.parametrize("arguments", [["--tier", "unit", "-k", "ports"], ["--tier=unit", "-k", "ports"]])
+def test_the_unit_tier_needs_no_services(root: Path, arguments: list[str]) -> None:
+    plan = plan_tests(arguments, root=root)
+
+    assert plan.paths == ("tests/unit",)
+    assert plan.arguments == ("-k", "ports")
+    assert not plan.services
+
+
+def test_other_tiers_need_services(root: Path) -> None:
+    assert plan_tests(["--tier", "e2e"], root=root).services
+
+
+def test_paths_given_replace_the_tier_s_own(root: Path) -> None:
+    plan = plan_tests(["--tier", "unit", "tests/unit/test_x.py::test_one"], root=root)
+
+    assert plan.paths == ()
+    assert plan.arguments == ("tests/unit/test_x.py::test_one",)
+
+
+def test_an_unknown_tier_is_refused_with_the_choice(root: Path) -> None:
+    with pytest.raises(LabError, match="unit, integration, e2e, browser") as refused:
+        plan_tests(["--tier", "unti"], root=root)
+
+    assert refused.value.exit_code == 2
+
+
+def test_the_exit_code_is_the_command_s(layout: Layout) -> None:
+    assert run_command(layout, ["bash", "-c", "exit 7"], os.environ) == 7
+    assert run_command(layout, ["bash", "-c", "kill -9 $$"], os.environ) == 128 + signal.SIGKILL
+
+
+def test_nothing_a_command_started_survives_it(layout: Layout) -> None:
+    run_command(layout, ["bash", "-c", "sleep 1000 & disown"], os.environ)
+
+    assert members(layout) == []
+
+
+def test_unit_tests_get_settings_that_lead_nowhere(layout: Layout) -> None:
+    script = (
+        "import os, sys; from urllib.parse import urlsplit;"
+        "urls = [os.environ[name] for name in ('DATABASE_URL', 'REDIS_URL', 'WMS2_DBS_URL', 'WMS2_URL')];"
+        "sys.exit(any(urlsplit(url).port != 1 for url in urls))"
+    )
+
+    assert run_alone(layout, [sys.executable, "-c", script]) == 0

@@ -1,0 +1,189 @@
+"""A small world for the sandbox: a site's storage, a group directory, and worker nodes that run in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox import post_script, wrapper
+from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
+from sandbox.eventfile import Event, read_events, write_events
+
+SITE = "T2_CH_CERN"
+DATASET = "/Toy/Run2026-Test-v1/RECO"
+SECOND = "/Toy/Run2026-Test-v1/AOD"
+WORKFLOW = "6f1c2f6e-2c39-4f6e-9f0f-0123456789ab"
+RUN = 316877
+
+
+@dataclass
+class World:
+    """One group of jobs, its storage and its directory on the submit host."""
+
+    root: Path
+    tarball: Path
+    monkeypatch: pytest.MonkeyPatch
+    processes: bool = False
+    datasets: tuple[str, ...] = (DATASET,)
+    payload: dict[str, Any] = field(default_factory=dict)
+    pilot: dict[str, Any] | None = None
+    jobs: dict[str, Any] = field(default_factory=dict)
+    attempt: int = 0
+
+    @property
+    def group(self) -> Path:
+        return self.root / "mg_000000"
+
+    @property
+    def reports(self) -> Path:
+        return self.group / "reports"
+
+    @property
+    def storage(self) -> Path:
+        return self.root / "storage" / SITE
+
+    def add_file(self, name: str, events: int, first: int = 1, per_lumi: int = 10) -> dict[str, Any]:
+        """Put an input file on storage and return the window that covers all of it."""
+        path = self.storage / f"store/data/{name}.root"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        facts = write_events(
+            path, [Event(RUN, 1 + (n - 1) // per_lumi, n, f"{n:08x}") for n in range(first, first + events)]
+        )
+        return {
+            "lfn": f"/store/data/{name}.root",
+            "size_bytes": facts.size_bytes,
+            "adler32": facts.adler32,
+            "events": events,
+            "first_event": 0,
+            "last_event": events - 1,
+        }
+
+    def add_job(self, node: str, files: list[dict[str, Any]], mask: Any = None) -> None:
+        events = sum(file["last_event"] - file["first_event"] + 1 for file in files)
+        self.jobs[node] = {"files": files, "generate": None, "mask": mask, "events": events}
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "request_name": "toy_request_1",
+            "workflow_id": WORKFLOW,
+            "round": 0,
+            "group": "mg_000000",
+            "storage": f"{self.root}/storage/{{site}}",
+            "outputs": [
+                {"dataset": name, "unmerged_base": "/store/unmerged/toy", "merged_base": "/store/data/toy"}
+                for name in self.datasets
+            ],
+            "payload": self.payload,
+            "pilot": self.pilot,
+            "merged_ids": {name: f"{number:032x}" for number, name in enumerate(self.datasets)},
+            "jobs": self.jobs,
+        }
+
+    def plan(self) -> None:
+        self.reports.mkdir(parents=True, exist_ok=True)
+        (self.group / "jobs.json").write_text(json.dumps(self.document()))
+
+    def scratch(self, node: str) -> Path:
+        """A worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
+        place = self.root / "scratch" / node
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        shutil.copy(RUN_SCRIPT, place)
+        shutil.copy(self.tarball, place / "sandbox.tar.gz")
+        if (self.group / "jobs.json").exists():
+            shutil.copy(self.group / "jobs.json", place)
+        if node in ("merge", "cleanup"):
+            shutil.copytree(self.reports, place / "reports")
+        return place
+
+    def command(self, node: str, site: str = SITE) -> list[str]:
+        role = node if node in ("merge", "cleanup") else "processing"
+        return ["./run.sh", role, node, site]
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "WMS2_ATTEMPT": str(self.attempt), "WMS2_PYTHON": sys.executable}
+
+    def run(self, node: str, site: str = SITE) -> int:
+        """Run a node, by its real executable if `processes`, and bring back what it left."""
+        place = self.scratch(node)
+        command = self.command(node, site)
+        if self.processes:
+            ended = subprocess.run(
+                command, cwd=place, env=self.environment(), capture_output=True, check=False
+            )
+            status = ended.returncode
+        else:
+            self.monkeypatch.chdir(place)
+            self.monkeypatch.setenv("WMS2_ATTEMPT", str(self.attempt))
+            status = wrapper.main(command[1:])
+        self.bring_back(place)
+        return status
+
+    def bring_back(self, place: Path) -> None:
+        shutil.copytree(place / "back", self.reports, dirs_exist_ok=True)
+
+    def report(self, node: str) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.reports / f"{node}.report.json").read_text())
+        return loaded
+
+    def post(self, node: str, status: int, retry: int = 0, job_id: str = "7.0", max_retries: int = 3) -> int:
+        """Run the POST script in the group directory, by its launcher if `processes`."""
+        arguments = [node, str(status), str(retry), str(max_retries), job_id, "0", "0", "60"]
+        if not self.processes:
+            self.monkeypatch.chdir(self.group)
+            return post_script.guarded_main(arguments)
+        copy_scripts(self.root / "scripts")
+        launched = ["../scripts/post.sh", *arguments]
+        return subprocess.run(launched, cwd=self.group, env=self.environment(), check=False).returncode
+
+    def record(self, node: str, attempt: int = 0) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads((self.group / f"{node}.post.{attempt}.json").read_text())
+        return loaded
+
+    def events_at(self, lfn: str) -> list[Event]:
+        return list(read_events(Path(f"{self.storage}{lfn}")))
+
+
+@pytest.fixture(scope="session")
+def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sandbox") / "sandbox.tar.gz"
+    build_sandbox(path)
+    return path
+
+
+@pytest.fixture
+def world(tmp_path: Path, tarball: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
+    made.storage.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def small_group(world: World) -> World:
+    """Three processing nodes over 100 events, one of them sharing a file with its neighbour."""
+    first, second = world.add_file("a", 40), world.add_file("b", 60, first=41)
+    world.add_job("proc_000000", [first])
+    world.add_job("proc_000001", [{**second, "last_event": 24}])
+    world.add_job("proc_000002", [{**second, "first_event": 25}])
+    return world
+
+
+@pytest.fixture(autouse=True)
+def _keep_signal_handlers() -> Iterator[None]:
+    kept: dict[signal.Signals, Callable[..., Any] | int | None] = {
+        number: signal.getsignal(number) for number in wrapper.SIGNALS
+    }
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)

@@ -1,0 +1,74 @@
+"""The sandbox travels alone: standard library only, old enough syntax, the same bytes every time."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sandbox.build import LAUNCHERS, RUN_SCRIPT, SOURCE, build_sandbox, copy_run_script, copy_scripts
+
+MODULES = sorted(SOURCE.glob("*.py"))
+
+
+def imported(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_module_needs_only_the_standard_library_and_python_3_9(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 9))
+
+    assert imported(tree) <= {*sys.stdlib_module_names, "sandbox"}
+    newer = {"UTC", "StrEnum", "Self", "TaskGroup", "ExceptionGroup", "pairwise", "NotRequired"}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+    assert not newer & names
+    assert not {"slots", "strict", "kw_only"} & keywords
+
+
+def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
+    first = build_sandbox(tmp_path / "one.tar.gz")
+    second = build_sandbox(tmp_path / "two.tar.gz")
+
+    assert first == second == hashlib.sha256((tmp_path / "two.tar.gz").read_bytes()).hexdigest()
+    with tarfile.open(tmp_path / "one.tar.gz") as archive:
+        members = archive.getmembers()
+    assert [one.name for one in members] == sorted(
+        f"sandbox/{path.name}" for path in [*MODULES, SOURCE / "exit_codes.csv"]
+    )
+    assert {(one.uid, one.gid, one.mode, one.mtime) for one in members} == {(0, 0, 0o644, 315_532_800)}
+
+
+def test_every_module_is_imported_from_the_tarball_alone(tmp_path: Path) -> None:
+    build_sandbox(tmp_path / "sandbox.tar.gz")
+    subprocess.run(["tar", "-xzf", "sandbox.tar.gz"], cwd=tmp_path, check=True)
+    lines = "; ".join(f"import sandbox.{path.stem}" for path in MODULES)
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", lines], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_scripts_are_executable_shell(tmp_path: Path) -> None:
+    copy_scripts(tmp_path / "scripts")
+    copy_scripts(tmp_path / "scripts")
+    copy_run_script(tmp_path / "run.sh")
+
+    for path in [tmp_path / "run.sh", *(tmp_path / "scripts" / name for name in LAUNCHERS)]:
+        assert path.stat().st_mode & 0o777 == 0o755
+        assert subprocess.run(["/bin/sh", "-n", str(path)], check=False).returncode == 0
+    assert (tmp_path / "run.sh").read_bytes() == RUN_SCRIPT.read_bytes()

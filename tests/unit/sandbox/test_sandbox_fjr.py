@@ -1,0 +1,150 @@
+"""Framework job reports: real ones are read, hostile ones are refused, ours survive the round trip."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandbox import fjr
+from sandbox.fjr import FjrError, FjrInput, FjrOutput, FrameworkError, JobReport, parse_fjr
+from sandbox.fjrwrite import render_fjr, write_fjr
+
+SAMPLES = Path(os.environ.get("WMS2_SAMPLES", Path(__file__).parents[4] / "shared" / "samples")) / "fjr"
+needs_samples = pytest.mark.skipif(
+    not SAMPLES.is_dir(), reason="WMS2_SAMPLES names no folder of CMSSW reports"
+)
+
+# What XML can carry unchanged: no control characters, and no blanks at the ends, which the parser strips.
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
+)
+WORDS = TEXT.map(str.strip)
+NUMBERS = st.integers(0, 10**12)
+RUNS = st.dictionaries(NUMBERS, st.lists(NUMBERS, max_size=3).map(tuple), max_size=3)
+ERRORS = st.builds(FrameworkError, exit_status=NUMBERS, type=WORDS, text=WORDS)
+REPORTS = st.builds(
+    JobReport,
+    errors=st.lists(ERRORS, max_size=2).map(tuple),
+    reported_exit_code=st.none() | NUMBERS,
+    input_files=st.lists(
+        st.builds(FjrInput, lfn=WORDS, pfn=WORDS, events_read=NUMBERS, input_type=WORDS, runs=RUNS),
+        max_size=3,
+    ).map(tuple),
+    skipped_files=st.lists(WORDS, max_size=2).map(tuple),
+    output_files=st.lists(
+        st.builds(
+            FjrOutput,
+            lfn=WORDS,
+            pfn=WORDS,
+            events=NUMBERS,
+            module_label=WORDS,
+            runs=RUNS,
+            inputs=st.lists(WORDS, max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    performance=st.dictionaries(WORDS, st.dictionaries(WORDS, WORDS, max_size=3), max_size=3),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(report=REPORTS)
+def test_what_is_rendered_is_parsed_back(report: JobReport) -> None:
+    assert parse_fjr(render_fjr(report).encode()) == report
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"<FrameworkJobReport>" + tail)
+)
+def test_any_bytes_are_a_report_or_an_fjr_error(data: bytes) -> None:
+    with pytest.raises(FjrError):
+        parse_fjr(data)
+
+
+def test_a_failed_report_tells_step_error_and_skipped_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.fjr.xml"
+    write_fjr(
+        path,
+        JobReport(
+            errors=(FrameworkError(60311, "StageOutFailure", "cannot write\x00 ]]> <b>"),),
+            reported_exit_code=1,
+            skipped_files=("/store/data/a.root",),
+            performance={"ApplicationMemory": {"PeakValueRss": "12.5"}},
+        ),
+    )
+    report = parse_fjr(path)
+
+    assert report.exit_code == 60311
+    assert report.steps == {"cmsRun1": 0, "stageOut1": 60311}
+    assert report.errors[0].text == "cannot write? ]]> <b>"
+    assert report.skipped_files == ("/store/data/a.root",)
+    assert report.metric("ApplicationMemory", "PeakValueRss") == 12.5
+    assert report.metric("Timing", "TotalJobTime") is None
+
+
+BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>
+<FrameworkJobReport><File><LFN>&b;</LFN></File></FrameworkJobReport>"""
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (BOMB, "document type"),
+        (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><FrameworkJobReport/>', "document type"),
+        (BOMB.decode().replace('"1.0"', '"1.0" encoding="utf-16"').encode("utf-16"), "document type"),
+        (b"<Other/>", "Other"),
+        (b"<FrameworkJobReport><File>", "no element found"),
+        (b'<FrameworkJobReport><FrameworkError ExitStatus="x"/></FrameworkJobReport>', "ExitStatus"),
+        (
+            b"<FrameworkJobReport><InputFile><EventsRead>-1</EventsRead></InputFile></FrameworkJobReport>",
+            "EventsRead",
+        ),
+    ],
+)
+def test_a_hostile_or_broken_report_is_refused(document: bytes, told: str) -> None:
+    with pytest.raises(FjrError, match=told):
+        parse_fjr(document)
+
+
+def test_a_report_that_is_too_large_or_missing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FjrError, match="No such file"):
+        parse_fjr(tmp_path / "missing.xml")
+    monkeypatch.setattr(fjr, "MAX_BYTES", 10)
+    with pytest.raises(FjrError, match="larger"):
+        parse_fjr(b"<FrameworkJobReport/>")
+
+
+@needs_samples
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.xml")), ids=lambda path: path.stem)
+def test_reports_of_real_framework_jobs_parse(path: Path) -> None:
+    report = parse_fjr(path)
+
+    assert report.input_files
+    assert all(one.lfn.startswith("/store/") or one.pfn for one in report.input_files)
+    assert any(one.runs for one in report.input_files)
+
+
+@needs_samples
+def test_the_facts_of_real_reports_are_found() -> None:
+    failed = parse_fjr(SAMPLES / "CMSSWFailReport.xml")
+    skipped = parse_fjr(SAMPLES / "CMSSWSkippedNonExistentFile.xml")
+    merged = parse_fjr(SAMPLES / "CMSSWMergeReport.xml")
+    measured = parse_fjr(SAMPLES / "PerformanceReport.xml")
+    pileup = parse_fjr(SAMPLES / "CMSSWPileup.xml")
+
+    assert (failed.exit_code, failed.errors[0].type) == (8001, "CMSException")
+    assert "CastorDbRecord" in failed.errors[0].text
+    assert [lfn.rsplit("/", 1)[1][:18] for lfn in skipped.skipped_files] == ["1ED243E7-A611-E211"]
+    assert merged.events_read == 200
+    assert list(merged.output_files[0].runs.values()) == [(3, 21)]
+    assert len(merged.output_files[0].inputs) == 2
+    assert measured.metric("Timing", "TotalJobTime") == 23.5703
+    assert measured.metric("ApplicationMemory", "PeakValueRss") is not None
+    assert pileup.events_read == 813

@@ -1,0 +1,357 @@
+"""The POST script: one attempt in, one of four answers out, and a record of why."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandbox import post_script
+from sandbox.build import LAUNCHERS, SOURCE, copy_scripts
+from sandbox.postrecord import last_records, read_record
+
+if TYPE_CHECKING:
+    from tests.unit.sandbox.conftest import World
+
+NODE = "proc_000000"
+LFN = "/store/data/a.root"
+LOG = """000 (007.000.000) 2026-11-16 02:01:46 Job submitted from host: <127.0.0.1:15115>
+    DAG Node: proc_000000
+...
+001 (007.000.000) 2026-11-16 02:01:47 Job executing on host: <127.0.0.1:15115>
+\tSlotName: slot2_1@localhost.localdomain
+\tGLIDEIN_CMSSite = "T1_US_FNAL"
+\tMemory = 128
+...
+006 (007.000.000) 2026-11-16 02:01:50 Image size of job updated: 900000
+\t777  -  MemoryUsage of job (MB)
+\t790000  -  ResidentSetSize of job (KB)
+...
+012 (007.000.000) 2026-11-16 02:02:10 Job was held.
+\tError from slot2_1@localhost.localdomain: Job has gone over memory limit of 128 megabytes.
+\tCode 34 Subcode 0
+...
+009 (007.000.000) 2026-11-16 02:02:20 Job was aborted.
+\tThe job attribute PeriodicRemove expression 'JobStatus == 5' evaluated to TRUE
+...
+"""
+
+
+@pytest.fixture
+def failed(world: World) -> World:
+    """A group whose only node can be made to fail by `fail`."""
+    world.add_job(NODE, [world.add_file("a", 10)])
+    world.plan()
+    return world
+
+
+def fail(world: World, code: int) -> int:
+    world.payload = {"toy": {"fail_exit_code": code}}
+    world.plan()
+    return world.run(NODE)
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "category", "action"),
+    [
+        (0, 0, "success", "none"),
+        (60307, 1, "infrastructure", "retry"),
+        (8004, 1, "transient", "retry_more_memory"),
+        (8021, 42, "data", "permanent_failure"),
+        (8001, 42, "permanent", "permanent_failure"),
+        (7001, 43, "permanent", "abort_dag"),
+    ],
+)
+def test_the_code_of_the_report_decides_not_the_exit_status(
+    failed: World, code: int, answer: int, category: str, action: str
+) -> None:
+    status = fail(failed, code)
+
+    assert failed.post(NODE, status) == answer
+    record = failed.record(NODE)
+    assert record["job"]["exit_code"] == record["cmssw"]["exit_code"] == code
+    assert (record["classification"]["category"], record["classification"]["action"]) == (category, action)
+    assert record["final"] is (answer != 1)
+    assert record["classification"]["bad_input_files"] == ([LFN] if category == "data" else [])
+
+
+def test_a_record_has_all_that_the_next_level_reads(failed: World) -> None:
+    status = fail(failed, 60307)
+    (failed.group / f"{NODE}.err").write_bytes(b"line\n" * 500 + b"\xff\x00 the end\n")
+    (failed.group / "group.dag.nodes.log").write_text(LOG.split("006")[0])
+    failed.post(NODE, status)
+    record = failed.record(NODE)
+
+    assert {"node_name", "timestamp", "attempt", "max_retries", "final", "log_tail"} <= set(record)
+    assert {"job", "cmssw", "classification"} <= set(record)
+    assert record["job"]["site"] == "T1_US_FNAL"
+    assert record["cmssw"]["steps"] == {
+        "cmsRun1": {"status": 0, "exit_code": 0},
+        "stageOut1": {"status": 1, "exit_code": 60307},
+    }
+    assert record["log_tail"].endswith("? the end\n")
+    assert record["log_tail"].count("\n") == 200
+    read = read_record(failed.group / f"{NODE}.post.0.json")
+    assert (read.category, read.retryable, read.site, read.exit_code) == (
+        "infrastructure",
+        True,
+        "T1_US_FNAL",
+        60307,
+    )
+
+
+def test_the_last_retry_is_final(failed: World) -> None:
+    for attempt in range(3):
+        status = fail(failed, 60307)
+        assert failed.post(NODE, status, retry=attempt, job_id=f"{attempt}.0", max_retries=2) == 1
+
+    assert [failed.record(NODE, attempt)["final"] for attempt in range(3)] == [False, False, True]
+    assert failed.record(NODE, 2)["classification"]["action"] == "retries_exhausted"
+    assert last_records(failed.group)[NODE].attempt == 2
+
+
+def test_an_earlier_report_does_not_speak_for_a_later_attempt(failed: World) -> None:
+    status = fail(failed, 60307)
+    failed.post(NODE, status)
+
+    assert failed.post(NODE, status, retry=1, job_id="8.0") == 1
+    assert failed.record(NODE, 1)["job"]["exit_code"] == 99303
+    assert (failed.reports / f"{NODE}.attempt0.report.json").exists()
+
+
+def test_a_success_report_does_not_excuse_a_failed_exit(failed: World) -> None:
+    assert failed.run(NODE) == 0
+
+    assert failed.post(NODE, 9) == 1
+    assert failed.record(NODE)["job"]["exit_code"] == 99303
+
+
+def test_success_without_a_report_is_no_success(failed: World) -> None:
+    assert failed.post(NODE, 0) == 1
+    assert failed.record(NODE)["classification"]["category"] == "infrastructure"
+
+
+def test_the_same_job_judged_again_gets_the_same_answer(failed: World) -> None:
+    status = fail(failed, 8021)
+    first = failed.post(NODE, status)
+    before = failed.record(NODE)
+
+    assert failed.post(NODE, status) == first == 42
+    assert failed.record(NODE) == before
+
+
+def test_a_rescue_starts_a_new_count_of_attempts(failed: World) -> None:
+    for attempt in range(3):
+        failed.post(NODE, fail(failed, 60307), retry=attempt, job_id=f"{attempt}.0")
+    status = fail(failed, 0)
+
+    assert failed.post(NODE, status, retry=0, job_id="50.0") == 0
+    assert sorted(path.name for path in failed.group.glob("*.post.*")) == [f"{NODE}.post.0.json"]
+    assert last_records(failed.group)[NODE].category == "success"
+
+
+def test_a_job_held_for_memory_and_removed_is_tried_with_more(failed: World) -> None:
+    (failed.group / "group.dag.nodes.log").write_text(LOG)
+
+    assert failed.post(NODE, -1002) == 1
+    record = failed.record(NODE)
+    assert record["job"]["exit_code"] == 50660
+    assert "memory limit" in record["job"]["hold_reason"]
+    assert record["job"]["memory_mb"] == 777
+    assert record["classification"]["action"] == "retry_more_memory"
+
+
+def test_a_signal_is_recorded(failed: World) -> None:
+    assert failed.post(NODE, -9) == 1
+    assert (failed.record(NODE)["job"]["exit_signal"], failed.record(NODE)["job"]["exit_code"]) == (9, 137)
+
+
+def test_the_framework_report_speaks_when_the_other_is_lost(failed: World) -> None:
+    status = fail(failed, 8021)
+    (failed.reports / f"{NODE}.report.json").unlink()
+
+    assert failed.post(NODE, status) == 42
+    assert failed.record(NODE)["classification"]["bad_input_files"] == [LFN]
+
+
+def test_a_report_cannot_blame_files_that_were_not_planned(failed: World) -> None:
+    failed.add_job(NODE, [failed.add_file("a", 10), failed.add_file("b", 10)])
+    status = fail(failed, 8021)
+    path = failed.reports / f"{NODE}.report.json"
+    told = {"bad_inputs": ["/store/data/other.root", "/store/data/b.root"], "error": "FileReadError"}
+    path.write_text(json.dumps({**failed.report(NODE), **told}))
+    (failed.reports / f"{NODE}.fjr.xml").unlink()
+    failed.post(NODE, status)
+
+    assert failed.record(NODE)["classification"]["bad_input_files"] == ["/store/data/b.root"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "other plan"])
+def test_cleanup_is_done_only_with_a_whole_manifest_of_its_plan(small_group: World, damage: str) -> None:
+    small_group.plan()
+    for node in [*small_group.jobs, "merge"]:
+        small_group.run(node)
+    status = small_group.run("cleanup")
+    part = small_group.reports / "merge_output.json.part"
+    text = part.read_text()
+    if damage == "missing":
+        part.unlink()
+    else:
+        part.write_text(text[:-20] if damage == "truncated" else text.replace('"round":0', '"round":1'))
+
+    assert small_group.post("cleanup", status) == 1
+    assert not (small_group.group / "merge_output.json").exists()
+    assert "manifest is not usable" in small_group.record("cleanup")["classification"]["reason"]
+
+
+def test_a_damaged_manifest_makes_way_for_a_whole_one(small_group: World) -> None:
+    small_group.plan()
+    for node in [*small_group.jobs, "merge"]:
+        small_group.run(node)
+    status = small_group.run("cleanup")
+    (small_group.group / "merge_output.json").write_text("{")
+
+    assert small_group.post("cleanup", status) == 0
+    assert json.loads((small_group.group / "merge_output.json").read_text())["jobs"] == 3
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    files=st.dictionaries(
+        st.sampled_from(
+            [
+                f"reports/{NODE}.report.json",
+                f"reports/{NODE}.fjr.xml",
+                "reports/cleanup.report.json",
+                "reports/merge_output.json.part",
+                "merge_output.json",
+                "jobs.json",
+                f"{NODE}.err",
+                f"{NODE}.post.0.json",
+                "group.dag.nodes.log",
+            ]
+        ),
+        st.binary(max_size=200) | st.sampled_from([b"{}", b"[]", b"null", b'{"schema": 1}', LOG.encode()]),
+    ),
+    arguments=st.lists(st.text(max_size=8) | st.sampled_from(["0", "1", "7.0", "-1002"]), max_size=8),
+    node=st.sampled_from([NODE, "cleanup", "merge"]),
+)
+def test_any_leftovers_and_arguments_get_one_of_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], arguments: list[str], node: str
+) -> None:
+    for old in tmp_path.rglob("*.*"):
+        old.unlink()
+    (tmp_path / "reports").mkdir(exist_ok=True)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+
+    assert post_script.main([node, *arguments]) in (1, 42, 43)
+
+
+def test_a_bug_is_printed_and_the_node_tried_again(
+    failed: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug in the script")
+
+    monkeypatch.setattr(post_script, "gather", broken)
+
+    assert failed.post(NODE, 1) == 1
+    assert "a bug in the script" in capsys.readouterr().err
+
+
+def test_it_costs_little_and_runs_from_any_copied_folder(failed: World, tmp_path: Path) -> None:
+    status = fail(failed, 8021)
+    scripts = tmp_path / "elsewhere"
+    copy_scripts(scripts)
+    costs = []
+    for attempt in range(5):
+        command = [str(scripts / "post.sh"), NODE, str(status), str(attempt), "3", f"{attempt}.0", "0", "0"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=failed.group, env=failed.environment(), check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    assert failed.record(NODE, 0)["job"]["exit_code"] == 8021
+    assert min(costs) < 0.15
+
+
+def run_pre(world: World) -> int:
+    return subprocess.run([str(SOURCE / "pre.sh"), NODE], cwd=world.group, check=False).returncode
+
+
+def test_a_retry_waits_for_its_cool_off_without_sleeping(failed: World) -> None:
+    assert run_pre(failed) == 0
+    failed.post(NODE, fail(failed, 60307), retry=2, max_retries=3)
+    not_before = int((failed.group / f"{NODE}.not_before").read_text())
+
+    assert 200 < not_before - time.time() <= 240
+    assert run_pre(failed) == 75
+    (failed.group / f"{NODE}.not_before").write_text(f"{int(time.time()) - 1}\n")
+    assert run_pre(failed) == 0
+
+
+def test_success_ends_the_cool_off(failed: World) -> None:
+    failed.post(NODE, fail(failed, 60307))
+    failed.post(NODE, fail(failed, 0), retry=1, job_id="8.0")
+
+    assert not (failed.group / f"{NODE}.not_before").exists()
+
+
+def elect(place: Path, log: str | None, *arguments: str) -> tuple[int, Any]:
+    place.mkdir(exist_ok=True)
+    if log is not None:
+        (place / "group.dag.nodes.log").write_text(log)
+    copy_scripts(place / "scripts")
+    done = subprocess.run(
+        ["scripts/elect_site.sh", *arguments],
+        cwd=place,
+        env={"PATH": os.environ["PATH"], "WMS2_PYTHON": sys.executable},
+        check=False,
+    )
+    path = place / "elected_site.inc"
+    return done.returncode, path.read_text() if path.exists() else None
+
+
+def test_the_landing_elects_the_site_where_it_ran(tmp_path: Path) -> None:
+    other = LOG.replace("(007.", "(070.").replace("T1_US_FNAL", "T2_DE_DESY")
+    moved = LOG.replace("T1_US_FNAL", "T2_US_Purdue")
+
+    assert elect(tmp_path / "a", other + LOG, "landing", "0", "7.0") == (0, "elected_site = T1_US_FNAL\n")
+    assert elect(tmp_path / "b", LOG + moved + other, "landing", "0", "7.0") == (
+        0,
+        "elected_site = T2_US_Purdue\n",
+    )
+    assert set(LAUNCHERS) <= {path.name for path in (tmp_path / "a" / "scripts").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("log", "arguments"),
+    [
+        (None, ("landing", "0", "7.0")),
+        (LOG, ("landing", "1", "7.0")),
+        (LOG, ("landing", "0", "8.0")),
+        (LOG, ("landing", "0", "$JOBID")),
+        (LOG, ("landing", "0")),
+        (LOG.replace("T1_US_FNAL", "T1_US_FNAL; include"), ("landing", "0", "7.0")),
+        (LOG.split("\tMemory = 128")[0], ("landing", "0", "7.0")),
+    ],
+    ids=["no log", "landing failed", "another job", "no job id", "too few", "illegal name", "event cut off"],
+)
+def test_without_a_legal_site_nothing_is_elected(
+    tmp_path: Path, log: str | None, arguments: tuple[str, ...]
+) -> None:
+    status, elected = elect(tmp_path / "g", log, *arguments)
+
+    assert status != 0
+    assert elected is None

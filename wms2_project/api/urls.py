@@ -1,0 +1,16 @@
+"""The kernel's own endpoints: probes and the description of the API."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from wms2_project.api.docs import DocsView, SchemaView
+from wms2_project.api.system import HealthView, LivezView, ReadyzView
+
+urlpatterns = [
+    path("livez", LivezView.as_view(), name="livez"),
+    path("readyz", ReadyzView.as_view(), name="readyz"),
+    path("health", HealthView.as_view(), name="health"),
+    path("schema", SchemaView.as_view(), name="schema"),
+    path("docs", DocsView.as_view(), name="docs"),
+]

@@ -1,0 +1,77 @@
+"""`manage.py ensure_access`: the first administrator and their API token exist as the files say."""
+
+from __future__ import annotations
+
+import stat
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from wms2_project.api.auth import PREFIX, digest_of, issue_token
+from wms2_project.models import ApiToken
+
+OWN_NAME = "ensure_access"
+
+
+class Command(BaseCommand):
+    help = "Make sure the administrator and their API token exist as the files say. May be repeated."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Names and files only: secrets on a command line are seen by everyone on the machine."""
+        parser.add_argument("--username", required=True)
+        parser.add_argument("--password-file", required=True, type=Path)
+        parser.add_argument("--token-file", required=True, type=Path, help=f"holds {PREFIX}…")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Create or correct; say what was done, never a secret."""
+        password = _secret(options["password_file"])
+        token = _secret(options["token_file"])
+        if not token.startswith(PREFIX) or len(token) < len(PREFIX) + 20:
+            raise CommandError(
+                f"{options['token_file']} holds no API token: it must begin with {PREFIX} and go on for at"
+                " least 20 characters."
+            )
+        with transaction.atomic():
+            user, created = User.objects.get_or_create(username=options["username"])
+            changed = _ensure_user(user, password) or created
+            changed = _ensure_token(user, token) or changed
+        self.stdout.write(f"{user.username}: {'access is set' if changed else 'nothing to change'}")
+
+
+def _ensure_user(user: User, password: str) -> bool:
+    """An active superuser with this password; an unchanged password keeps its sessions alive."""
+    complete = user.is_active and user.is_staff and user.is_superuser
+    if complete and user.check_password(password):
+        return False
+    user.is_active = user.is_staff = user.is_superuser = True
+    user.set_password(password)
+    user.save()
+    return True
+
+
+def _ensure_token(user: User, token: str) -> bool:
+    digest = digest_of(token)
+    if ApiToken.objects.filter(user=user, digest=digest, revoked_at=None, expires_at=None).exists():
+        return False
+    if ApiToken.objects.filter(digest=digest).exclude(user=user, name=OWN_NAME).exists():
+        raise CommandError("This token is in use under another name; put a new one into the token file.")
+    issue_token(user=user, name=OWN_NAME, clear_text=token)
+    return True
+
+
+def _secret(path: Path) -> str:
+    """The file's text, which nobody but its owner may be able to read."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise CommandError(f"{path} can be read by others; make it private: chmod 600 {path}")
+    if not text:
+        raise CommandError(f"{path} is empty; write the secret into it.")
+    return text
