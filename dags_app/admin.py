@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Workflow
 from dags_app.states import DAGStatus, FileState, GroupStatus
-from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, display, progress_bar, size_of
+from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, clipped, display, progress_bar, size_of
 
 DAG_COLOURS: dict[str, str] = {
     DAGStatus.READY: "info", DAGStatus.SUBMITTED: "info", DAGStatus.RUNNING: "primary",
@@ -70,9 +70,8 @@ class DAGAdmin(ReadOnlyAdmin):
 
     list_display = (
         "workflow", "round_number", "kind", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
-        "schedd_name", "dagman_cluster_id", "created_at", "observed_at",
+        "shown_schedd", "created_at",
     )  # fmt: skip
-    list_display_links = ("workflow", "round_number")
     list_filter = ("status", "kind")
     search_fields = ("workflow__request_name", "token")
     list_select_related = ("workflow", "round")
@@ -89,6 +88,11 @@ class DAGAdmin(ReadOnlyAdmin):
         """The status in its colour."""
         return row.status, row.status
 
+    @display(description="schedd")
+    def shown_schedd(self, row: DAG) -> SafeString:
+        """Where it runs and as which cluster."""
+        return clipped(f"{row.schedd_name} {row.dagman_cluster_id or ''}")
+
     @display(description="nodes done")
     def shown_progress(self, row: DAG) -> SafeString:
         """A bar of nodes done."""
@@ -101,8 +105,8 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     """Merge groups: the unit WMS2 watches and credits."""
 
     list_display = (
-        "name", "workflow", "round_number", "shown_status", "site", "jobs", "input_events", "events_written",
-        "finished_at", "last_error",
+        "name", "workflow", "round_number", "shown_status", "site", "jobs", "events_written", "shown_error",
+        "finished_at",
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("round__workflow__request_name", "site")
@@ -118,6 +122,11 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     def round_number(self, row: MergeGroup) -> int:
         """Which round it belongs to."""
         return row.round.number
+
+    @display(description="last error")
+    def shown_error(self, row: MergeGroup) -> SafeString:
+        """What went wrong last."""
+        return clipped(row.last_error)
 
     @display(description="status", ordering="status", label=GROUP_COLOURS)
     def shown_status(self, row: MergeGroup) -> tuple[str, str]:

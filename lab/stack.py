@@ -119,8 +119,8 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     if not supervisor.stopping:
         inside = {name: os.environ[name] for name in ("PATH", "LC_ALL", "TMPDIR")} | settings
         write_atomically(ground.layout.environment, json.dumps(inside))
-        supervisor.enter(Phase.READY)
         note("ready")
+        supervisor.enter(Phase.READY)
 
 
 def wanted_services() -> set[str]:

@@ -25,6 +25,8 @@ DEATHS_ALLOWED = 3
 DEATHS_WINDOW_SEC = 60.0
 RESTART_DELAY_SEC = 0.5  # doubles with every death
 INSIST_AFTER_SEC = 1.0
+STOP_BUDGET_SEC = 4.0  # for all services together, however slow the machine; nothing is lost by a kill
+STOP_AT_LEAST_SEC = 0.5
 TICK_SEC = 0.05
 
 
@@ -176,22 +178,24 @@ class Supervisor:
         how = "stopping" if self.stop_requests == 1 else "stopping at once"
         note(f"{signal.Signals(signum).name}: {how}")
 
-    def stop(self, order: Sequence[Sequence[str]]) -> None:
+    def stop(self, order: Sequence[Sequence[str]], *, budget_sec: float = STOP_BUDGET_SEC) -> None:
         """Ask the main processes to end, one group of names after the other, and kill whoever is late."""
         began = time.monotonic()
         self.stop_requests = max(self.stop_requests, 1)
         self.enter(Phase.STOPPING)
         named = {service.name: service for service in self.services}
         for names in order:
-            self._stop_together([named[name] for name in names if name in named and named[name].pid])
+            living = [named[name] for name in names if name in named and named[name].pid]
+            self._stop_together(living, deadline=began + budget_sec)
         wipe(self.layout)
         self._reap()
         note(f"stopped in {time.monotonic() - began:.1f} s")
 
-    def _stop_together(self, services: Sequence[Service]) -> None:
+    def _stop_together(self, services: Sequence[Service], *, deadline: float) -> None:
         for service in services:
             send(service.pid, service.stop_signal)
         sent = time.monotonic()
+        left_sec = max(STOP_AT_LEAST_SEC, deadline - sent)
         insisting = [service for service in services if service.insist_signal]
         while any(service.pid for service in services) and self.stop_requests < 2:
             self._reap()
@@ -202,8 +206,8 @@ class Supervisor:
                         send(service.pid, service.insist_signal)
                 insisting = []
             for service in services:
-                if service.pid and waited > service.grace_sec:
-                    note(f"{service.name} did not stop in {service.grace_sec:.0f} s: killed")
+                if service.pid and waited > min(service.grace_sec, left_sec):
+                    note(f"{service.name} did not stop in {waited:.1f} s: killed")
                     wipe(self.layout, service.name)
             time.sleep(0.02)
         for service in services:

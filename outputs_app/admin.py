@@ -9,10 +9,11 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.states import BlockStatus, DatasetStatus
-from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, age_of, display, size_of
+from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, age_of, clipped, display, size_of
 
 BLOCK_COLOURS: dict[str, str] = {
     BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
@@ -55,7 +56,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     """Blocks on their way from the merge to their users."""
 
     list_display = (
-        "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "last_error",
+        "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "shown_error",
         "created_at",
     )  # fmt: skip
     list_filter = ("status",)
@@ -70,6 +71,11 @@ class OutputBlockAdmin(ReadOnlyAdmin):
         )
         rows: QuerySet[OutputBlock] = super().get_queryset(request)
         return rows.select_related("dataset").annotate(n_files=Coalesce(Subquery(files.values("n")), 0))
+
+    @display(description="last error")
+    def shown_error(self, row: OutputBlock) -> SafeString:
+        """What went wrong last."""
+        return clipped(row.last_error)
 
     @display(description="status", ordering="status", label=BLOCK_COLOURS)
     def shown_status(self, row: OutputBlock) -> tuple[str, str]:

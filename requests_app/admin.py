@@ -30,11 +30,14 @@ from wms2_project.console import (
     UnfoldBooleanWidget,
     action,
     age_of,
+    clipped,
     display,
     progress_bar,
 )
 
 S = RequestStatus
+admin.site.index_template = "console/overview.html"
+admin.site.index_title = "Overview"
 COLOURS: dict[str, str] = {
     S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
     S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
@@ -94,14 +97,12 @@ class RequestList(ChangeList):  # type: ignore[misc]
 class RequestAdmin(ReadOnlyAdmin):
     """Requests: list, page, and what an operator can do with them."""
 
-    list_display = (
-        "request_name", "shown_status", "shown_progress", "priority", "in_status_for", "campaign",
-        "requestor", "what_is_up",
-    )  # fmt: skip
+    list_display = ("shown_name", "shown_status", "shown_progress", "priority", "in_status_for", "what_is_up")
     list_filter = ("status", OpenCampaign, "urgent")
     search_fields = ("request_name", "campaign")
     search_help_text = "Part of a request's name or campaign"
     ordering = ("-created_at", "-id")
+    fieldsets = ((None, {"fields": ()}),)  # the page has a template of its own
     actions = ("release_selected", "abort_selected")
     actions_detail: ClassVar[list[str]] = ["release", "stop", "change_priority", "abort"]
 
@@ -113,6 +114,11 @@ class RequestAdmin(ReadOnlyAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RequestList]:
         """The list that knows progress."""
         return RequestList
+
+    @display(description="request", ordering="request_name", header=True)
+    def shown_name(self, row: Request) -> list[str]:
+        """The name; below it, for whom."""
+        return [row.request_name, " · ".join(part for part in (row.campaign, row.requestor) if part)]
 
     @display(description="status", ordering="status", label=COLOURS)
     def shown_status(self, row: Request) -> tuple[str, str]:
@@ -131,10 +137,9 @@ class RequestAdmin(ReadOnlyAdmin):
         return age_of(row.status_since, now=timezone.now())
 
     @display(description="waits for / last error")
-    def what_is_up(self, row: Request) -> str:
+    def what_is_up(self, row: Request) -> SafeString:
         """One line on why it does not move."""
-        told = row.last_error if row.status == S.HELD or row.attempt else row.wait_reason
-        return told[:117] + "…" if len(told) > 118 else told
+        return clipped(row.last_error if row.status == S.HELD or row.attempt else row.wait_reason)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -277,6 +282,7 @@ class LimitsForm(ReasonForm):
     storage_critical_fraction = forms.FloatField(
         min_value=0.01, max_value=1, widget=UnfoldAdminTextInputWidget, label="Close above this storage use"
     )
+    version = forms.IntegerField(widget=forms.HiddenInput)
     field_order = (
         "max_active_dags", "paused", "ageing_weight", "retries_weight", "rank_weight",
         "storage_critical_fraction", "reason",
@@ -299,10 +305,8 @@ class AdmissionConfigAdmin(ReadOnlyAdmin):
         config = limits()
 
         def apply(row: AdmissionConfig, answers: dict[str, Any]) -> str:
-            reason = answers.pop("reason")
-            change_limits(
-                changes=answers, actor=actor_of(request), reason=reason, expected_version=row.version
-            )
+            reason, version = answers.pop("reason"), answers.pop("version")
+            change_limits(changes=answers, actor=actor_of(request), reason=reason, expected_version=version)
             return "The new limits hold from now on."
 
         return self.ask(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -17,16 +16,15 @@ from dags_app.selectors import rounds_of
 from outputs_app.selectors import blocks_of, datasets_of
 from requests_app.models import Alert, Request
 from requests_app.selectors import Progress, position_in_queue, progress_of, timeline_of
-from requests_app.states import DEADLINES, WHY, RequestStatus
-from wms2_project.console import age_of, progress_bar, size_of
-
-Table = dict[str, Any]
+from requests_app.states import DEADLINES, SWEPT, WHY, RequestStatus
+from wms2_project.console import Table, age_of, link, progress_bar, size_of
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
     """Everything the template prints."""
 
+    name: str
     status: str
     colour: str
     why: str
@@ -50,6 +48,7 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
     """Read what belongs to the request, in a fixed number of queries."""
     now, progress = timezone.now(), progress_of(row)
     return RequestPage(
+        name=row.request_name,
         status=row.status.replace("_", " "),
         colour=colours.get(row.status, ""),
         why=WHY[RequestStatus(row.status)],
@@ -88,7 +87,7 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
         ("Not at", ", ".join(flow.site_blacklist)),
         ("Overrides", _inline(row.overrides)),
         ("Errors in a row", row.attempt),
-        ("Next look", f"{row.next_check_at:%F %T}"),
+        ("Next look", f"{row.next_check_at:%F %T}" if row.status in SWEPT else ""),
         ("Deadline of this status", f"{row.status_since + deadline.after:%F %R}" if deadline else ""),
         ("Imported", f"{row.created_at:%F %T} from {row.source}"),
         ("Correlation", row.correlation_id),
@@ -99,10 +98,9 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
 def _rounds(row: Request) -> Table:
     lines = []
     for one in rounds_of(workflow=row.workflow):
-        groups = _link(
-            "admin:dags_app_mergegroup_changelist", f"?round={one.id}", _inline(_present(one.groups))
-        )
-        dags = [_link("admin:dags_app_dag_change", dag.pk, f"{dag.kind} {dag.status}") for dag in one.dags]
+        told = _inline(_present(one.groups)) or "none"
+        groups = link(told, "admin:dags_app_mergegroup_changelist", query=f"round={one.id}")
+        dags = [link(f"{dag.kind} {dag.status}", "admin:dags_app_dag_change", dag.pk) for dag in one.dags]
         nodes = f"{one.dags[-1].nodes_done}/{one.dags[-1].total_nodes}" if one.dags else "–"
         lines.append(
             [one.number, one.kind, one.status, one.jobs, one.input_events, groups, _joined(dags), nodes]
@@ -128,7 +126,7 @@ def _blocks(row: Request, *, now: datetime) -> Table:
     lines = []
     for block in blocks_of(workflow=row.workflow):
         sizes: Any = block  # the annotations are not on the model
-        name = _link("admin:outputs_app_outputblock_change", block.pk, block.block_name)
+        name = link(block.block_name, "admin:outputs_app_outputblock_change", block.pk)
         since = age_of(block.status_since, now=now)
         lines.append(
             [name, block.site, block.status, since, sizes.n_files, sizes.n_events or 0,
@@ -156,12 +154,6 @@ def _present(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _inline(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _link(view: str, target: Any, text: str) -> SafeString:
-    is_query = isinstance(target, str) and target.startswith("?")
-    url = reverse(view) + target if is_query else reverse(view, args=[target])
-    return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', url, text or "–")
 
 
 def _joined(parts: list[SafeString]) -> SafeString:

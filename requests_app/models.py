@@ -8,17 +8,10 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import Workflow
-from requests_app.states import SWEPT, TERMINAL, RequestStatus
+from requests_app.states import SWEPT, TERMINAL, CleanupPolicy, RequestStatus
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 from wms2_project.leases import Leased
-
-
-class CleanupPolicy(models.TextChoices):
-    """What happens to the previous version's outputs when this version completes."""
-
-    KEEP_UNTIL_REPLACED = "keep_until_replaced"
-    IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
 class Request(Leased):
@@ -52,9 +45,7 @@ class Request(Leased):
     previous_version = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
-    cleanup_policy = models.CharField(
-        max_length=32, choices=CleanupPolicy.choices, default=CleanupPolicy.KEEP_UNTIL_REPLACED
-    )
+    cleanup_policy = enum_field(CleanupPolicy, default=CleanupPolicy.KEEP_UNTIL_REPLACED)
 
     correlation_id = models.CharField(max_length=200, blank=True, default="", db_index=True)
     idempotency_key = models.CharField(max_length=200, null=True, blank=True, unique=True)
@@ -69,9 +60,7 @@ class Request(Leased):
         constraints = [
             one_of(RequestStatus, field="status", name="request_status"),
             models.CheckConstraint(condition=Q(priority__lte=1_000_000), name="request_priority"),
-            models.CheckConstraint(
-                condition=Q(cleanup_policy__in=CleanupPolicy.values), name="request_cleanup_policy"
-            ),
+            one_of(CleanupPolicy, field="cleanup_policy", name="request_cleanup_policy"),
         ]
         indexes = [
             models.Index(fields=["next_check_at"], name="request_due", condition=Q(status__in=sorted(SWEPT))),

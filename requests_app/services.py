@@ -21,7 +21,7 @@ from dags_app.models import Workflow
 from dags_app.services import control, production
 from dags_app.states import DAGKind, DAGStatus
 from requests_app.alerts import close_alerts
-from requests_app.documents import RequestSpec, read_document
+from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin, transition
@@ -36,12 +36,17 @@ def import_request(
 
     The same key with the same document answers the first request again; with another one it is refused.
     """
+    check_size(document)
     digest = hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()
     if idempotency_key:
         first = Request.objects.filter(idempotency_key=idempotency_key).first()
         if first is not None:
             return _repeated(first, digest)
-    spec = read_document(document, defaults={"submitted_by": actor.partition(":")[2]})
+    who = actor.partition(":")[2]
+    spec = read_document(document, defaults={"submitted_by": who, "requestor": who})
+    if spec.wms_backend is not Backend.WMS2:
+        told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
+        raise InvalidInput("not imported", fields={"wms_backend": told})
     request = _request_of(spec, document)
     request.source, request.idempotency_digest = source, digest
     request.idempotency_key = idempotency_key or None

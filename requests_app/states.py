@@ -28,6 +28,13 @@ class RequestStatus(StrEnum):
     ABORTED = "aborted"
 
 
+class CleanupPolicy(StrEnum):
+    """What happens to the outputs of the previous version once this one is complete."""
+
+    KEEP_UNTIL_REPLACED = "keep_until_replaced"
+    IMMEDIATE_CLEANUP = "immediate_cleanup"
+
+
 S = RequestStatus
 
 WHY: dict[RequestStatus, str] = {

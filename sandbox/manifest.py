@@ -245,7 +245,7 @@ def _parse_input(fields: Fields) -> InputFile:
     file = InputFile(
         lfn=fields.name("lfn", names.LFN, "an LFN"),
         size_bytes=fields.integer("size_bytes"),
-        adler32=fields.name("adler32", names.ADLER32, "eight hexadecimal digits or ''", empty=True),
+        adler32=_parse_checksum(fields),
         events=fields.integer("events"),
         first_event=fields.integer("first_event"),
         last_event=fields.integer("last_event", minimum=-1),
@@ -253,6 +253,12 @@ def _parse_input(fields: Fields) -> InputFile:
     if not file.first_event - 1 <= file.last_event < max(file.events, 1):
         fields.refuse("last_event", f"a window from {file.first_event} inside {file.events} events")
     return file
+
+
+def _parse_checksum(fields: Fields) -> str:
+    """Eight hexadecimal digits; '' where the catalogue knows none."""
+    told = fields.name("adler32", names.CATALOGUE_ADLER32, "up to eight hexadecimal digits or ''", empty=True)
+    return "" if told in ("", "NOTSET") else told.lower().zfill(8)
 
 
 def _parse_generate(fields: Fields | None) -> Generate | None:

@@ -16,6 +16,8 @@ DATASET = re.compile(r"/[A-Za-z0-9_-]{1,99}/[A-Za-z0-9._-]{1,199}/[A-Z0-9-]{1,99
 LFN = re.compile(rf"/store(/{_SEGMENT})+", re.ASCII)
 LFN_BASE = re.compile(rf"/store(/{_SEGMENT})*", re.ASCII)
 ADLER32 = re.compile(r"[0-9a-f]{8}", re.ASCII)
+# As catalogues of older files have it: capital letters, no leading zeros, or never computed.
+CATALOGUE_ADLER32 = re.compile(r"[0-9A-Fa-f]{1,8}|NOTSET", re.ASCII)
 MAX_LENGTH = 500
 
 

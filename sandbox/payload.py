@@ -136,10 +136,10 @@ def keeps(event: Event, efficiency: float) -> bool:
     return int.from_bytes(digest, "big") < efficiency * 2**64
 
 
-def make_payload(seed: str, event: Event, size_kb: float) -> str:
-    """Hexadecimal text of the wanted size that only this seed and event give."""
+def make_payload(origin: str, event: Event, size_kb: float) -> str:
+    """Hexadecimal text of the wanted size that only this origin and event give."""
     digits = round(size_kb * 1024)
-    source = f"{seed} {event.run} {event.lumi} {event.event}".encode("ascii")
+    source = f"{origin} {event.run} {event.lumi} {event.event}".encode("ascii")
     return hashlib.shake_128(source).hexdigest((digits + 1) // 2)[:digits]
 
 

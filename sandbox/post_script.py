@@ -187,7 +187,7 @@ def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
     """Note when the node may start again; DAGMan defers its PRE script until then, so that nothing sleeps."""
     path = Path(f"{attempt.node}.not_before")
     with suppress(OSError):
-        if decision.exit_status == RETRY:
+        if decision.exit_status == RETRY and attempt.number < attempt.max_retries:
             wait = min(attempt.cooloff_base_sec * 2 ** min(attempt.number, 16), COOLOFF_MAX_SEC)
             path.write_text(f"{int(time.time()) + wait}\n", encoding="ascii")
         else:

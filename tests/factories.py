@@ -51,14 +51,18 @@ def make_request(
     return Request.objects.create(**(values | changes))
 
 
-def make_round(workflow: Workflow, *, groups: int = 2, number: int = 0, kind: str = RoundKind.PRODUCTION) -> Round:
+def make_round(
+    workflow: Workflow, *, groups: int = 2, number: int = 0, kind: str = RoundKind.PRODUCTION
+) -> Round:
     round_ = Round.objects.create(workflow=workflow, number=number, kind=kind, jobs=groups)
     for index in range(groups):
         MergeGroup.objects.create(round=round_, index=index, jobs=1, input_events=100)
     return round_
 
 
-def make_dag(round_: Round, *, status: DAGStatus = DAGStatus.RUNNING, submit_dir: str = "/nowhere", **changes: Any) -> DAG:
+def make_dag(
+    round_: Round, *, status: DAGStatus = DAGStatus.RUNNING, submit_dir: str = "/nowhere", **changes: Any
+) -> DAG:
     now = timezone.now()
     dag = DAG(
         workflow=round_.workflow,

@@ -124,7 +124,6 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             expires_at = timezone.now() + timedelta(days=days) if days else None
             clear_text = issue_token(user=given["user"], name=given["name"], expires_at=expires_at)
             answer = TemplateResponse(request, "console/token.html", context | {"clear_text": clear_text})
-            answer["Cache-Control"] = "no-store"
             return answer
         return TemplateResponse(request, "console/ask.html", context)
 

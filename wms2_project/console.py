@@ -18,6 +18,7 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -46,6 +47,7 @@ __all__ = [
     "ReadOnlyAdmin",
     "ReadOnlyTable",
     "ReasonForm",
+    "Table",
     "UnfoldAdminIntegerFieldWidget",
     "UnfoldAdminSelectWidget",
     "UnfoldAdminTextInputWidget",
@@ -54,11 +56,14 @@ __all__ = [
     "UserCreationForm",
     "action",
     "age_of",
+    "clipped",
     "display",
+    "link",
     "progress_bar",
     "size_of",
 ]
 Apply = Callable[[Any, dict[str, Any]], str]
+Table = dict[str, Any]  # headers and rows, as unfold's table component takes them
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -101,9 +106,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     show_full_result_count = False
     list_per_page = 50
     list_fullwidth = True
-    list_filter_submit = False
-    compressed_fields = True
-    show_add_link = False
+    list_disable_select_all = True  # an action on rows nobody looked at is a slip
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """May this person see the application at all?"""
@@ -188,6 +191,7 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     can_delete = False
     per_page = 50
     show_change_link = False
+    hide_title = True
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Whoever sees the row above sees these."""
@@ -223,13 +227,24 @@ def size_of(size_bytes: int | None) -> str:
     return f"{size:.1f} PB"
 
 
+def clipped(text: str) -> SafeString:
+    """One line of a long text; the whole is in its tooltip."""
+    return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
+
+
+def link(text: str, view: str, *args: object, query: str = "") -> SafeString:
+    """A link to a page of the console."""
+    url = reverse(view, args=args) + (f"?{query}" if query else "")
+    return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', url, text)
+
+
 def progress_bar(fraction: float, *, label: str = "") -> SafeString:
     """A bar with its number."""
     percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
     return format_html(
         '<div class="flex flex-row gap-2 items-center" title="{label}">'
         '<progress class="wms2-progress" max="100" value="{percent}">{percent} %</progress>'
-        '<span class="whitespace-nowrap">{percent} %</span></div>',
+        '<span class="wms2-figure whitespace-nowrap">{percent} %</span></div>',
         percent=f"{percent:g}",
         label=label,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-from wms2_project.grammar import Name, check
-
 NAMESPACE = uuid.UUID("6f0b5c1e-6a35-4f0e-9d4b-6d5a1f0c2b77")
 
 
@@ -46,8 +44,7 @@ def block_id(block_number: str) -> str:
 
 
 def dataset_directory(base: str, dataset: str) -> str:
-    """Where files of a dataset lie below an LFN base: <base>/<era>/<primary>/<tier>/<processing>."""
-    check(Name.DATASET, dataset)
-    primary, processed, tier = dataset.strip("/").split("/")
+    """Where files of a dataset lie below an LFN base, as CMS does it: era, primary, tier, string-version."""
+    _, primary, processed, tier = dataset.split("/")
     era, _, processing = processed.partition("-")
-    return check(Name.LFN_BASE, f"{base}/{era}/{primary}/{tier}/{processing or 'v1'}")
+    return "/".join(part for part in (base, era, primary, tier, processing) if part)

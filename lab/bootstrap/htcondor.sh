@@ -10,10 +10,14 @@ check_system() { # before anything is downloaded
 
 start_htcondor_install() { # takes its time, so it runs beside the virtual environment's making
   HTCONDOR_ANSWER=$(mktemp)
-  if [ -n "${CONDOR_CONFIG:-}" ]; then HTCONDOR_INSTALL=; return; fi
-  HTCONDOR_PREFIX=$WMS2_CACHE/htcondor "$HERE/lab/pool/install-htcondor.sh" \
-    >"$HTCONDOR_ANSWER" 2>"$WMS2_CACHE/log/install-htcondor.log" &
+  HTCONDOR_INSTALL=
+  [ -z "${CONDOR_CONFIG:-}" ] || return 0
+  [ -f "$WMS2_CACHE/htcondor/.complete" ] || check_room "$WMS2_CACHE" "$ROOM_FIRST_MB" WMS2_CACHE
+  # a session of its own, so that all of it can be ended when something else goes wrong meanwhile
+  HTCONDOR_PREFIX=$WMS2_CACHE/htcondor setsid "$HERE/lab/pool/install-htcondor.sh" \
+    >"$HTCONDOR_ANSWER" 2>"$WMS2_CACHE/log/install-htcondor.log" </dev/null &
   HTCONDOR_INSTALL=$!
+  trap 'kill -- "-$HTCONDOR_INSTALL" 2>/dev/null || true' EXIT
 }
 
 await_htcondor() {
@@ -21,6 +25,7 @@ await_htcondor() {
   if [ -n "$HTCONDOR_INSTALL" ] && ! wait "$HTCONDOR_INSTALL"; then
     die "HTCondor could not be installed, see $log: $(sed -n 's/^.*ERROR: //p' "$log" | tail -1)"
   fi
+  trap - EXIT
   HTCONDOR_HOME=$(cat "$HTCONDOR_ANSWER"); rm -f "$HTCONDOR_ANSWER"
   export HTCONDOR_HOME
 }

@@ -11,7 +11,7 @@ find_python() {
 }
 
 try_pythons() { # root's pyenv below a closed home is none: each candidate is tried as the owner
-  local candidate
+  local candidate version
   SEEN=""
   for candidate in "${WMS2_PYTHON:-}" $(type -ap python3 python3.13 python3.12 python3.11 || true) /usr/bin/python3 /usr/local/bin/python3; do
     [ -x "$candidate" ] || continue
@@ -19,7 +19,8 @@ try_pythons() { # root's pyenv below a closed home is none: each candidate is tr
 import ctypes, os, ssl, sys, venv
 assert (3, 11) <= sys.version_info < (3, 14)
 print(os.path.realpath(sys._base_executable))' 2>/dev/null) && return
-    SEEN+=" $(as_owner "$candidate" -V 2>/dev/null | sed 's/Python //')"
+    version=$(as_owner "$candidate" -V 2>/dev/null | sed 's/Python / /')
+    [[ $SEEN == *"$version"* ]] || SEEN+=$version
   done
   return 1
 }
@@ -59,10 +60,8 @@ install_packages() { # $1 = a requirements file with hashes; compiled to bytecod
     date
     [ "${WMS2_INSTALLER:-uv}" = uv ] && have_uv && uv_install "$1" \
       || "${pip[@]}" install "${quiet[@]}" --require-hashes -r "$1"
-  } >>"$log" 2>&1 || {
-    tail -n 5 "$log" >&2
-    die "the Python packages could not be installed, see $log: check that this machine reaches its package index (network, proxy, pip.conf) and run the command again"
-  }
+  } >>"$log" 2>&1 \
+    || die "the Python packages could not be installed, see $log: check that this machine reaches its package index (network, proxy, pip.conf) and run the command again"
 }
 
 have_uv() { [ -x "$WMS2_CACHE/uv/bin/uv" ] || "${pip[@]}" install "${quiet[@]}" --no-compile --target "$WMS2_CACHE/uv" uv; }

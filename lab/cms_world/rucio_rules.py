@@ -28,6 +28,22 @@ ACTIVITIES = frozenset({
 DEFAULT_ACTIVITY = "User Subscriptions"
 STUCK_REASON = "MissingSourceReplica: this fault was asked for"
 Document = dict[str, Any]
+# What Rucio tells of every rule and WMS2 never asks for.
+SAME_FOR_ALL: Document = {
+    "eol_at": None,
+    "deleted_at": None,
+    "locked": False,
+    "purge_replicas": False,
+    "split_container": False,
+    "ignore_availability": False,
+    "ignore_account_limit": False,
+    "subscription_id": None,
+    "source_replica_expression": None,
+    "priority": 3,
+    "weight": None,
+    "notification": "NO",
+    "child_rule_id": None,
+}
 _TREE = (
     "WITH RECURSIVE tree (name) AS ("
     " SELECT ? UNION SELECT c.child FROM rucio_contents c JOIN tree ON c.parent = tree.name)"
@@ -132,19 +148,7 @@ def describe(db: sqlite3.Connection, row: sqlite3.Row) -> Document:
         "updated_at": _date(row["updated_at"]),
         "expires_at": _date(row["expires_at"]),
         "stuck_at": _date(row["updated_at"]) if is_stuck else None,
-        "eol_at": None,
-        "deleted_at": None,
-        "locked": False,
-        "purge_replicas": False,
-        "split_container": False,
-        "ignore_availability": False,
-        "ignore_account_limit": False,
-        "subscription_id": None,
-        "source_replica_expression": None,
-        "priority": 3,
-        "weight": None,
-        "notification": "NO",
-        "child_rule_id": None,
+        **SAME_FOR_ALL,
     }
 
 

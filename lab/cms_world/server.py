@@ -36,9 +36,9 @@ class World:
         self._server = _Server(("127.0.0.1", port), handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def serve(self) -> None:
+    def serve(self, *, notice_stop_sec: float = 0.2) -> None:
         """Answer until stopped."""
-        self._server.serve_forever(poll_interval=0.05)
+        self._server.serve_forever(poll_interval=notice_stop_sec)
 
     def stop(self) -> None:
         """Close every connection and the store. To be called from another thread than `serve`."""
@@ -176,7 +176,7 @@ def running_world(
 ) -> Iterator[World]:
     """A world served by a thread of this process, for tests and for the seeding of a lab."""
     world = World(state_dir, port=port, credentials=credentials)
-    thread = threading.Thread(target=world.serve, name="cms-world", daemon=True)
+    thread = threading.Thread(target=world.serve, kwargs={"notice_stop_sec": 0.005}, daemon=True)
     thread.start()
     try:
         yield world

@@ -80,7 +80,7 @@ class Store:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA foreign_keys = ON")
-        self._db.executescript(SCHEMA)
+        self._db.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
         with self.transaction() as db:
             for rse in RSES:
                 attributes = {"tier": rse.tier, "country": rse.country, "rse_type": rse.kind}

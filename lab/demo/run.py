@@ -47,8 +47,12 @@ def demo(layout: Layout, arguments: list[str]) -> int:
                 display.show(views)
             print_table(console, views)
             print_places(console, urls, password_file=layout.operator_password)
-            if keep or not stack.ours:
-                console.print("The stack is still up; ./wms2 down stops it.")
+            stays = keep or not stack.ours
+            console.print(
+                "The stack stays up; ./wms2 down stops it."
+                if stays
+                else "The stack goes down now; ./wms2 demo --keep leaves it up."
+            )
     except LabError as failure:
         error = str(failure)
         raise

@@ -42,7 +42,7 @@ def urls(addresses: Addresses) -> dict[str, str]:
     """What a person may open in a browser."""
     return {
         "console": f"http://{addresses.web}/admin/",
-        "api docs": f"http://{addresses.web}/api/v1/docs",
+        "docs": f"http://{addresses.web}/api/v1/docs",
         "flower": f"http://{addresses.flower}",
     }
 

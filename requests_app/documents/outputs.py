@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dags_app.planning.names import dataset_directory
 from requests_app.documents.lookup import Reader
 from requests_app.documents.parsers import flag, named, several, text, whole
 from requests_app.documents.problems import shown
@@ -115,11 +116,9 @@ def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
 
 
 def output_spec(spec: RequestSpec, dataset: str) -> OutputSpec:
-    """The dataset with its directories, laid out as CMS does: base/era/primary/tier/string-version."""
-    _, primary, processed, tier = dataset.split("/")
-    era, _, rest = processed.partition("-")
-    below = "/".join(part for part in (era, primary, tier, rest) if part)
-    return OutputSpec(dataset, f"{spec.merged_lfn_base}/{below}", f"{spec.unmerged_lfn_base}/{below}")
+    """The dataset with its directories."""
+    bases = (spec.merged_lfn_base, spec.unmerged_lfn_base)
+    return OutputSpec(dataset, *(dataset_directory(base, dataset) for base in bases))
 
 
 def _stages(reader: Reader, spec: RequestSpec, *, required: bool) -> list[_Stage]:

@@ -11,14 +11,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-
-class SplittingAlgo(StrEnum):
-    """How input is cut into jobs; the semantics are those of WMCore's algorithms of the same names."""
-
-    FILE_BASED = "FileBased"
-    EVENT_BASED = "EventBased"
-    LUMI_BASED = "LumiBased"
-    EVENT_AWARE_LUMI_BASED = "EventAwareLumiBased"
+from dags_app.states import SplittingAlgo
+from requests_app.states import CleanupPolicy
 
 
 class Allocation(StrEnum):
@@ -26,13 +20,6 @@ class Allocation(StrEnum):
 
     PUSH = "push"
     PULL = "pull"
-
-
-class CleanupPolicy(StrEnum):
-    """What happens to the outputs of the previous version once this one is complete."""
-
-    KEEP_UNTIL_REPLACED = "keep_until_replaced"
-    IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
 class Backend(StrEnum):

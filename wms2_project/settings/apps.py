@@ -62,4 +62,3 @@ STATIC_URL = "/static/"
 STATIC_ROOT = env.str("WMS2_STATIC_ROOT", default=str(BASE_DIR / "staticfiles"))
 WHITENOISE_USE_FINDERS = True  # static files come from the installed packages: nothing to collect in the lab
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-UNFOLD = {"SITE_TITLE": "WMS2", "SITE_HEADER": "WMS2", "SHOW_VIEW_ON_SITE": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -252,12 +253,26 @@ def test_lost_token_is_renewed_by_itself(peer: RucioPeer) -> None:
 def test_no_configuration_file_is_needed_and_nothing_is_left_behind(
     peer: RucioPeer, no_rucio_home: Path
 ) -> None:
-    argv = list(sys.argv)
-
     assert peer.source in RucioClient(peer.config).rses("*")
 
     assert list(no_rucio_home.iterdir()) == []
-    assert sys.argv == argv
+
+
+def test_token_somebody_left_on_the_machine_is_not_used(peer: RucioPeer, no_rucio_home: Path) -> None:
+    left = no_rucio_home / f"token_{getpass.getuser()}" / f"auth_token_for_account_{peer.config.account}"
+    left.parent.mkdir()
+    left.write_text(plain_client(peer).auth_token)
+
+    with pytest.raises(ServiceRejected, match="password"):
+        RucioClient(replace(peer.config, password="wrong")).rses("*")
+
+
+def test_command_line_of_the_process_stays_as_it_is(peer: RucioPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/celery", "worker"])
+
+    RucioClient(peer.config).rses("*")
+
+    assert sys.argv == ["/usr/bin/celery", "worker"]
 
 
 def test_server_that_is_not_there_is_unavailable(peer: RucioPeer) -> None:

@@ -10,13 +10,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = [
-    "cli", "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "sandbox", "sites_app", "wms2_project",
+    "cli", "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "sandbox", "sites_app",
+    "wms2_project",
 ]  # fmt: skip
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
     tool = Path(sys.executable).parent / argv[0]
-    return subprocess.run([tool, *argv[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [tool, *argv[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_layers_point_down_and_pure_modules_stay_pure(tmp_path: Path) -> None:
@@ -42,7 +45,7 @@ def test_no_file_outgrows_its_one_purpose(package: str) -> None:
 def test_the_top_level_holds_what_the_readme_maps() -> None:
     names = {path.name for path in ROOT.iterdir()}
     needed = {
-        "wms2_project", "requests_app", "dags_app", "outputs_app", "sites_app", "condor", "sandbox", "cms", "lab",
-        "manage.py", "requirements.txt", "docker-compose.yml", "tests", "README.md", "docs", "wms2",
+        "wms2_project", "requests_app", "dags_app", "outputs_app", "sites_app", "condor", "sandbox", "cms",
+        "lab", "manage.py", "requirements.txt", "docker-compose.yml", "tests", "README.md", "docs", "wms2",
     }  # fmt: skip
     assert needed <= names

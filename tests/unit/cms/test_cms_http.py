@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -101,6 +103,28 @@ def test_stranger_is_told_to_check_the_certificate(service: JsonService, lab: La
 
     with pytest.raises(HttpRefusal, match="certificate"):
         service.get(SITES, SITE_QUERY)
+
+
+def test_redirect_is_not_followed(world: World) -> None:
+    class Frontend(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"{world.url}/lab/health")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Frontend) as frontend:
+        Thread(target=frontend.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{frontend.server_port}"
+        service = JsonService(service="DBS", base_url=url, options=QUICK)
+
+        with pytest.raises(HttpRefusal, match=r"answered 302: .*/lab/health"):
+            service.get("blocks")
+
+        frontend.shutdown()
 
 
 def test_page_instead_of_json_is_unavailable(service: JsonService, lab: Lab) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 
 import pytest
 import requests
@@ -91,13 +92,14 @@ def test_one_of_many_simultaneous_insertions_wins(ask: Ask, token: str) -> None:
 def test_answers_are_quick_on_a_kept_connection(ask: Ask) -> None:
     url = ask("GET", "/lab/health").url
     with requests.Session() as session:
-        session.get(url, timeout=5)
-        started = time.perf_counter()
+        waits = []
         for _ in range(20):
+            started = time.perf_counter()
             session.get(url, timeout=5)
+            waits.append(time.perf_counter() - started)
 
     # An answer sent in two packets waits 40 ms for the acknowledgement of the first.
-    assert time.perf_counter() - started < 20 * 0.03
+    assert median(waits) < 0.03
 
 
 def test_unknown_service_is_404(ask: Ask) -> None:

@@ -28,6 +28,4 @@ def test_a_hold_carries_its_evidence() -> None:
 
 
 def test_a_round_without_groups_is_held() -> None:
-    assert isinstance(
-        decide_recovery(failures=Failures(0, 0, 0), hold_threshold=0.2, max_rescues=3), Hold
-    )
+    assert isinstance(decide_recovery(failures=Failures(0, 0, 0), hold_threshold=0.2, max_rescues=3), Hold)

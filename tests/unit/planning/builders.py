@@ -11,7 +11,9 @@ HINTS = Estimate(time_per_event_sec=12.0, memory_mb=2300, size_per_event_kb=400.
 WORKFLOW_ID = "11111111-1111-4111-8111-111111111111"
 
 
-def file(number: int, *, events: int = 100, sites: tuple[str, ...] = ("T1_US_FNAL",), run: int = 1) -> FileSpec:
+def file(
+    number: int, *, events: int = 100, sites: tuple[str, ...] = ("T1_US_FNAL",), run: int = 1
+) -> FileSpec:
     return FileSpec(
         lfn=f"/store/data/f{number:05d}.root",
         events=events,

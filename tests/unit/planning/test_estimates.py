@@ -53,7 +53,8 @@ def test_a_report_without_events_is_refused(broken: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "efficiency", "at_least"), [(0, 0.5, 0), (100, 1.0, 100), (1000, 0.5, 2000), (1000, 0.1, 10_000)]
+    ("wanted", "efficiency", "at_least"),
+    [(0, 0.5, 0), (100, 1.0, 100), (1000, 0.5, 2000), (1000, 0.1, 10_000)],
 )
 def test_a_filter_makes_us_generate_more(wanted: int, efficiency: float, at_least: int) -> None:
     generated = events_to_generate(wanted=wanted, filter_efficiency=efficiency)

@@ -46,7 +46,9 @@ def test_every_event_is_read_exactly_once(
     inputs: list[FileSpec], algo: SplittingAlgo, files_per_job: int, events_per_job: int
 ) -> None:
     plan = build_plan(
-        spec=spec(algo, files_per_job=files_per_job, events_per_job=events_per_job), files=inputs, estimate=HINTS
+        spec=spec(algo, files_per_job=files_per_job, events_per_job=events_per_job),
+        files=inputs,
+        estimate=HINTS,
     )
     wanted = Counter((one.lfn, number) for one in inputs for number in range(one.events))
     assert events_read(plan) == wanted

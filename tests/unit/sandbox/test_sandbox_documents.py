@@ -269,6 +269,27 @@ def test_a_plan_with_a_bad_field_is_refused_by_name(world: World, path: str, val
         read_jobs(file)
 
 
+@pytest.mark.parametrize(
+    ("told", "understood"), [("0123abcd", "0123abcd"), ("ABCD", "0000abcd"), ("NOTSET", ""), ("", "")]
+)
+def test_a_checksum_is_understood_as_old_catalogues_write_it(
+    world: World, told: str, understood: str
+) -> None:
+    world.add_job("proc_000000", [{**world.add_file("a", 10), "adler32": told}])
+    world.plan()
+
+    assert read_jobs(world.group / "jobs.json").jobs["proc_000000"].files[0].adler32 == understood
+
+
+def test_a_number_that_is_none_is_refused_wherever_it_stands(world: World) -> None:
+    world.add_job("proc_000000", [world.add_file("a", 10)])
+    world.payload = {"anything": float("nan")}
+    world.plan()
+
+    with pytest.raises(ManifestError, match="NaN"):
+        read_jobs(world.group / "jobs.json")
+
+
 def test_a_report_keeps_free_text_harmless(tmp_path: Path) -> None:
     file = tmp_path / "proc_000000.report.json"
     report = NodeReport(

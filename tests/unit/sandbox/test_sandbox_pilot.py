@@ -119,6 +119,20 @@ def test_the_windows_double_until_the_budget_is_spent_then_comes_the_rest() -> N
     assert report is None
 
 
+def test_a_pilot_of_generated_events_numbers_lumis_like_any_job(world: World) -> None:
+    plan = {"first_event": 101, "last_event": 140, "first_lumi": 7, "events_per_lumi": 10, "run": 1}
+    world.jobs[NODE] = {"files": [], "generate": plan, "mask": None, "events": 40}
+    world.plan()
+    world.run(NODE)
+    plain = world.report(NODE)
+    world.pilot = {"initial_events": 7, "tolerance": 0, "time_budget_sec": 600, "target_job_sec": 100}
+    world.plan()
+    world.run(NODE)
+
+    assert world.report(NODE)["outputs"] == plain["outputs"]
+    assert plain["outputs"][0]["lumis"] == {"1": [[7, 10]]}
+
+
 def test_a_real_pilot_measures_and_writes_what_any_job_writes(world: World) -> None:
     files = [world.add_file("a", 30), world.add_file("b", 0), world.add_file("c", 50, first=31)]
     world.payload = {"toy": {"cpu_sec_per_event": 0.002, "filter_efficiency": 0.7, "output_kb_per_event": 1}}

@@ -325,9 +325,13 @@ def elect(place: Path, log: str | None, *arguments: str) -> tuple[int, Any]:
 
 def test_the_landing_elects_the_site_where_it_ran(tmp_path: Path) -> None:
     other = LOG.replace("(007.", "(070.").replace("T1_US_FNAL", "T2_DE_DESY")
+    longer = LOG.replace("(007.", "(0071.").replace("T1_US_FNAL", "T2_DE_DESY")
     moved = LOG.replace("T1_US_FNAL", "T2_US_Purdue")
 
-    assert elect(tmp_path / "a", other + LOG, "landing", "0", "7.0") == (0, "elected_site = T1_US_FNAL\n")
+    assert elect(tmp_path / "a", LOG + longer + other, "landing", "0", "7.0") == (
+        0,
+        "elected_site = T1_US_FNAL\n",
+    )
     assert elect(tmp_path / "b", LOG + moved + other, "landing", "0", "7.0") == (
         0,
         "elected_site = T2_US_Purdue\n",

@@ -1,0 +1,110 @@
+"""The whole stack, as `./wms2 test` started it: real PostgreSQL, Redis, Celery, HTCondor, and a small CMS."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from django.db import connection
+
+from lab.seed.__main__ import seed
+from lab.seed.storage import Storage
+from sandbox.eventfile import read_events
+
+Json = dict[str, Any]
+TERMINAL = {"completed", "held", "failed", "aborted"}
+
+
+def setting(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        pytest.fail(f"{name} is not set: run these tests with ./wms2 test --tier e2e")
+    return value
+
+
+class Stack:
+    """What a person with the API, the storage and the process list could see and do."""
+
+    def __init__(self) -> None:
+        self.url, self.state = setting("WMS2_URL"), Path(setting("WMS2_STATE"))
+        self.storage_prefix = setting("WMS2_STORAGE_PREFIX")
+        self.cms_url = setting("WMS2_LAB_CMS_URL")
+        self.api = requests.Session()
+        self.api.headers["Authorization"] = f"Bearer {setting('WMS2_TOKEN')}"
+
+    def get(self, path: str) -> Json:
+        answer = self.api.get(f"{self.url}/api/v1/{path}", timeout=30)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def post(self, path: str, body: Json, *, expect: int = 201) -> Json:
+        answer = self.api.post(f"{self.url}/api/v1/{path}", json=body, timeout=30)
+        assert answer.status_code == expect, answer.text
+        return dict(answer.json())
+
+    def wait_for(self, name: str, *statuses: str, timeout: float = 240) -> Json:
+        """The request once it has one of the statuses; fails at once when it ended in another."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            seen = self.get(f"requests/{name}")
+            if seen["status"] in statuses:
+                return seen
+            assert seen["status"] not in TERMINAL, json.dumps(seen, indent=1)
+            time.sleep(0.5)
+        pytest.fail(f"{name} is still {seen['status']} ({seen['wait_reason']}) after {timeout} s")
+
+    def timeline(self, name: str) -> list[Json]:
+        return list(self.get(f"requests/{name}/timeline")["results"])
+
+    def pid_of(self, service: str) -> int:
+        """The main process of a service, as the supervisor knows it."""
+        state = json.loads((self.state / "run" / "state.json").read_text())
+        return next(int(one["pid"]) for one in state["services"] if one["name"] == service)
+
+    def seed(self, suffix: str) -> list[Json]:
+        """Fresh input data and the three sample requests for it."""
+        return seed(self.cms_url, Storage(self.storage_prefix), suffix)
+
+    def events_in(self, lfn: str, site: str) -> Counter[tuple[int, int, int]]:
+        path = Path(self.storage_prefix.replace("{site}", site) + lfn)
+        return Counter((event.run, event.lumi, event.event) for event in read_events(path))
+
+
+@pytest.fixture(autouse=True)
+def _live_database(django_db_blocker: Any) -> Iterator[None]:
+    """These tests look at the running stack's own database, whatever database other tests were given."""
+    given = connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = urlsplit(setting("DATABASE_URL")).path.lstrip("/")
+    with django_db_blocker.unblock():
+        yield
+        connection.close()
+    connection.settings_dict["NAME"] = given
+
+
+@pytest.fixture(scope="session")
+def stack() -> Stack:
+    return Stack()
+
+
+@pytest.fixture
+def suffix() -> str:
+    return f"e{time.time_ns() // 1_000_000 % 10**9}"
+
+
+@pytest.fixture(scope="session")
+def completed(stack: Stack) -> Callable[[str], Json]:
+    """The three sample requests, run to the end once for all tests that look at the result."""
+    documents = stack.seed(f"s{int(time.time()) % 10**8}")
+    names = [stack.post("requests", document)["request_name"] for document in documents]
+    done = {name: stack.wait_for(name, "completed") for name in names}
+    by_kind = dict(zip(("data", "generated", "urgent"), names, strict=True))
+    return lambda kind: done[by_kind[kind]]

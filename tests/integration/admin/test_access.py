@@ -1,0 +1,134 @@
+"""The first administrator from files, and the checks that run before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from tests.integration.factories import make_token, make_user
+from wms2_project import checks
+from wms2_project.models import ApiToken
+
+PASSWORD, TOKEN = "correct horse battery", "wms2_" + "t" * 40
+PRODUCTION = {
+    "SECRET_KEY": "k4Zq-" * 12,
+    "DATABASE_URL": "postgres://nobody@127.0.0.1:5432/nothing",
+    "REDIS_URL": "redis://127.0.0.1:6379/15",
+    "WMS2_SUBMIT_ROOT": "/srv/wms2/dags",
+    "WMS2_STORAGE_PREFIX": "/storage/{site}",
+    "WMS2_ALLOWED_HOSTS": "wms2.example.org",
+    **dict.fromkeys(checks.NEEDED_SERVICES.values(), "https://service.example.org"),
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    made = {"password_file": tmp_path / "password", "token_file": tmp_path / "token"}
+    for path, text in zip(made.values(), (PASSWORD, TOKEN), strict=True):
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+    return made
+
+
+def ensure(files: dict[str, Path]) -> str:
+    out = StringIO()
+    call_command("ensure_access", username="operator", stdout=out, **files)
+    return out.getvalue()
+
+
+@pytest.mark.django_db
+def test_the_administrator_can_log_in_and_the_token_works(files: dict[str, Path], client: Client) -> None:
+    told = ensure(files)
+    assert client.login(username="operator", password=PASSWORD)
+    assert client.get("/admin/").status_code == 200
+    answer = Client().get("/api/v1/sites", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 200
+    assert PASSWORD not in told
+    assert TOKEN not in told
+
+
+@pytest.mark.django_db
+def test_repeating_it_changes_nothing(files: dict[str, Path]) -> None:
+    ensure(files)
+    before = list(User.objects.values()), list(ApiToken.objects.values())
+    assert "nothing to change" in ensure(files)
+    assert (list(User.objects.values()), list(ApiToken.objects.values())) == before
+
+
+@pytest.mark.django_db
+def test_new_secrets_replace_the_old_ones(files: dict[str, Path]) -> None:
+    ensure(files)
+    files["token_file"].write_text("wms2_" + "n" * 40)
+    files["password_file"].write_text("another long password")
+    ensure(files)
+    assert User.objects.get().check_password("another long password")
+    assert ApiToken.objects.count() == 1
+    assert Client().get("/api/v1/sites", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 401
+
+
+@pytest.mark.django_db
+def test_a_token_that_is_anothers_is_refused(files: dict[str, Path]) -> None:
+    make_token(make_user(), clear_text=TOKEN)
+    with pytest.raises(CommandError, match="another name"):
+        ensure(files)
+    assert not User.objects.filter(username="operator").exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_text(" \n"), "is empty"),
+        (lambda path: path.chmod(0o644), "chmod 600"),
+        (lambda path: path.write_text("short"), "wms2_"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_cure(files: dict[str, Path], spoil: Any, match: str) -> None:
+    spoil(files["token_file"])
+    with pytest.raises(CommandError, match=match) as refused:
+        ensure(files)
+    assert str(files["token_file"]) in str(refused.value)
+    assert not User.objects.exists()
+
+
+def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=Path(__file__).parents[3],
+        env=inherited | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_complete_production_passes_every_check() -> None:
+    done = manage("check", "--deploy", "--fail-level", "WARNING", **PRODUCTION)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_everything_missing_is_said_at_once_with_its_cure() -> None:
+    done = manage("check", DATABASE_URL="sqlite:///nothing.db")
+    assert done.returncode != 0
+    told = done.stdout + done.stderr
+    for code in ("wms2.E001", "wms2.E002", "wms2.E003", "wms2.E004", "wms2.E005"):
+        assert code in told
+    for variable in ("SECRET_KEY", "DATABASE_URL", "WMS2_SUBMIT_ROOT", *checks.NEEDED_SERVICES.values()):
+        assert variable in told
+
+
+def test_the_lab_needs_no_outside_services() -> None:
+    done = manage("check", WMS2_LAB="1", DATABASE_URL=PRODUCTION["DATABASE_URL"])
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,223 @@
+"""The console's buttons: each asks for a reason, calls one service, and repeats its refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.urls import reverse
+
+from requests_app.admission import change_limits, limits
+from requests_app.models import AdmissionConfig, Request
+from requests_app.states import RequestStatus
+from tests.integration.factories import make_dag, make_request, make_round, make_site, make_token, make_user
+from wms2_project.api.roles import Role
+from wms2_project.models import ApiToken
+
+pytestmark = pytest.mark.django_db
+S = RequestStatus
+
+
+def action(row: Any, name: str) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
+
+
+def told(answer: Any) -> list[str]:
+    return [str(message) for message in get_messages(answer.wsgi_request)]
+
+
+def press(console: Client, row: Any, name: str, **answers: Any) -> Any:
+    return console.post(action(row, name), {"_confirmed": "1"} | answers)
+
+
+@pytest.fixture
+def onlooker(db: None) -> Client:
+    """A browser of somebody who may log in and look."""
+    browser = Client()
+    browser.force_login(make_user("vera", role=Role.VIEWER, is_staff=True))
+    return browser
+
+
+def test_release_asks_first_and_then_queues(console: Client) -> None:
+    row = make_request(status=S.HELD)
+    form = console.get(action(row, "release"))
+    assert row.request_name in form.content.decode()
+
+    answer = press(console, row, "release", reason="mended")
+
+    assert answer.status_code == 302
+    assert answer["Location"] == reverse("admin:requests_app_request_change", args=[row.pk])
+    row.refresh_from_db()
+    last = row.transitions.last()
+    assert row.status == S.QUEUED
+    assert last is not None
+    assert (last.actor, last.reason) == ("user:adam", "mended")
+
+
+def test_without_a_reason_nothing_happens(console: Client) -> None:
+    row = make_request(status=S.HELD)
+    answer = press(console, row, "release", reason="   ")
+    assert answer.status_code == 200
+    assert "This field is required" in answer.content.decode()
+    row.refresh_from_db()
+    assert row.status == S.HELD
+
+
+def test_a_refusal_is_shown_as_the_service_words_it(console: Client) -> None:
+    row = make_request(status=S.COMPLETED)
+    answer = press(console, row, "release", reason="try")
+    assert told(answer) == [f"{row}: {row} is completed, not held. Nothing to release"]
+
+
+def test_stop_can_stay_held(console: Client) -> None:
+    row = make_request(status=S.ACTIVE)
+    make_dag(make_round(row.workflow))
+    press(console, row, "stop", reason="maintenance", hold="on")
+    row.refresh_from_db()
+    assert (row.status, row.hold_after_stop) == (S.STOPPING, True)
+
+
+def test_the_priority_is_changed(console: Client) -> None:
+    row = make_request(status=S.QUEUED, priority=5)
+    assert 'value="5"' in console.get(action(row, "change_priority")).content.decode()
+    press(console, row, "change_priority", reason="conference", priority="900")
+    row.refresh_from_db()
+    assert row.priority == 900
+
+
+def test_abort(console: Client) -> None:
+    row = make_request(status=S.QUEUED)
+    press(console, row, "abort", reason="mistake")
+    row.refresh_from_db()
+    assert row.status == S.ABORTED
+
+
+@pytest.mark.parametrize(
+    ("status", "buttons"),
+    [
+        (S.HELD, {"Release", "Priority", "Abort"}),
+        (S.ACTIVE, {"Stop", "Priority", "Abort"}),
+        (S.COMPLETED, set()),
+    ],
+)
+def test_only_useful_buttons_are_shown(console: Client, status: RequestStatus, buttons: set[str]) -> None:
+    row = make_request(status=status)
+    html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
+    names = {"Release": "release", "Stop": "stop", "Priority": "change_priority", "Abort": "abort"}
+    assert {label for label, name in names.items() if action(row, name) in html} == buttons
+
+
+def test_a_bulk_action_tells_how_each_went(console: Client) -> None:
+    held, done = make_request(status=S.HELD), make_request(status=S.COMPLETED)
+    url = reverse("admin:requests_app_request_changelist")
+    chosen = {"action": "release_selected", "_selected_action": [str(held.pk), str(done.pk)]}
+
+    form = console.post(url, chosen)
+    assert held.request_name in form.content.decode()
+    assert Request.objects.filter(status=S.HELD).count() == 1
+
+    answer = console.post(url, chosen | {"_confirmed": "1", "reason": "all mended"})
+
+    assert answer.status_code == 302
+    messages = told(answer)
+    assert len(messages) == 2
+    assert any("is released" in message for message in messages)
+    assert any("not held" in message for message in messages)
+    held.refresh_from_db()
+    assert held.status == S.QUEUED
+
+
+def test_whoever_may_only_look_sees_no_buttons_and_cannot_press_them(onlooker: Client) -> None:
+    row = make_request(status=S.HELD)
+    site = make_site()
+    html = onlooker.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
+    assert action(row, "release") not in html
+    for target, name in ((row, "release"), (row, "abort"), (site, "drain"), (limits(), "edit")):
+        assert press(onlooker, target, name, reason="r").status_code == 403, name
+    answer = onlooker.post(
+        reverse("admin:requests_app_request_changelist"),
+        {"action": "abort_selected", "_selected_action": [str(row.pk)], "_confirmed": "1", "reason": "r"},
+    )
+    row.refresh_from_db()
+    assert row.status == S.HELD
+    assert answer.status_code in (200, 302, 403)
+
+
+def test_a_site_is_drained_and_enabled(console: Client) -> None:
+    site = make_site()
+    press(console, site, "drain", reason="cooling", until="2099-01-01 12:00")
+    site.refresh_from_db()
+    assert (site.status, site.drain_until and site.drain_until.year) == ("draining", 2099)
+    press(console, site, "enable", reason="cool")
+    site.refresh_from_db()
+    assert site.status == "enabled"
+
+
+def test_a_drain_that_is_over_already_is_refused(console: Client) -> None:
+    site = make_site()
+    answer = press(console, site, "drain", reason="cooling", until="2001-01-01 12:00")
+    assert "in the past" in answer.content.decode()
+    site.refresh_from_db()
+    assert site.status == "enabled"
+
+
+def limits_answers(**changes: Any) -> dict[str, Any]:
+    config = limits()
+    names = (
+        "max_active_dags", "ageing_weight", "retries_weight", "rank_weight", "storage_critical_fraction",
+        "version",
+    )  # fmt: skip
+    return {name: getattr(config, name) for name in names} | {"reason": "r"} | changes
+
+
+def test_limits_are_changed_through_the_service(console: Client) -> None:
+    press(console, limits(), "edit", **limits_answers(max_active_dags=7, paused="on", reason="too hot"))
+    config = AdmissionConfig.objects.get()
+    assert (config.max_active_dags, config.paused, config.pause_reason) == (7, True, "too hot")
+    assert config.updated_by == "user:adam"
+
+
+def test_limits_somebody_else_changed_meanwhile_are_not_overwritten(console: Client) -> None:
+    read = limits_answers(max_active_dags=7)
+    change_limits(changes={"max_active_dags": 50}, actor="user:olga", reason="first")
+    answer = press(console, limits(), "edit", **read)
+    assert "changed since you read them" in told(answer)[0]
+    assert AdmissionConfig.objects.get().max_active_dags == 50
+
+
+def test_a_token_is_shown_once_and_works(console: Client, client: Client) -> None:
+    user = make_user("robot", role=Role.OPERATOR)
+    url = reverse("admin:wms2_project_apitoken_issue")
+    answer = console.post(url, {"user": user.pk, "name": "cron", "days": "30"})
+    html = answer.content.decode()
+    clear_text = next(
+        word for word in html.replace("<", " ").replace(">", " ").split() if word.startswith("wms2_")
+    )
+
+    assert "no-store" in answer["Cache-Control"]
+    assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 200
+    token = ApiToken.objects.get()
+    assert (token.user, token.name, token.expires_at is not None) == (user, "cron", True)
+    assert clear_text not in console.get(reverse("admin:wms2_project_apitoken_changelist")).content.decode()
+
+
+def test_a_revoked_token_works_no_more(console: Client, client: Client) -> None:
+    clear_text = make_token(make_user(role=Role.VIEWER))
+    token = ApiToken.objects.get()
+    assert console.get(action(token, "revoke")).status_code == 200
+    assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 200
+    console.post(action(token, "revoke"))
+    assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 401
+
+
+def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> None:
+    other = make_user("another_person", role=Role.OPERATOR)
+    make_token(other)
+    token = ApiToken.objects.get()
+    html = onlooker.get(reverse("admin:wms2_project_apitoken_changelist")).content.decode()
+    assert "another_person" not in html
+    assert onlooker.post(action(token, "revoke")).status_code == 404
+    onlooker.post(reverse("admin:wms2_project_apitoken_issue"), {"user": other.pk, "name": "mine"})
+    assert ApiToken.objects.count() == 1

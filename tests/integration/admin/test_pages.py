@@ -1,0 +1,187 @@
+"""Every page of the console renders, offline, read-only, at a cost that does not grow with the rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from dags_app.models import DAGEvent
+from outputs_app.models import RucioRule
+from requests_app.admission import limits
+from requests_app.alerts import raise_alert
+from requests_app.states import RequestStatus
+from sites_app.models import SiteBan
+from tests.integration.factories import (
+    ago,
+    make_block,
+    make_dag,
+    make_file,
+    make_group,
+    make_request,
+    make_round,
+    make_site,
+    make_token,
+    make_user,
+)
+from wms2_project.api.roles import Role
+from wms2_project.console import BoundedPaginator, ReadOnlyAdmin, age_of, size_of
+
+pytestmark = pytest.mark.django_db
+SHOWN = [model for model, page in admin.site._registry.items() if isinstance(page, ReadOnlyAdmin)]
+
+
+def fill(number: int) -> None:
+    """One more row of everything."""
+    row = make_request(status=RequestStatus.HELD, hold_evidence={"reason": "no site"}, last_error="no site")
+    round_ = make_round(row.workflow)
+    dag, group = make_dag(round_), make_group(round_)
+    DAGEvent.objects.create(dag=dag, event_type="submitted")
+    make_file(row.workflow)
+    block = make_block(group)
+    RucioRule.objects.create(block=block, kind="source", rse_expression="T1_US_FNAL_Disk")
+    raise_alert(request=row, kind="slow_dag", message="it takes long")
+    site = make_site(f"T2_US_Site{number}")
+    SiteBan.objects.create(
+        site=site, workflow=row.workflow, reason="r", created_by="s:s", expires_at=ago(days=-7)
+    )
+    make_token(make_user())
+    limits()
+
+
+def page(model: type[Model], kind: str, *args: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{kind}", args=args)
+
+
+@pytest.mark.parametrize("model", SHOWN, ids=lambda model: model.__name__)
+def test_the_list_of_every_model_costs_the_same_for_more_rows(console: Client, model: type[Model]) -> None:
+    fill(1)
+    console.get(page(model, "changelist"), follow=True)
+    with CaptureQueriesContext(connection) as few:
+        assert console.get(page(model, "changelist"), follow=True).status_code == 200
+    for number in range(2, 6):
+        fill(number)
+    with CaptureQueriesContext(connection) as many:
+        assert console.get(page(model, "changelist"), follow=True).status_code == 200
+    assert len(many) <= len(few), "\n".join(query["sql"] for query in many)
+
+
+@pytest.mark.parametrize("model", SHOWN, ids=lambda model: model.__name__)
+def test_the_page_of_every_row_renders(console: Client, model: type[Model]) -> None:
+    fill(1)
+    row = model._default_manager.first()
+    assert row is not None
+    answer = console.get(page(model, "change", row.pk))
+    assert answer.status_code == 200
+    assert 'name="_save"' not in answer.content.decode()
+
+
+@pytest.mark.parametrize("model", SHOWN, ids=lambda model: model.__name__)
+def test_nothing_is_added_changed_or_deleted_through_a_form(console: Client, model: type[Model]) -> None:
+    fill(1)
+    row = model._default_manager.first()
+    assert row is not None
+    before = model._default_manager.count()
+    answers = [
+        console.get(page(model, "add")),
+        console.post(page(model, "add"), {}),
+        console.post(page(model, "change", row.pk), {"status": "completed"}),
+        console.post(page(model, "delete", row.pk), {"post": "yes"}),
+    ]
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 403]
+    assert model._default_manager.count() == before
+
+
+def test_the_pages_load_nothing_from_elsewhere(console: Client) -> None:
+    fill(1)
+    urls = [reverse("admin:index"), *(page(model, "changelist") for model in SHOWN)]
+    for url in urls:
+        html = console.get(url, follow=True).content.decode()
+        foreign = re.findall(r'(?:src|href|action)="((?:https?:)?//[^"]+)"', html)
+        assert foreign == [], url
+
+
+def test_the_list_searches_and_filters(console: Client) -> None:
+    first = make_request(status=RequestStatus.HELD, request_name="find_me", campaign="Old")
+    make_request(status=RequestStatus.ACTIVE, request_name="not_this", campaign="New")
+    url = reverse("admin:requests_app_request_changelist")
+    for query in ("q=find", "status__exact=held", "campaign=Old"):
+        html = console.get(f"{url}?{query}").content.decode()
+        assert first.request_name in html, query
+        assert "not_this" not in html, query
+
+
+def test_the_page_of_a_request_tells_its_story(console: Client) -> None:
+    fill(1)
+    row = make_request(status=RequestStatus.QUEUED)
+    html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
+    for told in (row.request_name, "position 1 in the queue", "made for a test", "verbatim", "Timeline"):
+        assert told in html, told
+
+
+def test_the_overview_shows_what_waits_for_a_person(console: Client) -> None:
+    row = make_request(status=RequestStatus.HELD, last_error="no site left")
+    raise_alert(request=make_request(), kind="slow_dag", message="it takes long")
+    html = console.get(reverse("admin:index")).content.decode()
+    for told in (row.request_name, "no site left", "slow_dag", "it takes long"):
+        assert told in html, told
+
+
+@pytest.mark.parametrize("path", ["/", "/admin"])
+def test_the_short_addresses_lead_to_the_console(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer["Location"]) == (302, "/admin/")
+
+
+def test_whoever_is_not_staff_sees_nothing(client: Client) -> None:
+    client.force_login(make_user(role=Role.REQUESTOR))
+    answer = client.get(reverse("admin:requests_app_request_changelist"))
+    assert answer.status_code == 302
+    assert "/login/" in answer["Location"]
+
+
+def test_a_huge_list_is_counted_only_as_far_as_anybody_pages(console: Client, monkeypatch: Any) -> None:
+    monkeypatch.setattr(BoundedPaginator, "most", 3)
+    for _ in range(5):
+        make_request()
+    with CaptureQueriesContext(connection) as queries:
+        html = console.get(reverse("admin:requests_app_request_changelist")).content.decode()
+    assert re.search(r"\b3 results", html), html
+    counts = [
+        query["sql"]
+        for query in queries
+        if "COUNT(*)" in query["sql"] and "requests_app_request" in query["sql"]
+    ]
+    assert counts
+    assert all("LIMIT 3" in sql for sql in counts)
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ({"seconds": 0}, "0 s"),
+        ({"seconds": 119}, "119 s"),
+        ({"minutes": 2}, "2 min"),
+        ({"hours": 5}, "5 h"),
+        ({"days": 9}, "9 d"),
+    ],
+)
+def test_ages_are_told_in_the_largest_useful_unit(units: dict[str, int], expected: str) -> None:
+    since = ago(**units)
+    from django.utils import timezone
+
+    assert age_of(since, now=timezone.now()) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(None, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (4_000_000_000, "4.0 GB")]
+)
+def test_sizes_are_told_in_decimal_units(size: int | None, expected: str) -> None:
+    assert size_of(size) == expected

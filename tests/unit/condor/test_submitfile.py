@@ -1,0 +1,123 @@
+"""Nothing but the intended keys and values gets into a submit file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from condor import submitfile
+from condor.submitfile import Role, SubmitDescription, parse_submit, quote, render_priority, render_submit
+from condor.types import RenderError
+from tests.unit.condor.builders import WORKFLOW_ID
+from wms2_project.errors import InvalidInput, Wms2Error
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def describe(role: Role = Role.PROCESSING) -> SubmitDescription:
+    return SubmitDescription(
+        role=role,
+        request_name="ana_Run2018_ReReco-v1",
+        workflow_id=WORKFLOW_ID,
+        memory_ceiling_mb=32_000,
+        held_grace_sec=60,
+    )
+
+
+@pytest.mark.parametrize("role", Role)
+def test_submit_file_is_the_golden_one(role: Role) -> None:
+    assert render_submit(describe(role)) == (GOLDEN / role.submit_file).read_text()
+
+
+@given(st.text(max_size=60))
+def test_any_request_name_is_either_refused_or_quoted_whole(name: str) -> None:
+    try:
+        text = render_submit(replace(describe(), request_name=name))
+    except Wms2Error:
+        return
+    assert parse_submit(text, Role.PROCESSING)["My.CMS_RequestName"] == f'"{name}"'
+
+
+@given(st.text(max_size=60))
+def test_quote_never_lets_a_value_end_early(value: str) -> None:
+    try:
+        quoted = quote(value)
+    except RenderError:
+        return
+    assert quoted == f'"{value}"'
+    assert value.isascii()
+    assert not set(value) & set('"\\$`;|\n\r\t\0')
+
+
+@pytest.mark.parametrize("bad", ['a"b', "a\\b", "$(X)", "a`b", "a;b", "a|b", "a\nb", "a\rb", "a\tb", "\x7f", "é"])
+def test_quote_refuses_what_could_leave_a_string(bad: str) -> None:
+    with pytest.raises(RenderError, match="must not contain"):
+        quote(bad)
+
+
+@pytest.mark.parametrize("path", ["../run.sh", "/bin/sh", "run.sh\nqueue 100", "run.sh, /etc/passwd", "$(HOME)/x"])
+def test_paths_stay_inside_the_submit_directory(path: str) -> None:
+    with pytest.raises(InvalidInput, match="executable"):
+        render_submit(replace(describe(), executable=path))
+    with pytest.raises(InvalidInput, match="sandbox"):
+        render_submit(replace(describe(), sandbox=path))
+
+
+def test_a_value_that_breaks_out_is_caught_by_reading_the_text_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitfile, "quote", lambda value: f'"{value}"\nexecutable = /bin/sh')
+    with pytest.raises(RenderError, match="twice or without leave"):
+        render_submit(describe())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("include : touch /tmp/pwned |", "no assignment"),
+        ("queue 100", "no assignment"),
+        ("+Owner = root", "no assignment"),
+        ("getenv = True", "without leave"),
+        ("universe = scheduler", "twice"),
+        ("# comment", "no assignment"),
+        ("notification = never \\", "no assignment"),
+        ("notification = never\x0b", "no assignment"),
+    ],
+)
+def test_a_foreign_line_is_refused(line: str, told: str) -> None:
+    text = render_submit(describe()).replace("queue\n", f"{line}\nqueue\n")
+    with pytest.raises(RenderError, match=told):
+        parse_submit(text, Role.PROCESSING)
+
+
+@pytest.mark.parametrize("tail", ["queue\nqueue\n", "", "queue", "queue 2\n"])
+def test_exactly_one_queue_ends_the_file(tail: str) -> None:
+    text = render_submit(describe()).removesuffix("queue\n") + tail
+    with pytest.raises(RenderError):
+        parse_submit(text, Role.PROCESSING)
+
+
+def test_a_missing_key_is_refused() -> None:
+    text = "\n".join(line for line in render_submit(describe()).split("\n") if "periodic_remove" not in line)
+    with pytest.raises(RenderError, match="lacks periodic_remove"):
+        parse_submit(text, Role.PROCESSING)
+
+
+def test_only_merge_and_cleanup_get_the_reports() -> None:
+    inputs = {
+        role: parse_submit(render_submit(describe(role)), role)["transfer_input_files"]
+        for role in (Role.PROCESSING, Role.MERGE, Role.CLEANUP)
+    }
+    assert ["../reports" in value for value in inputs.values()] == [False, True, True]
+
+
+def test_landing_is_not_pinned() -> None:
+    assert submitfile.PINNED_SITE_INCLUDE not in render_submit(describe(Role.LANDING))
+
+
+def test_priority_file_holds_one_number() -> None:
+    assert render_priority(-5) == "job_priority = -5\n"
+    with pytest.raises(InvalidInput, match="priority"):
+        render_priority(10**12)

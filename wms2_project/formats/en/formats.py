@@ -1,0 +1,7 @@
+"""Dates as operators write them: ISO, 24 hours, UTC."""
+
+DATE_FORMAT = "Y-m-d"
+TIME_FORMAT = "H:i"
+DATETIME_FORMAT = "Y-m-d H:i"
+SHORT_DATE_FORMAT = DATE_FORMAT
+SHORT_DATETIME_FORMAT = DATETIME_FORMAT

@@ -1,0 +1,85 @@
+"""The console's look and its menu: work first, then what it is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+
+
+def _stylesheet(request: HttpRequest) -> str:
+    return static("console/console.css")
+
+
+def _icon(request: HttpRequest) -> str:
+    return static("console/icon.svg")
+
+
+def _administers(request: HttpRequest) -> bool:
+    return bool(request.user.is_superuser)
+
+
+def _item(title: str, icon: str, view: str, **more: Any) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(view), **more}
+
+
+FORMAT_MODULE_PATH = ["wms2_project.formats"]
+LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "WMS2",
+    "SITE_HEADER": "WMS2",
+    "SITE_SYMBOL": "hub",
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_HISTORY": False,
+    "STYLES": [_stylesheet],
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
+    "DASHBOARD_CALLBACK": "requests_app.admin_overview.add_overview",
+    "SIDEBAR": {
+        "show_all_applications": False,
+        "navigation": [
+            {
+                "items": [
+                    _item("Overview", "dashboard", "admin:index"),
+                    _item("Requests", "list_alt", "admin:requests_app_request_changelist"),
+                    _item("Alerts", "notifications", "admin:requests_app_alert_changelist"),
+                    _item("Admission", "tune", "admin:requests_app_admissionconfig_changelist"),
+                    _item("Sites", "dns", "admin:sites_app_site_changelist"),
+                    _item("Bans", "block", "admin:sites_app_siteban_changelist"),
+                ],
+            },
+            {
+                "title": "Execution",
+                "separator": True,
+                "items": [
+                    _item("DAGs", "account_tree", "admin:dags_app_dag_changelist"),
+                    _item("Merge groups", "merge", "admin:dags_app_mergegroup_changelist"),
+                    _item("Input files", "input", "admin:dags_app_inputfile_changelist"),
+                    _item("Rounds", "replay", "admin:dags_app_round_changelist"),
+                    _item("Workflows", "schema", "admin:dags_app_workflow_changelist"),
+                ],
+            },
+            {
+                "title": "Outputs",
+                "separator": True,
+                "items": [
+                    _item("Blocks", "package_2", "admin:outputs_app_outputblock_changelist"),
+                    _item("Datasets", "database", "admin:outputs_app_outputdataset_changelist"),
+                    _item("Files", "description", "admin:outputs_app_outputfile_changelist"),
+                    _item("Rucio rules", "gavel", "admin:outputs_app_ruciorule_changelist"),
+                ],
+            },
+            {
+                "title": "Access",
+                "separator": True,
+                "items": [
+                    _item("API tokens", "key", "admin:wms2_project_apitoken_changelist"),
+                    _item("People", "group", "admin:auth_user_changelist", permission=_administers),
+                    _item("Roles", "badge", "admin:auth_group_changelist", permission=_administers),
+                    _item("API documentation", "api", "docs"),
+                ],
+            },
+        ],
+    },
+}
