@@ -18,6 +18,7 @@ from typing import Any
 
 from wms2_project.errors import ScheddUnreachable
 
+COMMAND = (sys.executable, "-P", "-m", "condor.bindings")
 START_TIMEOUT_SEC = 30.0
 _CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
 _ROOT = Path(__file__).resolve().parent.parent
@@ -64,7 +65,7 @@ class BoundedCalls:
         if process is None or process.poll() is not None:
             self._end()
             process = self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "condor.bindings"],
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,

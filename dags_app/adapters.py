@@ -36,7 +36,7 @@ def _options() -> HttpOptions:
 @cache
 def reqmgr2() -> ReqMgr2Client:
     """Requests as ReqMgr2 has them."""
-    return ReqMgr2Client(ReqMgr2Config(url=f"{_setting('reqmgr2_url')}/data", http=_options()))
+    return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options()))
 
 
 @cache

@@ -25,7 +25,7 @@ from lab.state import Phase, StackState, is_locked, load_state
 START_TIMEOUT_SEC = 300.0
 STOP_TIMEOUT_SEC = 20.0
 POLL_SEC = 0.05
-TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
+TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
 Speak = Callable[[str], None]
 STARTED = float(os.environ.get("WMS2_T0") or time.time())
 
@@ -61,10 +61,9 @@ class Relay:
             fresh = log.read()
         whole = fresh[: fresh.rfind(b"\n") + 1]
         self._seen += len(whole)
-        for line in whole.decode(errors="replace").splitlines():
-            text = TIMESTAMP.sub("", line)
-            if not text.startswith(GAVE_UP):  # becomes the error of this command
-                self.speak(text)
+        for text in TIMESTAMP.split(whole.decode(errors="replace")):
+            if text and not text.startswith(GAVE_UP):  # that one becomes the error of this command
+                self.speak(text.rstrip("\n"))
 
 
 class Stack:

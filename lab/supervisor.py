@@ -80,7 +80,7 @@ class Supervisor:
             service.spawn(self.layout, self.base_env)
         self.remember()
 
-    def wait_ready(self, *services: Service, timeout_sec: float = 60) -> None:
+    def wait_ready(self, *services: Service, timeout_sec: float = 90) -> None:
         waiting, end = list(services), time.monotonic() + timeout_sec
         while waiting and not self.stopping:
             self.tick()

@@ -34,13 +34,12 @@ def protect(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
-    """A rule for every destination the subscriptions name; none means the block stays, announced."""
-    wanted: set[str] = set()
-    for expression in rucio().subscriptions_matching(block.dataset.dataset_name):
-        wanted.update(rucio().rses(expression))
-    for rse in sorted(wanted - {block.rse}):
-        _ensure_rule(block, RuleKind.TRANSFER, rse)
-    return BlockStatus.TRANSFERS_REQUESTED if wanted - {block.rse} else announce(block, now)
+    """A rule for every place the subscriptions want it at; none means the block stays, announced."""
+    wanted = rucio().subscriptions_matching(block.dataset.dataset_name)
+    reachable = [expression for expression in wanted if set(rucio().rses(expression)) - {block.rse}]
+    for expression in reachable:
+        _ensure_rule(block, RuleKind.TRANSFER, expression)
+    return BlockStatus.TRANSFERS_REQUESTED if reachable else announce(block, now)
 
 
 def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:

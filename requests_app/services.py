@@ -46,7 +46,7 @@ def import_request(
     spec = read_document(document, defaults={"submitted_by": who, "requestor": who})
     if spec.wms_backend is not Backend.WMS2:
         told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
-        raise InvalidInput("not imported", fields={"wms_backend": told})
+        raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
     request = _request_of(spec, document)
     request.source, request.idempotency_digest = source, digest
     request.idempotency_key = idempotency_key or None
@@ -88,7 +88,7 @@ def _request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
         previous = Request.objects.filter(request_name=spec.previous_version_request).first()
         if previous is None:
             told = f"there is no request {spec.previous_version_request}"
-            raise InvalidInput("not imported", fields={"previous_version_request": told})
+            raise InvalidInput(f"previous_version_request: {told}", fields={"previous_version_request": told})
     return Request(
         request_name=spec.request_name,
         request_data=dict(document),

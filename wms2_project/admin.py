@@ -123,8 +123,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             days = given["days"]
             expires_at = timezone.now() + timedelta(days=days) if days else None
             clear_text = issue_token(user=given["user"], name=given["name"], expires_at=expires_at)
-            answer = TemplateResponse(request, "console/token.html", context | {"clear_text": clear_text})
-            return answer
+            return TemplateResponse(request, "console/token.html", context | {"clear_text": clear_text})
         return TemplateResponse(request, "console/ask.html", context)
 
     @action(description="Revoke", icon="key_off", variant=ActionVariant.DANGER)

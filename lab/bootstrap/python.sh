@@ -2,18 +2,18 @@
 
 find_python() {
   try_pythons && return
-  if [ "$ME" = 0 ] && [ -z "$SEEN" ] && type -P apt-get >/dev/null; then
+  if [ "$ME" = 0 ] && [ -z "$SEEN${WMS2_PYTHON:-}" ] && type -P apt-get >/dev/null; then
     say "installing python3"
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3; } \
       >>"$WMS2_CACHE/log/install-python.log" 2>&1 </dev/null && try_pythons && return
   fi
-  die "WMS2 needs Python 3.11, 3.12 or 3.13 that user $OWNER can run, found${SEEN:- none}: install one or name it with WMS2_PYTHON"
+  die "WMS2 needs Python 3.11, 3.12 or 3.13 that user $OWNER can run, found${SEEN:- none}${WMS2_PYTHON:+ in WMS2_PYTHON=$WMS2_PYTHON}: install one or name it with WMS2_PYTHON"
 }
 
 try_pythons() { # root's pyenv below a closed home is none: each candidate is tried as the owner
   local candidate version
   SEEN=""
-  for candidate in "${WMS2_PYTHON:-}" $(type -ap python3 python3.13 python3.12 python3.11 || true) /usr/bin/python3 /usr/local/bin/python3; do
+  for candidate in ${WMS2_PYTHON:-$(type -ap python3 python3.13 python3.12 python3.11) /usr/bin/python3 /usr/local/bin/python3}; do
     [ -x "$candidate" ] || continue
     PYTHON=$(as_owner "$candidate" -I -c '
 import ctypes, os, ssl, sys, venv

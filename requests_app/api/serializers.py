@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.urls import reverse
@@ -29,6 +30,12 @@ class ProgressBody(serializers.Serializer[Progress]):
     blocks = serializers.IntegerField()
     blocks_announced = serializers.IntegerField()
     estimated_completion = serializers.DateTimeField(allow_null=True)
+
+
+def told_progress(progress: Progress) -> dict[str, Any]:
+    """The same as ProgressBody renders; a serializer per row would be half the time of a page."""
+    ends = progress.estimated_completion
+    return asdict(progress) | {"estimated_completion": ends.isoformat().replace("+00:00", "Z") if ends else None}
 
 
 class WorkflowRef(serializers.Serializer[Any]):
@@ -105,7 +112,7 @@ class RequestRow(ImportBody):
     @extend_schema_field(ProgressBody)
     def get_progress(self, request: Request) -> Any:
         """How much is done."""
-        return ProgressBody(self.context["progress"][request.pk]).data
+        return told_progress(self.context["progress"][request.pk])
 
 
 class SparseRow(RequestRow):

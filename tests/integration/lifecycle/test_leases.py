@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from requests_app.models import Request
 from requests_app.states import SWEPT, RequestStatus
-from tests.factories import make_request
+from tests.integration.factories import make_request
 from wms2_project.leases import Claim, backoff_seconds, claim_due, release, wake, working_on
 from wms2_project.locks import try_lock
 

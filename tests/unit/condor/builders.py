@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from condor.layout import Asset, DagLayout, GroupLayout, NodeLayout
@@ -20,7 +21,9 @@ def make_node(index: int, **changes: Any) -> NodeLayout:
     return NodeLayout(f"proc_{index:06d}", **values)
 
 
-def make_group(index: int, *, nodes: int = 2, sites: tuple[str, ...] = ("T1_US_FNAL", "T2_CH_CERN")) -> GroupLayout:
+def make_group(
+    index: int, *, nodes: int = 2, sites: tuple[str, ...] = ("T1_US_FNAL", "T2_CH_CERN")
+) -> GroupLayout:
     first = index * nodes
     return GroupLayout(
         name=f"mg_{index:06d}",
@@ -30,11 +33,13 @@ def make_group(index: int, *, nodes: int = 2, sites: tuple[str, ...] = ("T1_US_F
     )
 
 
-def make_layout(*, groups: int = 2, nodes: int = 2, **changes: Any) -> DagLayout:
+def make_layout(*, groups: int | Iterable[GroupLayout] = 2, nodes: int = 2, **changes: Any) -> DagLayout:
+    if isinstance(groups, int):
+        groups = [make_group(index, nodes=nodes) for index in range(groups)]
     values: dict[str, Any] = {
         "request_name": "ana_Run2018_ReReco-v1",
         "workflow_id": WORKFLOW_ID,
-        "groups": [make_group(index, nodes=nodes) for index in range(groups)],
+        "groups": groups,
         "assets": ASSETS,
     }
     return DagLayout(**(values | changes))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from condor import dagfile, dagtext
-from condor.dagfile import read_assets, submit_lock, write_dag
+from condor import dagtext
+from condor.dagfile import dag_entries, read_assets, submit_lock, write_dag
 from condor.layout import DagmanSettings, GroupLayout, NodeLayout, Retries
 from condor.types import RenderError
-from tests.unit.condor.builders import ASSETS, make_group, make_layout, make_node
+from tests.unit.condor.builders import ASSETS, make_group, make_layout
 from wms2_project.errors import Conflict, InvalidInput, TransientError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -38,7 +39,9 @@ def test_directory_holds_everything_a_group_needs(tmp_path: Path) -> None:
     assert written.dag_file == tmp_path / "dag" / "workflow.dag"
     assert (written.groups, written.kept) == (3, False)
     assert {"proc.sub", "landing.sub", "merge.sub", "cleanup.sub", "back", "priority.inc", "run.sh"} <= found
-    assert {f"mg_00000{n}/{name}" for n in range(3) for name in ("group.dag", "jobs.json", "reports")} <= found
+    assert {
+        f"mg_00000{n}/{name}" for n in range(3) for name in ("group.dag", "jobs.json", "reports")
+    } <= found
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
@@ -99,25 +102,23 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "dag" / "thesis.tex").exists()
 
 
-@pytest.mark.parametrize("failing_call", range(0, 24, 3))
+@pytest.mark.parametrize("failing_call", [0, 1, 5, -2, -1])
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_call: int
 ) -> None:
-    calls = iter(range(1000))
+    files = sum(1 for entry in dag_entries(make_layout()) if entry.content is not None) + 1
+    calls = iter(range(files))
     real_write = os.write
 
     def write(handle: int, data: bytes) -> int:
-        if next(calls) == failing_call:
+        if next(calls) == failing_call % files:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real_write(handle, data)
 
-    monkeypatch.setattr(dagfile.os, "write", write)
-    if failing_call < 15:
-        with pytest.raises(TransientError, match="No space left"):
-            write_dag(make_layout(), tmp_path / "dag")
-        assert list(tmp_path.iterdir()) == []
-    else:
-        assert write_dag(make_layout(), tmp_path / "dag").groups == 2
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(TransientError, match="No space left"):
+        write_dag(make_layout(), tmp_path / "dag")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_leftovers_of_a_killed_writer_are_swept_away(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_leftovers_of_a_killed_writer_are_swept_away(tmp_path: Path) -> None:
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_write = os.write
-    monkeypatch.setattr(dagfile.os, "write", lambda handle, data: real_write(handle, bytes(data[:7])))
+    monkeypatch.setattr(os, "write", lambda handle, data: real_write(handle, bytes(data[:7])))
     write_dag(make_layout(), tmp_path / "dag")
     assert (tmp_path / "dag" / "workflow.dag").read_text() == (GOLDEN / "workflow.dag").read_text()
 
@@ -139,7 +140,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_two_writers_of_one_directory_do_not_mix(tmp_path: Path) -> None:
     outer = make_layout(groups=1)
 
-    def groups() -> object:
+    def groups() -> Iterator[GroupLayout]:
         yield make_group(0)
         with pytest.raises(TransientError, match="another process is writing"):
             write_dag(outer, tmp_path / "dag")
@@ -197,7 +198,9 @@ def test_settings_reach_the_configuration() -> None:
 def test_every_node_sets_the_same_variables() -> None:
     lines = dagtext.render_group(make_layout(), make_group(0, nodes=5)).split("\n")
     keys = {
-        tuple(word.partition("=")[0] for word in line.split()[2:]) for line in lines if line.startswith("VARS")
+        tuple(word.partition("=")[0] for word in line.split()[2:])
+        for line in lines
+        if line.startswith("VARS")
     }
     assert keys == {("NODE", "RETRY", "MEM", "CPUS", "DISK", "WALL", "SITES")}
 
@@ -216,10 +219,3 @@ def test_assets_are_read_with_their_modes(tmp_path: Path) -> None:
     assets = {asset.path: asset for asset in read_assets(tmp_path / "dag" / "scripts")}
     assert set(assets) == {"elect_site.sh", "post.sh"}
     assert assets["post.sh"].executable
-
-
-def test_hundred_thousand_nodes_are_laid_out_in_memory_of_one_group(tmp_path: Path) -> None:
-    group = GroupLayout("mg_000000", ("T1_US_FNAL",), [make_node(n) for n in range(1000)], b"{}")
-    text = dagtext.render_group(make_layout(), group)
-    assert text.count("\nJOB proc_") == 1000
-    assert len(text) < 1000 * 600

@@ -53,13 +53,17 @@ def test_quote_never_lets_a_value_end_early(value: str) -> None:
     assert not set(value) & set('"\\$`;|\n\r\t\0')
 
 
-@pytest.mark.parametrize("bad", ['a"b', "a\\b", "$(X)", "a`b", "a;b", "a|b", "a\nb", "a\rb", "a\tb", "\x7f", "é"])
+@pytest.mark.parametrize(
+    "bad", ['a"b', "a\\b", "$(X)", "a`b", "a;b", "a|b", "a\nb", "a\rb", "a\tb", "\x7f", "é"]
+)
 def test_quote_refuses_what_could_leave_a_string(bad: str) -> None:
     with pytest.raises(RenderError, match="must not contain"):
         quote(bad)
 
 
-@pytest.mark.parametrize("path", ["../run.sh", "/bin/sh", "run.sh\nqueue 100", "run.sh, /etc/passwd", "$(HOME)/x"])
+@pytest.mark.parametrize(
+    "path", ["../run.sh", "/bin/sh", "run.sh\nqueue 100", "run.sh, /etc/passwd", "$(HOME)/x"]
+)
 def test_paths_stay_inside_the_submit_directory(path: str) -> None:
     with pytest.raises(InvalidInput, match="executable"):
         render_submit(replace(describe(), executable=path))

@@ -1,0 +1,51 @@
+"""A workflow with real input in the lab's CMS, and a site to run it at."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dags_app.models import Workflow
+from dags_app.planning.types import SitePool
+from dags_app.services.input_files import resolve_input
+from lab.seed.__main__ import seed
+from lab.seed.storage import Storage
+from requests_app.models import Request
+from requests_app.services import import_request
+from sites_app.selectors import usable_sites
+from sites_app.services import sync_sites
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[dict[str, Any]]:
+    """The lab's sample requests, with their input data in place."""
+    suffix = f"i{time.time_ns() // 1_000_000 % 10**9}"
+    return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"]), suffix)
+
+
+@pytest.fixture(autouse=True)
+def _own_submit_root(settings: Any) -> None:
+    settings.SUBMIT_ROOT = f"{settings.SUBMIT_ROOT}/test-{time.time_ns()}"
+
+
+@pytest.fixture
+def request_(documents: list[dict[str, Any]], db: None) -> Request:
+    """The urgent sample request, imported, its input resolved."""
+    made, _ = import_request(document=documents[2], actor="user:ana")
+    sync_sites(now=timezone.now())
+    resolve_input(workflow=made.workflow, now=timezone.now())
+    return made
+
+
+@pytest.fixture
+def workflow(request_: Request) -> Workflow:
+    return request_.workflow
+
+
+@pytest.fixture
+def sites(workflow: Workflow) -> SitePool:
+    return usable_sites(workflow=workflow, now=timezone.now())

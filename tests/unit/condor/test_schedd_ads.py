@@ -1,0 +1,197 @@
+"""How ads become values, and what may become part of a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from condor.bounded import BindingsError
+from condor.schedd import Schedd, build_ad, check_batch_name, gather_ads
+from condor.types import JobStatus, Presence, ScheddLimits
+from wms2_project.errors import InvalidInput, ScheddUnreachable, ServiceRejected
+
+NAME = "wms2-0b8e5a3c"
+OUTER = {
+    "JobBatchName": NAME, "ClusterId": 40, "JobStatus": 2, "QDate": 1_794_802_753, "DAG_NodesTotal": 5,
+    "DAG_NodesDone": 2, "DAG_NodesFailed": 1, "DAG_JobsRunning": 2,
+}  # fmt: skip
+INNER = {"JobBatchName": NAME, "ClusterId": 41, "JobStatus": 2, "DAGManJobId": 40}
+DONE = OUTER | {"JobStatus": 4, "ExitCode": 0, "DAG_NodesDone": 5, "DAG_NodesFailed": 0}
+
+
+class Answers:
+    """Stands for the bindings: gives prepared answers, remembers what was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def call(self, operation: str, *, timeout_sec: float, **arguments: Any) -> Any:
+        self.asked.append((operation, arguments))
+        answer = self.answers[operation]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def schedd_with(**answers: Any) -> tuple[Schedd, Answers]:
+    schedd, stand_in = Schedd(), Answers(**answers)
+    schedd._calls = stand_in  # type: ignore[assignment]
+    return schedd, stand_in
+
+
+def test_jobs_are_counted_over_the_inner_dagmans_and_groups_by_the_outer() -> None:
+    ads = [
+        INNER | {"DAG_JobsIdle": 3, "DAG_JobsRunning": 4, "DAG_JobsHeld": 1},
+        OUTER,
+        INNER | {"ClusterId": 42, "JobStatus": 5, "DAG_JobsIdle": 1},
+    ]
+    ad = gather_ads(ads)[NAME]
+    assert (ad.cluster_id, ad.nodes_total, ad.nodes_done, ad.nodes_failed) == (40, 5, 2, 1)
+    assert (ad.jobs_idle, ad.jobs_running, ad.jobs_held) == (4, 4, 1)
+    assert (ad.groups_running, ad.groups_held) == (1, 1)
+    assert ad.submitted_at is not None
+    assert ad.submitted_at.isoformat() == "2026-11-16T04:19:13+00:00"
+
+
+def test_inner_dagmans_alone_are_no_dag() -> None:
+    assert gather_ads([INNER]) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "finished", "succeeded"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"ExitCode": 1}, True, False),
+        ({"JobStatus": 3}, True, False),
+        ({"DAG_NodesDone": 4}, True, False),
+        ({"DAG_NodesTotal": 0, "DAG_NodesDone": 0}, True, False),
+    ],
+)
+def test_success_needs_exit_zero_and_every_group_done(
+    changes: dict[str, int], finished: bool, succeeded: bool
+) -> None:
+    assert build_ad(DONE | changes, [], finished=finished).succeeded is succeeded
+
+
+@pytest.mark.parametrize(
+    "name", ['wms2-x" || true || "', "other-x", "wms2-a b", "wms2-\n", "", "wms2-a,wms2-b"]
+)
+def test_batch_names_cannot_widen_a_query(name: str) -> None:
+    schedd, stand_in = schedd_with()
+    for ask in (
+        lambda: check_batch_name(name),
+        lambda: schedd.find_dag(name),
+        lambda: schedd.query_dags([NAME, name]),
+        lambda: schedd.remove_dag(name, reason="x"),
+    ):
+        with pytest.raises(InvalidInput, match="batch_name"):
+            ask()
+    assert stand_in.asked == []
+
+
+def test_no_names_ask_nothing() -> None:
+    schedd, stand_in = schedd_with()
+    assert schedd.query_dags([]) == {}
+    assert stand_in.asked == []
+
+
+def test_all_dags_are_one_query() -> None:
+    schedd, stand_in = schedd_with(query=[OUTER, INNER])
+    assert list(schedd.query_dags()) == [NAME]
+    assert [operation for operation, _ in stand_in.asked] == ["query"]
+
+
+def test_silence_is_unknown_and_never_absent() -> None:
+    schedd, _ = schedd_with(query=ScheddUnreachable("no answer"))
+    assert schedd.find_dag(NAME) == (Presence.UNKNOWN, None)
+
+
+def test_silent_history_is_unknown_too() -> None:
+    schedd, _ = schedd_with(query=[], history=BindingsError("no answer"))
+    assert schedd.find_dag(NAME) == (Presence.UNKNOWN, None)
+
+
+def test_absent_needs_queue_and_history_to_say_so() -> None:
+    schedd, stand_in = schedd_with(query=[], history=[])
+    assert schedd.find_dag(NAME, not_before=1000.5) == (Presence.ABSENT, None)
+    assert [operation for operation, _ in stand_in.asked] == ["query", "history"]
+    assert stand_in.asked[1][1]["since"] == "EnteredCurrentStatus < 1000"
+
+
+def test_a_dag_in_history_is_found_finished() -> None:
+    schedd, _ = schedd_with(query=[], history=[DONE])
+    presence, ad = schedd.find_dag(NAME)
+    assert presence is Presence.FOUND
+    assert ad is not None
+    assert (ad.finished, ad.job_status) == (True, JobStatus.COMPLETED)
+
+
+def test_submission_that_reports_an_error_but_is_queued_counts(tmp_path: Any) -> None:
+    schedd, _ = schedd_with(submit_dag=BindingsError("connection reset"), query=[OUTER])
+    assert schedd.submit_dag(tmp_path / "workflow.dag", NAME) == 40
+
+
+def test_submission_refused_by_a_schedd_that_answers_is_permanent(tmp_path: Any) -> None:
+    schedd, _ = schedd_with(submit_dag=BindingsError("MAX_JOBS_PER_OWNER"), query=[])
+    with pytest.raises(ServiceRejected, match="MAX_JOBS_PER_OWNER"):
+        schedd.submit_dag(tmp_path / "workflow.dag", NAME)
+
+
+def test_submission_refused_and_then_silence_is_unreachable(tmp_path: Any) -> None:
+    schedd, _ = schedd_with(submit_dag=BindingsError("reset"), query=BindingsError("reset"))
+    with pytest.raises(ScheddUnreachable):
+        schedd.submit_dag(tmp_path / "workflow.dag", NAME)
+
+
+def test_denied_action_is_rejected() -> None:
+    schedd, _ = schedd_with(act={"TotalSuccess": 0, "TotalPermissionDenied": 2})
+    with pytest.raises(ServiceRejected, match="denies"):
+        schedd.hold_dag(NAME, reason="x")
+
+
+def test_reason_reaches_the_schedd_as_one_printable_line() -> None:
+    schedd, stand_in = schedd_with(act={"TotalSuccess": 1})
+    assert schedd.release_dag(NAME, reason="two\nlines\x00" + "x" * 500) == 1
+    reason = stand_in.asked[0][1]["reason"]
+    assert reason.startswith("two lines ")
+    assert len(reason) == 200
+
+
+def test_priority_of_a_dag_that_is_gone_changes_nothing() -> None:
+    schedd, _ = schedd_with(query=[])
+    assert schedd.set_priority(NAME, 5) == 0
+
+
+def test_ping_is_a_yes_or_no() -> None:
+    assert schedd_with(query=[])[0].ping()
+    assert not schedd_with(query=BindingsError("down"))[0].ping()
+
+
+def test_limits_are_read_from_the_schedds_ad() -> None:
+    told = {
+        "MaxRunningSchedulerJobsPerOwner": 200,
+        "StartSchedulerUniverse": "TotalSchedulerJobsRunning < 500",
+    }
+    schedd, _ = schedd_with(describe=told, query=[{}, {}, {}])
+    assert schedd.limits() == ScheddLimits(200, 500, 3)
+    assert schedd.limits().room() == 197
+
+
+def test_no_limits_mean_no_bound() -> None:
+    schedd, _ = schedd_with(describe={"StartSchedulerUniverse": "true"}, query=[])
+    assert schedd.limits() == ScheddLimits(None, None, 0)
+    assert schedd.limits().room() is None
+
+
+def test_name_is_asked_once() -> None:
+    schedd, stand_in = schedd_with(describe={"Name": "here@pool"})
+    assert (schedd.name, schedd.name) == ("here@pool", "here@pool")
+    assert len(stand_in.asked) == 1
+
+
+def test_schedd_names_are_plain() -> None:
+    with pytest.raises(InvalidInput, match="schedd"):
+        Schedd('x" || true')

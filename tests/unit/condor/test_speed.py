@@ -1,0 +1,83 @@
+"""Ratios against the cheapest thing that handles the same bytes, alternating, median of 5."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from condor.dagfile import dag_entries, write_dag
+from condor.layout import GroupLayout
+from condor.statusfile import read_status
+from tests.unit.condor.builders import make_layout, make_node
+
+SAMPLE = Path(__file__).parent / "samples" / "25.14-group-aborted.status"
+NODES = 100_000
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def big_status(path: Path, nodes: int) -> Path:
+    head, record, *_, end = SAMPLE.read_text().split("]\n")[:-1]
+    records = "]\n".join(record.replace('"landing"', f'"proc_{n:06d}"') for n in range(nodes))
+    path.write_text(f"{head.replace('NodesTotal = 7', f'NodesTotal = {nodes}')}]\n{records}]\n{end}]\n")
+    return path
+
+
+def test_parsing_a_status_file_costs_little_more_than_reading_it(tmp_path: Path) -> None:
+    path = big_status(tmp_path / "group.dag.status", NODES)
+    reading, parsing = [], []
+    for _ in range(5):
+        reading.append(seconds(path.read_bytes))
+        parsing.append(seconds(lambda: read_status(path)))
+    assert median(parsing) <= 25 * median(reading)
+
+
+def test_looking_at_every_node_grows_with_their_number_only(tmp_path: Path) -> None:
+    def look(path: Path) -> int:
+        reading = read_status(path)
+        return len(dict(reading.status.nodes)) if reading else 0
+
+    small, large = big_status(tmp_path / "small", NODES // 10), big_status(tmp_path / "large", NODES)
+    assert look(large) == NODES
+    times = [(seconds(lambda: look(small)), seconds(lambda: look(large))) for _ in range(5)]
+    assert median(t for _, t in times) <= 25 * median(t for t, _ in times)
+
+
+def test_skipping_an_unchanged_status_file_is_cheaper_than_reading_it(tmp_path: Path) -> None:
+    path = big_status(tmp_path / "group.dag.status", NODES)
+    first = read_status(path)
+    assert first is not None
+    reading = [seconds(path.read_bytes) for _ in range(5)]
+    skipping = [seconds(lambda: read_status(path, previous=first.stamp)) for _ in range(5)]
+    assert median(skipping) < median(reading)
+
+
+def test_writing_a_dag_costs_at_most_15_times_the_bare_bytes(tmp_path: Path) -> None:
+    groups = [
+        GroupLayout(
+            f"mg_{g:06d}", ("T1_US_FNAL", "T2_CH_CERN"), [make_node(g * 500 + n) for n in range(500)], b"{}"
+        )
+        for g in range(NODES // 500)
+    ]
+    layout = make_layout(groups=groups)
+    content = b"".join(entry.content or b"" for entry in dag_entries(layout))
+
+    def write_bare(path: Path) -> None:
+        with path.open("wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    bare, ours = [], []
+    for turn in range(5):
+        bare.append(seconds(partial(write_bare, tmp_path / f"bare{turn}")))
+        ours.append(seconds(partial(write_dag, layout, tmp_path / f"dag{turn}")))
+    assert median(ours) <= 15 * median(bare)

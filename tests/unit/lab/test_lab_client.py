@@ -1,0 +1,57 @@
+"""The foreground's side: what it repeats, and what it makes of a supervisor's end."""
+
+from __future__ import annotations
+
+from lab.client import Relay, Stack
+from lab.paths import Layout
+from lab.stack import GAVE_UP
+
+
+def write(layout: Layout, text: str) -> None:
+    with layout.supervisor_log.open("a") as log:
+        log.write(text)
+
+
+def test_the_relay_repeats_what_is_new_without_its_time(layout: Layout) -> None:
+    heard: list[str] = []
+    write(layout, "2026-01-01T00:00:00Z an old story\n")
+    relay = Relay(layout, heard.append)
+    write(
+        layout,
+        "2026-01-01T00:00:01Z web died; its last lines:\n    | one\n    | two\n2026-01-01T00:00:02Z ready\n",
+    )
+
+    relay.pump()
+    relay.pump()
+
+    assert heard == ["web died; its last lines:\n    | one\n    | two", "ready"]
+
+
+def test_the_relay_waits_for_the_end_of_a_line(layout: Layout) -> None:
+    heard: list[str] = []
+    relay = Relay(layout, heard.append)
+    write(layout, "2026-01-01T00:00:01Z half a ")
+
+    relay.pump()
+    assert heard == []
+    write(layout, "line\n")
+    relay.pump()
+
+    assert heard == ["half a line"]
+
+
+def test_the_sentence_a_supervisor_gave_up_with_is_told_once_as_the_error(layout: Layout) -> None:
+    heard: list[str] = []
+    stack = Stack(layout, speak=heard.append)
+    write(layout, f"2026-01-01T00:00:01Z {GAVE_UP}web died 4 times\n")
+    layout.failure.write_text("web died 4 times")
+
+    assert str(stack.failure()) == "web died 4 times"
+    assert heard == []
+
+
+def test_a_supervisor_that_vanished_without_a_word_is_an_error_with_log_and_cure(layout: Layout) -> None:
+    told = str(Stack(layout).failure())
+
+    assert str(layout.supervisor_log) in told
+    assert "./wms2 up" in told
