@@ -32,7 +32,7 @@ class WorkflowAdmin(ReadOnlyAdmin):
     list_display = ("request_name", "input_dataset", "splitting_algo", "memory_mb", "adaptive", "created_at")
     list_filter = ("splitting_algo", "adaptive")
     search_fields = ("request_name", "input_dataset")
-    ordering = ("-created_at", "-id")
+    ordering = ("request_name",)
 
 
 @admin.register(Round)

@@ -20,7 +20,6 @@ from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from dags_app.services import control, production
 from dags_app.states import DAGKind, DAGStatus
-from requests_app.alerts import close_alerts
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
@@ -147,7 +146,6 @@ def release_request(
             production.prepare_dag(parent=dag, kind=DAGKind.RESUME)
         elif dag is not None and not production.is_live(dag):
             production.resolve_round(round_=dag.round, now=timezone.now())
-        close_alerts(request=request)
     return request
 
 
@@ -175,7 +173,6 @@ def abort_request(
     with transaction.atomic():
         transition(request=request, to=S.ABORTED, reason=reason, actor=actor)
         control.request_stop(workflow=request.workflow, reason=reason)
-        close_alerts(request=request)
     return request
 
 

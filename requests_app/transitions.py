@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from requests_app.alerts import close_alerts
 from requests_app.models import Request, StatusTransition
 from requests_app.states import TRANSITIONS, RequestStatus, may_move
 from wms2_project.errors import IllegalTransition, StaleVersion
@@ -56,6 +57,7 @@ def transition(
             )
         request.refresh_from_db()
         _record(request, from_status=current, reason=reason, actor=actor)
+        close_alerts(request=request)
     return request
 
 

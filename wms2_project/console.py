@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import helpers
+from django.contrib.admin import ShowFacets, helpers
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
@@ -104,6 +104,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
 
     paginator = BoundedPaginator
     show_full_result_count = False
+    show_facets = ShowFacets.NEVER  # they would count every row once per choice
     list_per_page = 50
     list_fullwidth = True
     list_disable_select_all = True  # an action on rows nobody looked at is a slip
@@ -181,7 +182,8 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         try:
             messages.success(request, apply(target, answers))
         except Wms2Error as error:
-            messages.error(request, f"{target}: {error}")
+            named = str(target) in str(error)
+            messages.error(request, str(error) if named else f"{target}: {error}")
 
 
 class ReadOnlyTable(TabularInline):  # type: ignore[misc]

@@ -106,6 +106,12 @@ def work_left(*, workflow: Workflow) -> str:
     return f"{count} files are not processed yet" if count else ""
 
 
+def worn_out_files(*, workflow: Workflow, limit: int = 100) -> list[str]:
+    """Files that were tried as often as allowed and never processed."""
+    rows = workflow.input_files.filter(state=FileState.ATTEMPTED, attempts__gte=settings.MAX_FILE_ATTEMPTS)
+    return list(rows.order_by("lfn").values_list("lfn", flat=True)[:limit])
+
+
 def events_accounted(*, workflow: Workflow) -> int:
     """Input events (or generated ones) whose output is in our tables."""
     if workflow.generates:

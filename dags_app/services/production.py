@@ -24,8 +24,8 @@ from dags_app.recovery import Failures
 from dags_app.services import ledger
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
-from dags_app.states import DAGKind, DAGStatus, FileState, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
-from wms2_project.errors import PermanentError, Wms2Error
+from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
+from wms2_project.errors import PermanentError, TransientError, Wms2Error
 
 __all__ = ["ensure_submitted", "newest_dag", "plan_round", "prepare_dag", "resolve_round"]
 
@@ -144,7 +144,7 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
         spans = list(file_groups(plan))
         round_.planned_files = ledger.assign(round_=round_, spans=spans)
         if round_.planned_files != len(spans):
-            raise PlanRefused(
+            raise TransientError(
                 "the ledger changed while the round was being planned", cure="It is planned again"
             )
     round_.save()
@@ -208,16 +208,6 @@ def failures_of(*, dag: DAG) -> Failures:
     return Failures(groups=len(groups), failed=len(failed), rescues=rescues, names=tuple(failed))
 
 
-def unfinished_files(*, workflow: Workflow) -> int:
-    """Files neither processed nor excluded."""
-    return workflow.input_files.exclude(state__in=[FileState.PROCESSED, FileState.EXCLUDED]).count()
-
-
 def is_live(dag: DAG | None) -> bool:
     """Is there a DAG in, or on its way to, a schedd?"""
-    return dag is not None and dag.status in (
-        DAGStatus.READY,
-        DAGStatus.SUBMITTED,
-        DAGStatus.RUNNING,
-        DAGStatus.HALTED,
-    )
+    return dag is not None and dag.status in LIVE_DAG

@@ -15,10 +15,10 @@ try_pythons() { # root's pyenv below a closed home is none: each candidate is tr
   SEEN=""
   for candidate in ${WMS2_PYTHON:-$(type -ap python3 python3.13 python3.12 python3.11) /usr/bin/python3 /usr/local/bin/python3}; do
     [ -x "$candidate" ] || continue
-    PYTHON=$(as_owner "$candidate" -I -c '
+    read -r PYTHON_MINOR PYTHON < <(as_owner "$candidate" -I -c '
 import ctypes, os, ssl, sys, venv
 assert (3, 11) <= sys.version_info < (3, 14)
-print(os.path.realpath(sys._base_executable))' 2>/dev/null) && return
+print(sys.version_info.minor, os.path.realpath(sys._base_executable))' 2>/dev/null) && return
     version=$(as_owner "$candidate" -V 2>/dev/null | sed 's/Python / /')
     [[ $SEEN == *"$version"* ]] || SEEN+=$version
   done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from django.urls import reverse
@@ -35,7 +36,9 @@ class ProgressBody(serializers.Serializer[Progress]):
 def told_progress(progress: Progress) -> dict[str, Any]:
     """The same as ProgressBody renders; a serializer per row would be half the time of a page."""
     ends = progress.estimated_completion
-    return asdict(progress) | {"estimated_completion": ends.isoformat().replace("+00:00", "Z") if ends else None}
+    return asdict(progress) | {
+        "estimated_completion": ends.isoformat().replace("+00:00", "Z") if ends else None
+    }
 
 
 class WorkflowRef(serializers.Serializer[Any]):
@@ -55,15 +58,20 @@ class Links(serializers.Serializer[Any]):
     workflow = serializers.CharField()
 
 
+@cache
+def _path(view: str) -> str:
+    return reverse(view)
+
+
 def links_of(request: Request) -> dict[str, str]:
     """Paths of what belongs to the request."""
-    own = f"{reverse('request-list')}/{request.request_name}"
+    own = f"{_path('request-list')}/{request.request_name}"
     return {
         "self": own,
         "timeline": f"{own}/timeline",
         "progress": f"{own}/progress",
         "versions": f"{own}/versions",
-        "workflow": f"{reverse('workflow-list')}/{request.workflow_id}",
+        "workflow": f"{_path('workflow-list')}/{request.workflow_id}",
     }
 
 

@@ -9,11 +9,9 @@ from requests_app.documents.shapes import split_dump
 from requests_app.documents.spec import (
     Allocation,
     Backend,
-    CleanupPolicy,
     LumiMask,
     OutputSpec,
     RequestSpec,
-    SplittingAlgo,
     SplittingParams,
 )
 from requests_app.documents.versions import next_version
@@ -21,11 +19,9 @@ from requests_app.documents.versions import next_version
 __all__ = [
     "Allocation",
     "Backend",
-    "CleanupPolicy",
     "LumiMask",
     "OutputSpec",
     "RequestSpec",
-    "SplittingAlgo",
     "SplittingParams",
     "check_size",
     "compose_name",

@@ -20,7 +20,8 @@ from requests_app.documents.parsers import (
 )
 from requests_app.documents.problems import shown
 from requests_app.documents.shapes import Step
-from requests_app.documents.spec import Allocation, Backend, CleanupPolicy, RequestSpec
+from requests_app.documents.spec import Allocation, Backend, RequestSpec
+from requests_app.states import CleanupPolicy
 from wms2_project.grammar import Name
 
 MAX_PRIORITY = 1_000_000

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dags_app.states import SplittingAlgo
 from requests_app.documents.lookup import Found, Reader
 from requests_app.documents.names import SPLITTING_NAMES
 from requests_app.documents.parsers import choice, flag, lumi_mask, named, runs, several, whole
 from requests_app.documents.problems import key_shown, shown
 from requests_app.documents.shapes import Scope
-from requests_app.documents.spec import RequestSpec, SplittingAlgo, SplittingParams
+from requests_app.documents.spec import RequestSpec, SplittingParams
 from wms2_project.grammar import Name
 
 DEFAULT_JOB_SEC = 12 * 3600

@@ -44,6 +44,9 @@ def on_queued(request: Request, now: datetime) -> Outcome:
     verdict = admission.decide(request, now=now)
     if not verdict.admitted:
         return Wait(seconds=settings.POLL_INTERVAL_SEC, why=verdict.why)
+    resolved = on_submitted(request, now)  # a request held for its input comes here when released
+    if isinstance(resolved, Move) and resolved.to is S.HELD:
+        return resolved
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
         return Move(S.PILOT_RUNNING, f"{verdict.why}; a pilot measures first")
     return Move(S.PLANNING, verdict.why)
@@ -87,6 +90,9 @@ def on_planning(request: Request, now: datetime) -> Outcome:
                 workflow=workflow, sites=_sites(request, now), priority=request.priority
             )
         except NothingToPlan:
+            worn = ledger.worn_out_files(workflow=workflow)
+            if worn:
+                return hold(f"{len(worn)} files failed in every round, the first is {worn[0]}", files=worn)
             return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
         except PlanRefused as refused:
             return hold(str(refused))
@@ -177,6 +183,8 @@ def _collect(request: Request, dag: DAG, now: datetime) -> None:
 
 def _completed(request: Request) -> Outcome:
     done = outputs.summary(workflow=request.workflow)
+    if not done.files:
+        return hold("nothing was produced, so there is nothing to complete")
     return Move(
         S.COMPLETED,
         f"{done.events} events in {done.files} files, {done.blocks} blocks announced",

@@ -24,7 +24,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.NotFound, status.HTTP_404_NOT_FOUND),
     (errors.Conflict, status.HTTP_409_CONFLICT),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
-    (errors.TransientError, status.HTTP_503_SERVICE_UNAVAILABLE),
+    (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
 ]
 TITLES = {
     400: "The request cannot be read",
@@ -41,7 +41,7 @@ TITLES = {
     429: "Too many calls",
     500: "WMS2 made a mistake",
     502: "An outside service refused",
-    503: "A service WMS2 needs does not answer",
+    503: "WMS2 cannot do this now",
 }
 
 
@@ -95,7 +95,7 @@ def problem_details(error: Exception, context: dict[str, Any]) -> Response | Non
 
 
 def _of_ours(error: errors.Wms2Error, *, has_precondition: bool) -> Response:
-    status_code = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
+    status_code = next(number for kind, number in _STATUS if isinstance(error, kind))
     if isinstance(error, errors.StaleVersion) and has_precondition:
         status_code = status.HTTP_412_PRECONDITION_FAILED
     if status_code >= 500:

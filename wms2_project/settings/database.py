@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wms2_project.settings.environment import env
 
-DATABASES = {"default": env.db("DATABASE_URL", default="postgres://localhost/wms2")}
+DATABASES = {"default": env.db("DATABASE_URL")}
 DATABASES["default"] |= {
     "CONN_MAX_AGE": 300,
     "CONN_HEALTH_CHECKS": True,  # a restarted PostgreSQL costs one reconnect, not one failed request

@@ -6,7 +6,7 @@ from kombu import Queue  # type: ignore[attr-defined]
 
 from wms2_project.settings.environment import LAB, env
 
-REDIS_URL = env.str("REDIS_URL", default="redis://localhost:6379/0")
+REDIS_URL = env.str("REDIS_URL")
 SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)
 MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=1.0 if LAB else 5.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wms2_project.settings.environment import LAB, env
 
 DEBUG = env.bool("WMS2_DEBUG", default=False)
-SECRET_KEY = env.str("SECRET_KEY", default="") or ("lab-only-" * 8 if LAB else "")
+SECRET_KEY = env.str("SECRET_KEY")
 ALLOWED_HOSTS = env.list("WMS2_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "testserver"])
 CSRF_TRUSTED_ORIGINS = env.list("WMS2_CSRF_TRUSTED_ORIGINS", default=[])
 

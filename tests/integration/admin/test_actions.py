@@ -68,7 +68,7 @@ def test_without_a_reason_nothing_happens(console: Client) -> None:
 def test_a_refusal_is_shown_as_the_service_words_it(console: Client) -> None:
     row = make_request(status=S.COMPLETED)
     answer = press(console, row, "release", reason="try")
-    assert told(answer) == [f"{row}: {row} is completed, not held. Nothing to release"]
+    assert told(answer) == [f"{row} is completed, not held. Nothing to release"]
 
 
 def test_stop_can_stay_held(console: Client) -> None:

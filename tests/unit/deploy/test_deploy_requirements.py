@@ -18,7 +18,7 @@ def pins(name: str) -> dict[str, str]:
 
 def wanted(name: str) -> set[str]:
     lines = (ROOT / name).read_text().splitlines()
-    return {re.split(r"[\[=<>!~ ]", line)[0].lower() for line in lines if re.match(r"[A-Za-z]", line)}
+    return {re.split(r"[\[=<>!~; ]", line)[0].lower() for line in lines if re.match(r"[A-Za-z]", line)}
 
 
 @pytest.mark.parametrize("name", FILES)

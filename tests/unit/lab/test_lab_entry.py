@@ -92,6 +92,6 @@ def test_every_bash_file_parses() -> None:
         assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0, script
 
 
-@pytest.mark.parametrize("name", ["wms2", ".ci/run", "lab/pool/install-htcondor.sh"])
+@pytest.mark.parametrize("name", ["wms2", ".ci/run", "lab/pool/install-private.sh"])
 def test_what_people_run_is_executable(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)

@@ -1,36 +1,23 @@
 #!/usr/bin/env bash
-# Provides a real HTCondor (daemons, DAGMan, tools) without prompts; run again, it finds its work done.
+# install-private.sh PREFIX PACKAGES BINARIES - servers from Debian without touching the machine, without prompts.
 #
-#   1. a condor on PATH (condor_master and condor_submit_dag) is used as it is;
-#   2. otherwise a PRIVATE PREFIX: Debian's packages and their shared libraries, libc included, are fetched by
-#      apt (signatures checked, apt's own state kept private, the system's package database untouched), unpacked
-#      below HTCONDOR_PREFIX, and every executable gets its loader and library path patched to that prefix.
-#      Needs no root and no chroot, sets no LD_LIBRARY_PATH, and so leaks nothing into jobs.
+# The packages and their shared libraries, libc included, are fetched by apt (signatures checked, apt's own state
+# kept private, the system's package database untouched), unpacked below PREFIX, and every executable gets its
+# loader and library path patched to that prefix. Needs no root and no chroot, sets no LD_LIBRARY_PATH, and so
+# leaks nothing into what the servers start. Run again, it finds its work done.
 #
-# HTCONDOR_PREFIX  where to install (required)
-# HTCONDOR_SUITE   the Debian suite to take it from (trixie = 23.9)
-# HTCONDOR_MIRROR  a Debian mirror (default: the one this machine's apt uses)
-# Prints the directory that holds bin/ and sbin/.
+# WMS2_DEBIAN_SUITE   the suite to take them from (default: trixie)
+# WMS2_DEBIAN_MIRROR  a Debian mirror (default: the one this machine's apt uses)
 set -euo pipefail
-umask 022                                # whoever runs the pool must be able to read the prefix
-PREFIX=${HTCONDOR_PREFIX:?must name the directory to install into}
-SUITE=${HTCONDOR_SUITE:-trixie}
+umask 022                                # whoever runs the servers must be able to read the prefix
+PREFIX=$1
+read -ra PACKAGES <<<"$2"
+read -ra BINARIES <<<"$3"
+SUITE=${WMS2_DEBIAN_SUITE:-trixie}
 
-log() { echo "[install-htcondor] $*" >&2; }
+log() { echo "[install-private] $*" >&2; }
 die() { log "ERROR: $*"; exit 1; }
-finish() { log "$("$1/bin/condor_version" | head -1), in $1"; echo "$1"; exit 0; }
-
-complete() {
-  [ -f "$PREFIX/.complete" ] && [ "$(sed -n 's/^suite=//p' "$PREFIX/.complete")" = "$SUITE" ] \
-    && "$PREFIX/usr/bin/condor_version" >/dev/null 2>&1
-}
-
-use_existing() {
-  local tool
-  PATH=$PATH:/usr/sbin:/usr/local/sbin command -v condor_master >/dev/null || return 0
-  tool=$(command -v condor_submit_dag) || return 0
-  finish "$(dirname "$(dirname "$(readlink -f "$tool")")")"
-}
+complete() { [ -f "$PREFIX/.complete" ]; }
 
 find_mirror() {                          # apt itself knows: every source format, disabled entries left out, no root needed
   local all
@@ -41,18 +28,18 @@ find_mirror() {                          # apt itself knows: every source format
 check_system() {
   local tool
   for tool in apt-get apt-cache dpkg dpkg-deb gpgv; do
-    command -v "$tool" >/dev/null || die "$tool is missing, so HTCondor cannot be fetched; put condor_master on PATH or set CONDOR_CONFIG"
+    command -v "$tool" >/dev/null || die "$tool is missing, so ${PACKAGES[0]} cannot be fetched; install it by hand"
   done
   case $(dpkg --print-architecture) in
     amd64) LOADER=ld-linux-x86-64.so.2 TRIPLET=x86_64-linux-gnu;;
     arm64) LOADER=ld-linux-aarch64.so.1 TRIPLET=aarch64-linux-gnu;;
-    *) die "no HTCondor for architecture $(dpkg --print-architecture); put condor_master on PATH or set CONDOR_CONFIG";;
+    *) die "no ${PACKAGES[0]} for architecture $(dpkg --print-architecture); install it by hand";;
   esac
   KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
   [ -r "$KEYRING" ] || { [ "$(id -u)" = 0 ] && apt-get install -y -qq debian-archive-keyring >&2; } \
     || die "Debian's keys are missing; install the package debian-archive-keyring"
-  MIRROR=${HTCONDOR_MIRROR:-$(find_mirror)}
-  [ -n "$MIRROR" ] || die "apt on this machine names no Debian mirror; set HTCONDOR_MIRROR to one"
+  MIRROR=${WMS2_DEBIAN_MIRROR:-$(find_mirror)}
+  [ -n "$MIRROR" ] || die "apt on this machine names no Debian mirror; set WMS2_DEBIAN_MIRROR to one"
 }
 
 configure_apt() {                        # own lists, cache and status; the machine's proxy and credentials stay
@@ -79,13 +66,14 @@ CONF
 
 fetch() {
   log "reading the package index of $SUITE"
-  apt-get update -qq >&2 || die "the mirror of this machine's apt did not give the index of $SUITE: check the network, set HTCONDOR_MIRROR, or upgrade debian-archive-keyring"
-  [ -n "$(ls "$WORK"/apt/lists/*InRelease 2>/dev/null)" ] || die "no signed index of $SUITE was obtained: check the network or set HTCONDOR_MIRROR"
-  # condor and the shared libraries among its dependencies: no perl, python, dpkg, passwd …
-  apt-get install -s -o Debug::NoLocking=1 condor 2>/dev/null | awk '$1=="Inst"{print $2}' | sort -u > "$WORK/closure"
-  grep -E '^(condor|zlib1g|lib.*)$' "$WORK/closure" \
+  apt-get update -qq >&2 || die "the mirror of this machine's apt did not give the index of $SUITE: check the network, set WMS2_DEBIAN_MIRROR, or upgrade debian-archive-keyring"
+  [ -n "$(ls "$WORK"/apt/lists/*InRelease 2>/dev/null)" ] || die "no signed index of $SUITE was obtained: check the network or set WMS2_DEBIAN_MIRROR"
+  # the packages and the shared libraries among their dependencies: no perl, python, dpkg, passwd …
+  apt-get install -s -o Debug::NoLocking=1 "${PACKAGES[@]}" 2>/dev/null | awk '$1=="Inst"{print $2}' | sort -u > "$WORK/closure"
+  grep -E '^(zlib1g|lib.*)$' "$WORK/closure" \
     | grep -v -E '^lib(js-|python|perl|boost|.*-perl$|pam|semanage|sepol|debconf|audit-common|gdbm|db5|sasl2-modules|readline|ncurses|pcre2-(16|32|posix)|bsd|md0|attr|acl)' > "$WORK/packages"
-  grep -qx condor "$WORK/packages" || die "suite $SUITE has no package condor; choose another HTCONDOR_SUITE"
+  grep -qx "${PACKAGES[0]}" "$WORK/closure" || die "suite $SUITE has no package ${PACKAGES[0]}; choose another WMS2_DEBIAN_SUITE"
+  printf '%s\n' "${PACKAGES[@]}" >> "$WORK/packages"
   echo patchelf >> "$WORK/packages"
   log "downloading $(wc -l < "$WORK/packages") packages"
   # shellcheck disable=SC2046 - one word per package
@@ -94,7 +82,7 @@ fetch() {
   for deb in "$WORK"/debs/*.deb; do dpkg-deb -x "$deb" "$ROOT"; done
 }
 
-gather_libraries() {                     # one flat private library directory; then only what a pool needs stays
+gather_libraries() {                     # one flat private library directory; then only what servers need stays
   local file
   mkdir -p "$ROOT/lib-private"
   find "$ROOT/usr/lib/$TRIPLET" "$ROOT/lib/$TRIPLET" -maxdepth 1 \( -type f -o -type l \) -name '*.so*' \
@@ -128,7 +116,7 @@ patch_binaries() {
 }
 
 publish() {                              # into place in one step, marked complete only when it proved sound
-  printf 'suite=%s\nversion=%s\n' "$SUITE" "$(dpkg-deb -f "$WORK"/debs/condor_*.deb Version)" > "$WORK/complete"
+  printf 'suite=%s\nversion=%s\n' "$SUITE" "$(dpkg-deb -f "$WORK/debs/${PACKAGES[0]}"_*.deb Version)" > "$WORK/complete"
   ls "$WORK/debs" > "$ROOT/debs.list"
   chmod 755 "$ROOT"
   rm -rf "$PREFIX.old"
@@ -141,21 +129,19 @@ publish() {                              # into place in one step, marked comple
 
 verify() {                               # every daemon and tool must resolve inside the prefix
   local name file outside
-  for name in condor_{master,schedd,startd,starter,collector,negotiator,shadow,procd,submit,dagman,q,history}; do
+  for name in "${BINARIES[@]}"; do
     file=$(find "$PREFIX/usr" -name "$name" \( -type f -o -type l \) -print -quit)
     [ -n "$file" ] || die "the packages of $SUITE lack $name"
     outside=$("$PREFIX/lib-private/$LOADER" --list "$file" 2>&1 | grep -v -e linux-vdso -e "$PREFIX/" -e 'statically linked' || true)
     [ -z "$outside" ] || die "$file needs libraries from outside the prefix: $outside"
   done
-  "$PREFIX/usr/bin/condor_version" >/dev/null || die "condor_version does not run"
 }
 
-if complete; then finish "$PREFIX/usr"; fi
-use_existing
+if complete; then exit 0; fi
 check_system
 mkdir -p "$(dirname "$PREFIX")"
 exec 9>"$PREFIX.lock"; flock 9           # of two runs at once, one works and the other waits
-if complete; then finish "$PREFIX/usr"; fi
+if complete; then exit 0; fi
 WORK=$(mktemp -d "$PREFIX.build.XXXXXX"); trap 'rm -rf "$WORK"' EXIT
 ROOT=$WORK/root
 configure_apt
@@ -163,4 +149,4 @@ fetch
 gather_libraries
 patch_binaries
 publish
-finish "$PREFIX/usr"
+log "${PACKAGES[*]} $(sed -n 's/^version=//p' "$PREFIX/.complete") in $PREFIX"

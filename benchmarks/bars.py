@@ -1,0 +1,62 @@
+"""What is measured, against what, and how good it has to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of the table. `at_least` bars want large values, the others small ones."""
+
+    id: str
+    what: str
+    against: str
+    bar: float
+    moonshot: float
+    unit: str = "×"
+    at_least: bool = False
+
+    def meets(self, value: float) -> bool:
+        """Is the value good enough?"""
+        return self._reaches(value, self.bar)
+
+    def reaches_moonshot(self, value: float) -> bool:
+        """Is the value as good as one may hope for?"""
+        return self._reaches(value, self.moonshot)
+
+    def _reaches(self, value: float, limit: float) -> bool:
+        return value >= limit if self.at_least else value <= limit
+
+    def shown(self, value: float) -> str:
+        """The value with its unit, to three digits."""
+        text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        return f"{text}{self.unit}" if self.unit == "×" else f"{text} {self.unit}"
+
+    @property
+    def limit(self) -> str:
+        """The bar in words."""
+        return f"{'≥' if self.at_least else '≤'} {self.shown(self.bar)}"
+
+
+BARS: dict[str, Bar] = {
+    bar.id: bar
+    for bar in (
+        Bar("B1", "split 100k files × 20 lumis, masked, and group", "one pass over the 2M lumis", 15, 4),
+        Bar("B2", "the same input, splitting", "WMCore's splitter, times faster", 8, 50, at_least=True),
+        Bar("B3", "write a DAG of 100k nodes", "write and fsync of the bytes", 15, 3),
+        Bar("B4", "parse a status file of 100k nodes", "reading the file", 25, 2),
+        Bar("B5", "one monitoring sweep, 300 DAGs × 10k nodes", "seconds", 2, 0.2, unit="s"),
+        Bar("B6", "claim due requests", "rate of the bare SQL", 50, 90, unit="%", at_least=True),
+        Bar("B7", "dispatch 10k due requests, none twice", "pipelined LPUSH", 70, 4),
+        Bar("B8", "assign 100k files in the ledger", "rate of COPY + join", 70, 95, unit="%", at_least=True),
+        Bar("B9", "GET /requests, p99, 1M rows", "the page by SQL json_agg, p99", 4, 1.5),
+        Bar("B10", "GET /requests, page 10,000", "page 1", 1.2, 1.0),
+        Bar("B11", "console list of requests, 1M rows", "1k rows", 1.5, 1.05),
+        Bar("B12", "request → DAG of 10k nodes queued", "seconds, real schedd", 2, 0.5, unit="s"),
+        Bar("B13", "100 requests → 1M nodes queued", "seconds, real schedd", 120, 30, unit="s"),
+        Bar("B14", "group finished → in the database, p99", "seconds", 5, 1, unit="s"),
+        Bar("B15", "worker killed → its work resumed", "seconds", 35, 3, unit="s"),
+        Bar("B16", "memory per 1M managed nodes", "growth of the process", 500, 100, unit="MB"),
+    )
+}

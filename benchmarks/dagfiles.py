@@ -1,0 +1,137 @@
+"""B3: write the directory of a large DAG. B4: read its status file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+from benchmarks.harness import Measured, Run, alternate, timed
+from condor.dagfile import dag_entries, write_dag
+from condor.layout import Asset, DagLayout, GroupLayout, NodeLayout
+from condor.statusfile import read_status
+from condor.types import StatusReading
+
+NODES = 100_000
+NODES_PER_GROUP = 100
+SMALL_GROUP = 11  # landing, 8 jobs, merge, cleanup: what a request gets before anything was measured
+NODES_AROUND_JOBS = 3
+WORKFLOW_ID = "0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44"
+SITES = ("T1_US_FNAL", "T2_CH_CERN")
+MANIFEST_BYTES_PER_JOB = 300
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory on the disk DAGs are submitted from, gone afterwards."""
+    directory = Path(mkdtemp(prefix="bench-", dir=os.environ.get("WMS2_SUBMIT_ROOT") or None))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def dag_layout(nodes: int, *, per_group: int) -> DagLayout:
+    """A DAG of so many nodes; every manifest is about as large as a real one."""
+    jobs = per_group - NODES_AROUND_JOBS
+    manifest = b"{" + b" " * (jobs * MANIFEST_BYTES_PER_JOB) + b"}\n"
+    groups = [
+        GroupLayout(
+            name=f"mg_{index:06d}",
+            sites=SITES,
+            nodes=[_node(index * jobs + number) for number in range(jobs)],
+            manifest=manifest,
+        )
+        for index in range(nodes // per_group)
+    ]
+    assets = (Asset("run.sh", b"#!/bin/sh\n", executable=True), Asset("sandbox.tar.gz", b"\0" * 50_000))
+    return DagLayout(request_name="benchmark", workflow_id=WORKFLOW_ID, groups=groups, assets=assets)
+
+
+def _node(index: int) -> NodeLayout:
+    return NodeLayout(f"proc_{index:06d}", memory_mb=2000, cpus=1, disk_kb=1_000_000, wall_minutes=480)
+
+
+def write_large_dag(run: Run) -> Measured:
+    """B3."""
+    nodes = run.size(NODES, 2000)
+    with scratch() as root:
+        usual = _against_bare_write(dag_layout(nodes, per_group=NODES_PER_GROUP), root, run.repeat)
+        small = _against_bare_write(dag_layout(nodes, per_group=SMALL_GROUP), root, min(run.repeat, 3))
+    samples = usual.samples | {f"small groups, {who}": taken for who, taken in small.samples.items()}
+    note = f"{NODES_PER_GROUP} nodes per group; {small.value:.3g}× at {SMALL_GROUP} per group"
+    return Measured(value=usual.value, samples=samples, note=note)
+
+
+def _against_bare_write(layout: DagLayout, root: Path, repeat: int) -> Measured:
+    content = b"".join(entry.content or b"" for entry in dag_entries(layout))
+    dag, bare = root / "dag", root / "bare"
+
+    def write_bare() -> None:
+        with bare.open("wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def settle() -> None:
+        """Neither pays for pages the other left dirty."""
+        shutil.rmtree(dag, ignore_errors=True)
+        bare.unlink(missing_ok=True)
+        os.sync()
+
+    pairs = alternate(
+        timed(lambda: write_dag(layout, dag), before=settle),
+        timed(write_bare, before=settle),
+        repeat=repeat,
+    )
+    return Measured(value=pairs.ratio, samples=pairs.as_samples())
+
+
+def status_text(nodes: int) -> Iterator[str]:
+    """A status file as DAGMan writes it, half of its nodes done."""
+    done = nodes // 2
+    counts = {
+        "Timestamp": 1_800_000_000, "DagStatus": 3, "NodesTotal": nodes, "NodesDone": done, "NodesPre": 0,
+        "NodesQueued": nodes - done, "NodesPost": 0, "NodesReady": 0, "NodesUnready": 0, "NodesFutile": 0,
+        "NodesFailed": 0, "JobProcsHeld": 0, "JobProcsIdle": 0,
+    }  # fmt: skip
+    yield '[\n  Type = "DagStatus";\n  DagFiles = {\n    "group.dag"\n  };\n'
+    yield "".join(f"  {key} = {value};\n" for key, value in counts.items()) + "]\n"
+    for number in range(nodes):
+        state = '5; /* "STATUS_DONE" */' if number < done else '3; /* "STATUS_SUBMITTED" */'
+        yield f'[\n  Type = "NodeStatus";\n  Node = "mg_{number:06d}";\n  NodeStatus = {state}\n'
+        yield '  StatusDetails = "";\n  RetryCount = 0;\n  JobProcsQueued = 1;\n  JobProcsHeld = 0;\n]\n'
+    yield '[\n  Type = "StatusEnd";\n  EndTime = 1800000000;\n  NextUpdate = 1800000015;\n]\n'
+
+
+def read_large_status(run: Run) -> Measured:
+    """B4: the counts and the state of every node; the moonshot is a file that has not changed."""
+    nodes = run.size(NODES, 2000)
+    with scratch() as root:
+        path = root / "workflow.dag.status"
+        path.write_text("".join(status_text(nodes)))
+        os.sync()
+        first = read_status(path)
+        assert first is not None
+        assert sum(1 for _ in _states(first)) == nodes
+        whole = alternate(timed(lambda: _look(path)), timed(path.read_bytes), repeat=run.repeat)
+        unchanged = alternate(
+            timed(lambda: read_status(path, previous=first.stamp)),
+            timed(path.read_bytes),
+            repeat=run.repeat,
+        )
+    samples = whole.as_samples() | {f"unchanged, {who}": t for who, t in unchanged.as_samples().items()}
+    note = f"{unchanged.ratio:.2g}× when the file has not changed"
+    return Measured(value=whole.ratio, samples=samples, note=note, hoped=unchanged.ratio)
+
+
+def _look(path: Path) -> int:
+    reading = read_status(path)
+    return sum(1 for _ in _states(reading)) if reading else 0
+
+
+def _states(reading: StatusReading) -> Iterator[tuple[str, object]]:
+    return iter(reading.status.nodes.items())

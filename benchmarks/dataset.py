@@ -1,0 +1,53 @@
+"""A dataset for the splitting benchmarks: files of 20 lumis each, made by counting, the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+LUMIS_PER_FILE = 20
+EVENTS_PER_FILE = 10_000
+FILES_PER_RUN = 250
+FIRST_RUN = 380_000
+STRETCH = 5  # lumis in a row; then one is missing, as in real data
+STRETCHES = LUMIS_PER_FILE // STRETCH
+PLACES = (("T1_US_FNAL_Disk",), ("T2_CH_CERN",), ("T1_US_FNAL_Disk", "T2_CH_CERN"))
+BAD_LUMIS = 50  # of every so many lumis the mask refuses one
+
+LumiRange = tuple[int, int, int]
+
+
+def lfn_of(number: int) -> str:
+    """The name of a file."""
+    return f"/store/data/Run2031A/Muons/RAW/v1/000/{number:08d}.root"
+
+
+def ranges_of(number: int) -> tuple[LumiRange, ...]:
+    """Run, first and last lumi of each stretch in a file; no lumi is in two files."""
+    run = FIRST_RUN + number // FILES_PER_RUN
+    first = 1 + (number % FILES_PER_RUN) * STRETCHES * (STRETCH + 1)
+    starts = range(first, first + STRETCHES * (STRETCH + 1), STRETCH + 1)
+    return tuple((run, start, start + STRETCH - 1) for start in starts)
+
+
+def lumis_of(number: int) -> list[tuple[int, int]]:
+    """The same lumis one by one."""
+    return [(run, lumi) for run, first, last in ranges_of(number) for lumi in range(first, last + 1)]
+
+
+def places_of(number: int) -> tuple[str, ...]:
+    """Where a file is: blocks of a thousand lie together."""
+    return PLACES[number // 1000 % len(PLACES)]
+
+
+def mask_of(files: int) -> dict[str, list[list[int]]]:
+    """A certification mask for that many files, as requests carry it: most of every run."""
+    last = FILES_PER_RUN * STRETCHES * (STRETCH + 1)
+    runs = range(FIRST_RUN, FIRST_RUN + -(-files // FILES_PER_RUN))
+    return {str(run): list(_good(last, offset=run % BAD_LUMIS)) for run in runs}
+
+
+def _good(last: int, *, offset: int) -> Iterator[list[int]]:
+    """Stretches of good lumis, ten to a run, that end one before a bad one."""
+    step = max(BAD_LUMIS, last // 10)
+    for start in range(1, last + 1, step):
+        yield [start, min(last, start + step - 2 - offset % 5)]

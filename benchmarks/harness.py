@@ -1,0 +1,165 @@
+"""How a ratio is measured: candidate and reference in turn, in one run, medians compared.
+
+A sample function does one repetition and answers its seconds; what it prepares is not in them.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+from typing import Any
+
+from benchmarks.bars import Bar
+
+REPEAT = 5
+QUICK_REPEAT = 2
+SLOW_SEC = 20.0  # a sample that takes longer is not repeated as often
+SLOW_REPEAT = 2
+Sample = Callable[[], float]
+
+
+class NotRun(Exception):
+    """The benchmark cannot run here; the message says why."""
+
+
+class Verdict(StrEnum):
+    """What became of a benchmark."""
+
+    MET = "met"
+    MISSED = "missed"
+    NOT_RUN = "not run"
+    FAILED = "failed"  # it broke: nothing was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One value and every sample it was made from. `hoped` is judged for the moonshot, if another."""
+
+    value: float
+    samples: Mapping[str, Sequence[float]]
+    note: str = ""
+    hoped: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A bar and how it went."""
+
+    bar: Bar
+    verdict: Verdict
+    measured: Measured | None = None
+    reason: str = ""
+    seconds: float = 0.0
+    load: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @property
+    def moonshot(self) -> bool | None:
+        """Was the moonshot reached? None when nothing was measured."""
+        if self.measured is None:
+            return None
+        hoped = self.measured.value if self.measured.hoped is None else self.measured.hoped
+        return self.bar.reaches_moonshot(hoped)
+
+
+@dataclass(slots=True)
+class Run:
+    """What a benchmark is given: how large to be, how often to repeat, and a place for versions it meets."""
+
+    quick: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+    opened: dict[str, Any] = field(default_factory=dict)  # what several benchmarks share, by name
+
+    def size(self, full: int, quick: int) -> int:
+        """How many, in a measurement or in a smoke test."""
+        return quick if self.quick else full
+
+    @property
+    def repeat(self) -> int:
+        """How often, unless it is slow."""
+        return QUICK_REPEAT if self.quick else REPEAT
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Seconds of candidate and reference, in the order they were taken."""
+
+    candidate: tuple[float, ...]
+    reference: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """How many times the reference the candidate takes."""
+        return median(self.candidate) / median(self.reference)
+
+    @property
+    def rate_percent(self) -> float:
+        """How much of the reference's rate the candidate reaches."""
+        return 100 / self.ratio
+
+    def as_samples(self) -> dict[str, tuple[float, ...]]:
+        """For the record."""
+        return {"candidate": self.candidate, "reference": self.reference}
+
+
+def timed(
+    work: Callable[[], object],
+    *,
+    before: Callable[[], object] | None = None,
+    after: Callable[[], object] | None = None,
+) -> Sample:
+    """A sample of this work; what goes before and after it is not counted."""
+
+    def sample() -> float:
+        if before is not None:
+            before()
+        gc.collect()
+        began = time.perf_counter()
+        work()
+        seconds = time.perf_counter() - began
+        if after is not None:
+            after()
+        return seconds
+
+    return sample
+
+
+def alternate(candidate: Sample, reference: Sample, *, repeat: int) -> Pairs:
+    """Take both in turn, each first every other time; slow ones less often."""
+    ours: list[float] = []
+    theirs: list[float] = []
+    turn = 0
+    while turn < repeat:
+        both = [(ours, candidate), (theirs, reference)]
+        for kept, sample in both if turn % 2 == 0 else reversed(both):
+            kept.append(sample())
+        if ours[-1] + theirs[-1] > SLOW_SEC:
+            repeat = min(repeat, SLOW_REPEAT)
+        turn += 1
+    return Pairs(candidate=tuple(ours), reference=tuple(theirs))
+
+
+def repeated(sample: Sample, *, repeat: int) -> tuple[float, ...]:
+    """The seconds of several samples; slow ones are taken less often."""
+    taken: list[float] = []
+    while len(taken) < repeat:
+        taken.append(sample())
+        if taken[-1] > SLOW_SEC:
+            repeat = min(repeat, SLOW_REPEAT)
+    return tuple(taken)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that so many percent of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def judge(bar: Bar, measured: Measured, **more: Any) -> Result:
+    """The result of a measurement."""
+    verdict = Verdict.MET if bar.meets(measured.value) else Verdict.MISSED
+    return Result(bar=bar, verdict=verdict, measured=measured, **more)

@@ -1,0 +1,101 @@
+"""B1: split a large dataset, with a lumi mask, and group the jobs, as `build_plan` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import dataset
+from benchmarks.harness import Measured, Run, alternate, timed
+from dags_app.planning.plan import build_plan
+from dags_app.planning.selection import wanted_lumis
+from dags_app.planning.splitters import SPLITTERS
+from dags_app.planning.types import Estimate, FileSpec, Plan, PlanSpec
+from dags_app.states import SplittingAlgo
+
+ESTIMATE = Estimate(time_per_event_sec=1.0, memory_mb=2000, size_per_event_kb=1.5, source="hints")
+WANTED = (SplittingAlgo.EVENT_AWARE_LUMI_BASED, SplittingAlgo.LUMI_BASED, SplittingAlgo.FILE_BASED)
+FILES = 100_000
+
+
+def algorithm() -> SplittingAlgo:
+    """The hardest algorithm this installation has."""
+    return next(algo for algo in WANTED if algo in SPLITTERS)
+
+
+def parameters(files: int) -> dict[str, Any]:
+    """What a request for that many files says."""
+    return {
+        "files_per_job": 5,
+        "lumis_per_job": 100,
+        "events_per_job": 5 * dataset.EVENTS_PER_FILE,
+        "split_on_run": True,
+        "lumi_mask": dataset.mask_of(files),
+    }
+
+
+def plan_files(rows: list[FileSpec], *, algo: SplittingAlgo, params: dict[str, Any]) -> Plan:
+    """Mask, split and group, from files as the ledger has them."""
+    files = [
+        FileSpec(
+            lfn=row.lfn,
+            events=row.events,
+            size_bytes=row.size_bytes,
+            sites=row.sites,
+            lumis=row.lumis,
+            mask=wanted_lumis(row.lumis, params),
+        )
+        for row in rows
+    ]
+    spec = PlanSpec(
+        workflow_id="0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44",
+        request_name="benchmark",
+        algo=algo,
+        params=params,
+        cores=1,
+        jobs_per_group=8,
+        target_merged_size_kb=4_000_000,
+    )
+    return build_plan(spec=spec, files=files, estimate=ESTIMATE)
+
+
+def ledger_rows(files: int) -> list[FileSpec]:
+    """The dataset as the ledger gives it, before any mask."""
+    places = {names: frozenset(names) for names in dataset.PLACES}
+    return [
+        FileSpec(
+            lfn=dataset.lfn_of(number),
+            events=dataset.EVENTS_PER_FILE,
+            size_bytes=2_000_000_000,
+            sites=places[dataset.places_of(number)],
+            lumis=dataset.ranges_of(number),
+        )
+        for number in range(files)
+    ]
+
+
+def plain_pass(files: list[list[tuple[int, int]]]) -> int:
+    """Touch every lumi once."""
+    highest = 0
+    for lumis in files:
+        for _run, lumi in lumis:
+            if lumi > highest:
+                highest = lumi
+    return highest
+
+
+def split_and_group(run: Run) -> Measured:
+    """B1."""
+    files = run.size(FILES, 1000)
+    rows, params, algo = ledger_rows(files), parameters(files), algorithm()
+    plain = [dataset.lumis_of(number) for number in range(files)]
+    plans: list[Plan] = []
+    pairs = alternate(
+        timed(
+            lambda: plans.append(plan_files(rows, algo=algo, params=params)),
+            before=plans.clear,
+        ),
+        timed(lambda: plain_pass(plain)),
+        repeat=run.repeat,
+    )
+    note = f"{algo}: {plans[-1].jobs} jobs in {len(plans[-1].groups)} groups"
+    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note)

@@ -1,0 +1,46 @@
+# HTCondor and Redis: from outside, from PATH, or installed privately. Sourced by wms2.
+declare -A INSTALLING=()
+
+check_system() { # before anything is downloaded
+  [ "$(uname -s)" = Linux ] || die "WMS2 runs on Linux, this is $(uname -s): use a Linux machine or container"
+  case $(uname -m) in x86_64|aarch64) ;; *) die "there are no servers for architecture $(uname -m): use x86_64 or aarch64";; esac
+  [ -z "${CONDOR_CONFIG:-}" ] && [ ! -f "$WMS2_CACHE/htcondor/.complete" ] && ! condor_on_path >/dev/null || return 0
+  { type -P apt-get && type -P dpkg-deb; } >/dev/null \
+    || die "this system has neither HTCondor nor apt to fetch it with: install HTCondor, or set CONDOR_CONFIG to a pool's configuration"
+}
+
+condor_on_path() { # prints the directory that holds bin/ and sbin/
+  local tool; tool=$(type -P condor_submit_dag) && PATH=$PATH:/usr/sbin:/usr/local/sbin type -P condor_master >/dev/null || return
+  dirname "$(dirname "$(readlink -f "$tool")")"
+}
+
+start_servers() { # installing takes its time, so it runs beside the virtual environment's making
+  if [ -z "${CONDOR_CONFIG:-}" ] && ! { [ ! -f "$WMS2_CACHE/htcondor/.complete" ] && HTCONDOR_HOME=$(condor_on_path); }; then
+    HTCONDOR_HOME=$WMS2_CACHE/htcondor/usr
+    start_install htcondor condor "condor_master condor_schedd condor_startd condor_starter condor_collector condor_negotiator condor_shadow condor_procd condor_submit condor_dagman condor_q condor_history condor_version"
+  fi
+  # no wheel brings Redis to Python 3.13
+  if [ -z "${REDIS_URL:-}${WMS2_REDIS_SERVER:-}" ] && ! type -P redis-server >/dev/null && [ "$PYTHON_MINOR" -ge 13 ]; then
+    WMS2_REDIS_SERVER=$WMS2_CACHE/redis/usr/bin/redis-server
+    start_install redis "redis-server redis-tools" redis-server
+  fi
+}
+
+start_install() { # $1 = short name, $2 = Debian packages, $3 = programs that must work afterwards
+  [ ! -f "$WMS2_CACHE/$1/.complete" ] || return 0
+  check_room "$WMS2_CACHE" "$ROOM_FIRST_MB" WMS2_CACHE
+  # a session of its own, so that all of it can be ended when something else goes wrong meanwhile
+  setsid "$HERE/lab/pool/install-private.sh" "$WMS2_CACHE/$1" "$2" "$3" >"$WMS2_CACHE/log/install-$1.log" 2>&1 </dev/null &
+  INSTALLING[$1]=$!
+  trap 'for pid in "${INSTALLING[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
+}
+
+await_servers() {
+  local name log
+  for name in "${!INSTALLING[@]}"; do
+    log=$WMS2_CACHE/log/install-$name.log
+    wait "${INSTALLING[$name]}" || die "$name could not be installed, see $log: $(sed -n 's/^.*ERROR: //p' "$log" | tail -1)"
+  done
+  trap - EXIT
+  export HTCONDOR_HOME=${HTCONDOR_HOME:-} WMS2_REDIS_SERVER=${WMS2_REDIS_SERVER:-}
+}

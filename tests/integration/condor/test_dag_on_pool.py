@@ -1,0 +1,288 @@
+"""What DAGMan and the schedd really do with our files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from condor.amend import restart_group, rewrite_dag, write_priority
+from condor.dagfile import submit_lock
+from condor.statusfile import highest_rescue, parse_metrics, read_status
+from condor.schedd import Schedd
+from condor.types import DagmanAd, JobStatus, NodeState, Presence
+from tests.integration.condor.conftest import WORKFLOW_ID, Bench
+from wms2_project.errors import ServiceRejected
+
+NODES = ("landing", "proc_000000", "proc_000001", "merge", "cleanup")
+
+
+def reports(group: Path) -> dict[str, dict[str, object]]:
+    return {
+        path.stem.split(".")[0]: json.loads(path.read_text()) for path in group.glob("reports/*.report.json")
+    }
+
+
+def elected(group: Path) -> str:
+    return (group / "elected_site.inc").read_text().split()[-1]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A DAG that was submitted over the remains of an interrupted submission, and came to its end."""
+
+    bench: Bench
+    name: str
+    directory: Path
+    first_seen: tuple[Presence, DagmanAd | None]
+    ad: DagmanAd
+
+    @property
+    def group(self) -> Path:
+        return self.directory / "mg_000000"
+
+
+@pytest.fixture(scope="module")
+def ran(
+    schedd: Schedd, pool_sites: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ran]:
+    bench = Bench(schedd, tmp_path_factory.mktemp("ran"), pool_sites)
+    written = bench.write(bench.layout({"proc_000001": "killed-once"}, groups=2))
+    for suffix in ("condor.sub", "lib.out", "lib.err", "dagman.log"):
+        written.dag_file.with_name(f"workflow.dag.{suffix}").write_text("left by a killed worker\n")
+    with submit_lock(written.dag_file.parent):
+        name = bench.submit(written)
+    first_seen = schedd.find_dag(name)
+    yield Ran(bench, name, written.dag_file.parent, first_seen, bench.finish(name))
+    bench.clear()
+
+
+def test_a_dag_is_found_while_it_runs_and_after(ran: Ran) -> None:
+    presence, seen = ran.first_seen
+    assert presence is Presence.FOUND
+    assert seen is not None
+    assert not seen.finished
+    assert ran.ad.succeeded
+    assert (ran.ad.cluster_id, ran.ad.nodes_total) == (seen.cluster_id, 2)
+    assert ran.ad.directory == str(ran.directory)
+    assert ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id) == ran.ad
+    assert ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id + 1) is None
+
+
+def test_what_jobs_leave_in_back_comes_to_reports(ran: Ran) -> None:
+    assert set(reports(ran.group)) == set(NODES[1:])
+    assert "proc_000000.report.json" in (ran.group / "reports" / "merge.seen").read_text()
+    assert (ran.group / "proc_000000.out").exists()
+
+
+def test_dagmans_own_files_tell_the_same(ran: Ran) -> None:
+    status = read_status(ran.directory / "workflow.dag.status")
+    assert status is not None
+    assert dict(status.status.nodes) == {"mg_000000": NodeState.DONE, "mg_000001": NodeState.DONE}
+    assert parse_metrics((ran.directory / "workflow.dag.metrics").read_bytes()).nodes_succeeded == 2
+
+
+def test_a_group_stays_at_the_site_its_landing_found(ran: Ran) -> None:
+    site = elected(ran.group)
+    past = [job for job in ran.bench.past(ran.name, "DESIRED_Sites", "Iwd") if str(ran.group) in job["Iwd"]]
+    assert site in ran.bench.sites
+    assert {report["site"] for report in reports(ran.group).values()} == {site}
+    assert {(job["DAGNodeName"], job["DESIRED_Sites"]) for job in past} == {
+        ("landing", ",".join(ran.bench.sites)),
+        *((node, site) for node in NODES[1:]),
+    }
+
+
+def test_jobs_carry_the_attributes_cms_looks_for(ran: Ran) -> None:
+    wanted = (
+        "CMS_RequestName",
+        "CMS_WorkflowID",
+        "CMS_NodeRole",
+        "CMS_NodeName",
+        "MaxWallTimeMins",
+        "RequestCpus",
+    )
+    job = next(job for job in ran.bench.past(ran.name, *wanted) if job["DAGNodeName"] == "proc_000000")
+    assert [job[key] for key in wanted] == ["ana_test-v1", WORKFLOW_ID, "processing", "proc_000000", 10, 1]
+
+
+def test_a_job_that_dies_at_once_is_retried_with_more_memory_and_never_held(ran: Ran) -> None:
+    attempts = [
+        (job["RequestMemory"], job.get("NumHolds", 0))
+        for job in ran.bench.past(ran.name, "RequestMemory", "NumHolds")
+        if job["DAGNodeName"] == "proc_000001"
+    ]
+    assert attempts == [(64, 0), (96, 0)]
+    post = (ran.group / "post.log").read_text()
+    assert "proc_000001 -9 0 1 " in post
+    assert "proc_000001 0 1 1 " in post
+
+
+def test_dagman_gets_none_of_our_environment(ran: Ran) -> None:
+    seen = (ran.group / "post.env").read_text()
+    assert "CONDOR_CONFIG=" in seen
+    assert "DATABASE_URL" not in seen
+    assert "PYTHONPATH" not in seen
+
+
+def test_a_held_job_is_removed_so_that_post_can_judge_it(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000000": "no-output"}))
+    name = bench.submit(written)
+
+    ad = bench.finish(name, 120)
+
+    assert (ad.exit_code, ad.nodes_failed, ad.succeeded) == (1, 1, False)
+    group = written.dag_file.parent / "mg_000000"
+    lines = [line for line in (group / "post.log").read_text().split("\n") if line.startswith("proc_000000")]
+    assert len(lines) == 2
+    assert "Job was held" in (group / "group.dag.nodes.log").read_text()
+
+
+def test_a_node_that_asks_to_abort_ends_the_whole_dag(bench: Bench) -> None:
+    behaviour = {"proc_000000": "exit-43", "proc_000002": "sleep", "proc_000003": "sleep"}
+    written = bench.write(bench.layout(behaviour, groups=2))
+    name = bench.submit(written)
+
+    ad = bench.finish(name, 60)
+
+    assert (ad.exit_code, ad.nodes_done) == (1, 0)
+    assert highest_rescue(written.dag_file) is not None
+    bench.wait(lambda: not bench.jobs(name))
+
+
+def test_removal_empties_the_queue_and_resubmission_goes_on_from_there(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000001": "sleep"}, groups=2))
+    group = written.dag_file.parent / "mg_000000"
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name) == {"proc_000001"} and (group / "post.log").exists())
+    bench.wait(lambda: (written.dag_file.parent / "mg_000001" / "reports" / "cleanup.report.json").exists())
+    bench.wait(lambda: bench.schedd.query_dags()[name].nodes_done == 1)
+
+    assert bench.schedd.remove_dag(name, reason="clean stop") == 2
+    bench.wait(lambda: not bench.jobs(name))
+    removed = bench.finish(name)
+
+    assert (removed.job_status, removed.succeeded) == (JobStatus.REMOVED, False)
+    assert "clean stop" in removed.remove_reason
+    assert highest_rescue(written.dag_file) == written.dag_file.with_name("workflow.dag.rescue001")
+    assert "DONE proc_000000" in (group / "group.dag.rescue001").read_text()
+
+    (group / "jobs.json").write_text('{"proc_000001": "ok"}')
+    resumed = bench.submit(written)
+    assert bench.finish(resumed).succeeded
+    assert sorted(job["DAGNodeName"] for job in bench.past(resumed)) == ["cleanup", "merge", "proc_000001"]
+
+
+def dagman_pid(cluster_id: int) -> int:
+    """The process of one DAGMan, known by the name the schedd runs it under."""
+    name = f"condor_scheduniv_exec.{cluster_id}.0".encode()
+    found = [
+        int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if name in _command_line(path)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def _command_line(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_killed_dagman_comes_back_and_runs_no_node_twice(bench: Bench) -> None:
+    written = bench.write(bench.layout(groups=2))
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name))
+    os.kill(dagman_pid(bench.schedd.query_dags([name])[name].cluster_id), signal.SIGKILL)
+
+    assert bench.finish(name, 120).succeeded
+    assert len(bench.past(name)) == 2 * len(NODES)
+
+
+def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000001": "sleep"}))
+    group = written.dag_file.parent / "mg_000000"
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name) == {"proc_000001"})
+    bench.wait(lambda: (group / "reports" / "proc_000000.report.json").exists())
+    bench.wait(lambda: (group / "post.log").exists())
+
+    assert bench.schedd.hold_dag(name, reason="maintenance") == 2
+    bench.wait(lambda: bench.schedd.query_dags([name])[name].job_status is JobStatus.HELD)
+    held = bench.schedd.query_dags([name])[name]
+    assert (held.groups_held, held.groups_running, held.hold_code) == (1, 0, 1)
+    assert "maintenance" in held.hold_reason
+    assert bench.running(name) == {"proc_000001"}
+
+    assert bench.schedd.release_dag(name, reason="over") == 2
+    bench.wait(lambda: bench.schedd.query_dags([name])[name].groups_running == 1)
+    assert bench.schedd.hold_dag(name, reason="again") == 2
+    assert bench.schedd.remove_dag(name, reason="stop while held") == 2
+    bench.wait(lambda: not bench.jobs(name))
+    assert "DONE proc_000000" in (group / "group.dag.rescue001").read_text()
+    assert not (group / "group.dag.lock").exists()
+
+
+def test_a_dag_that_cannot_be_submitted_is_rejected_with_the_reason(bench: Bench) -> None:
+    written = bench.write(bench.layout())
+    (written.dag_file.parent / "dagman.config").unlink()
+    with pytest.raises(ServiceRejected, match=r"dagman\.config"):
+        bench.submit(written)
+
+
+def test_what_nobody_submitted_is_absent(bench: Bench) -> None:
+    assert bench.schedd.find_dag("wms2-never-submitted", not_before=time.time() - 60) == (
+        Presence.ABSENT,
+        None,
+    )
+    assert bench.schedd.remove_dag("wms2-never-submitted", reason="x") == 0
+    assert bench.schedd.set_priority("wms2-never-submitted", 1) == 0
+
+
+def test_priority_changes_for_queued_and_for_later_jobs(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000001": "sleep"}, priority=7))
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name) == {"proc_000001"})
+    assert {job["JobPrio"] for job in bench.jobs(name, "JobPrio") if job["JobUniverse"] == 5} == {7}
+
+    assert bench.schedd.set_priority(name, 11) >= 3
+    assert {job["JobPrio"] for job in bench.jobs(name, "JobPrio")} == {11}
+
+    bench.schedd.remove_dag(name, reason="resume with another priority")
+    bench.wait(lambda: not bench.jobs(name))
+    write_priority(written.dag_file.parent, 13)
+    resumed = bench.submit(written)
+    bench.wait(lambda: "proc_000001" in bench.running(resumed))
+    assert {job["JobPrio"] for job in bench.jobs(resumed, "JobPrio") if job["JobUniverse"] == 5} == {13}
+
+
+def test_a_failed_group_starts_over_elsewhere(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000000": "exit-42"}))
+    directory = written.dag_file.parent
+    assert not bench.finish(bench.submit(written)).succeeded
+    first = elected(directory / "mg_000000")
+
+    bench.sites = tuple(site for site in bench.sites if site != first)
+    assert rewrite_dag(bench.layout(), directory) == 2
+    restart_group(directory / "mg_000000")
+    again = bench.submit(written)
+
+    assert bench.finish(again).succeeded
+    assert elected(directory / "mg_000000") != first
+    assert sorted(job["DAGNodeName"] for job in bench.past(again)) == sorted(NODES)
+
+
+def test_the_schedd_tells_its_name_and_limits(bench: Bench) -> None:
+    assert bench.schedd.ping()
+    assert "@" in bench.schedd.name or bench.schedd.name
+    limits = bench.schedd.limits()
+    assert limits.scheduler_jobs_per_owner
+    assert limits.scheduler_jobs_total
+    assert limits.room()
