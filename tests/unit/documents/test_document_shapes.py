@@ -18,11 +18,11 @@ from document_examples import (
     in_step,
 )
 
+from dags_app.states import SplittingAlgo
 from requests_app.documents import (
     Allocation,
     Backend,
     CleanupPolicy,
-    SplittingAlgo,
     read_document,
     split_dump,
 )

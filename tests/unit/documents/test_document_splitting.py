@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from document_examples import MONTE_CARLO, OWN, RERECO, TASK_CHAIN, changed, in_step
 
-from requests_app.documents import SplittingAlgo, SplittingParams, read_document
+from dags_app.states import SplittingAlgo
+from requests_app.documents import SplittingParams, read_document
 from requests_app.documents.splitting import fit_events
 from wms2_project.errors import InvalidInput
 
