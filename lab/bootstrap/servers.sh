@@ -10,9 +10,11 @@ check_system() { # before anything is downloaded
 }
 
 condor_on_path() { # prints the directory that holds bin/ and sbin/
-  local tool; tool=$(type -P condor_submit_dag) && PATH=$PATH:/usr/sbin:/usr/local/sbin type -P condor_master >/dev/null || return
+  local tool; tool=$(find_program condor_submit_dag) && find_program condor_master >/dev/null || return
   dirname "$(dirname "$(readlink -f "$tool")")"
 }
+
+find_program() { as_owner env "PATH=$PATH:/usr/sbin:/usr/local/sbin" sh -c 'command -v "$1"' - "$1"; } # one the owner can run
 
 start_servers() { # installing takes its time, so it runs beside the virtual environment's making
   if [ -z "${CONDOR_CONFIG:-}" ] && ! { [ ! -f "$WMS2_CACHE/htcondor/.complete" ] && HTCONDOR_HOME=$(condor_on_path); }; then
@@ -20,7 +22,7 @@ start_servers() { # installing takes its time, so it runs beside the virtual env
     start_install htcondor condor "condor_master condor_schedd condor_startd condor_starter condor_collector condor_negotiator condor_shadow condor_procd condor_submit condor_dagman condor_q condor_history condor_version"
   fi
   # no wheel brings Redis to Python 3.13
-  if [ -z "${REDIS_URL:-}${WMS2_REDIS_SERVER:-}" ] && ! type -P redis-server >/dev/null && [ "$PYTHON_MINOR" -ge 13 ]; then
+  if [ -z "${REDIS_URL:-}${WMS2_REDIS_SERVER:-}" ] && ! find_program redis-server >/dev/null && [ "$PYTHON_MINOR" -ge 13 ]; then
     WMS2_REDIS_SERVER=$WMS2_CACHE/redis/usr/bin/redis-server
     start_install redis "redis-server redis-tools" redis-server
   fi

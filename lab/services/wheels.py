@@ -9,9 +9,12 @@ from pathlib import Path
 from lab.errors import LabError
 
 
-def wheel_directory(package: str) -> Path:
+def wheel_directory(package: str, *, setting: str) -> Path:
     """Where a package lies, without importing it: an import may make directories or start servers."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise LabError(f"the Python package {package} is missing: remove {sys.prefix} and run ./wms2 up")
+        raise LabError(
+            f"no server was found on PATH and {sys.prefix} has no package {package}: "
+            f"install the server, or set {setting} to a running one"
+        )
     return Path(spec.origin).parent

@@ -120,7 +120,7 @@ def test_a_complete_production_passes_every_check() -> None:
 
 
 def test_everything_missing_is_said_at_once_with_its_cure() -> None:
-    done = manage("check", DATABASE_URL="sqlite:///nothing.db")
+    done = manage("check", DATABASE_URL="sqlite:///nothing.db", REDIS_URL=PRODUCTION["REDIS_URL"])
     assert done.returncode != 0
     told = done.stdout + done.stderr
     for code in ("wms2.E001", "wms2.E002", "wms2.E003", "wms2.E004", "wms2.E005"):
@@ -130,5 +130,6 @@ def test_everything_missing_is_said_at_once_with_its_cure() -> None:
 
 
 def test_the_lab_needs_no_outside_services() -> None:
-    done = manage("check", WMS2_LAB="1", DATABASE_URL=PRODUCTION["DATABASE_URL"])
+    addresses = {name: PRODUCTION[name] for name in ("DATABASE_URL", "REDIS_URL")}
+    done = manage("check", WMS2_LAB="1", **addresses)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -22,10 +22,10 @@ from dags_app.states import SplittingAlgo
 from requests_app.documents import (
     Allocation,
     Backend,
-    CleanupPolicy,
     read_document,
     split_dump,
 )
+from requests_app.states import CleanupPolicy
 from wms2_project.errors import InvalidInput
 
 
