@@ -16,9 +16,11 @@ WORKDIR /srv/wms2
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    DJANGO_SETTINGS_MODULE=wms2_project.settings
+    DJANGO_SETTINGS_MODULE=wms2_project.settings \
+    WMS2_STATIC_ROOT=/srv/static
 # collecting static files reads the settings and connects to nothing; the key lives for this line only
-RUN SECRET_KEY=unused DATABASE_URL=postgres://unused/unused REDIS_URL=redis://unused python manage.py collectstatic --no-input -v0
+RUN SECRET_KEY=unused DATABASE_URL=postgres://unused/unused REDIS_URL=redis://unused \
+    python manage.py collectstatic --no-input -v0
 USER wms2
 EXPOSE 8000
 CMD ["gunicorn", "wms2_project.wsgi", "--bind", "0.0.0.0:8000", "--workers", "4", "--threads", "4", "--no-control-socket", "--worker-tmp-dir", "/dev/shm"]

@@ -70,6 +70,7 @@ class BoundedCalls:
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 env=child_environment(os.environ),
+                start_new_session=True,  # a Ctrl-C is ours to handle; the child ends with its input
             )
             self._exchange(process, b"", START_TIMEOUT_SEC, "starting the bindings")
         return process

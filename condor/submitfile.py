@@ -30,9 +30,9 @@ _FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
 _ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
 _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
-    "request_cpus", "request_memory", "request_disk", "allowed_job_duration", "priority", "periodic_remove",
-    "ulog_execute_attrs", "My.DESIRED_Sites", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID",
-    "My.CMS_NodeRole", "My.CMS_NodeName",
+    "request_cpus", "request_memory", "request_disk", "wall_sec", "allowed_job_duration", "priority",
+    "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites", "My.MaxWallTimeMins", "My.CMS_RequestName",
+    "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -129,13 +129,13 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
     role = description.role
     grace = check_int("held_grace_sec", description.held_grace_sec, 0, 1_000_000)
     own = _landing_entries() if role is Role.LANDING else _job_entries(description)
-    return own | {
-        "universe": "vanilla",
+    shared = {
         "notification": "never",
         "request_cpus": "$(CPUS)",
         "request_disk": "$(DISK)",
         # A job that runs too long is held by HTCondor, then removed by the rule below.
-        "allowed_job_duration": "$(WALL) * 60",
+        "wall_sec": "$(WALL) * 60",
+        "allowed_job_duration": "$INT(wall_sec)",
         "priority": "$(job_priority:0)",
         # A held job never reaches POST, so it is removed; unless a person held it (1) or it is spooling (16).
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
@@ -147,6 +147,7 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
         "My.CMS_NodeRole": quote(role.value),
         "My.CMS_NodeName": '"$(NODE)"',
     }
+    return {"universe": "vanilla"} | own | shared
 
 
 def _landing_entries() -> dict[str, str]:

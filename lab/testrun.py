@@ -17,9 +17,8 @@ from lab.host import private_tmp, reachable_path
 from lab.paths import Layout
 from lab.processes import mark, wipe
 from lab.services.application import Addresses, application_settings
+from lab.tiers import UNIT, rank
 
-UNIT = "unit"
-TIER_ORDER = (UNIT, "integration", "contract", "e2e")
 NO_TESTS_COLLECTED = 5
 LAST_WORDS_SEC = 5.0
 
@@ -46,7 +45,7 @@ def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
         if argument.startswith("--tier="):
             tier = rest.pop(index).removeprefix("--tier=")
             break
-    existing = sorted((d.name for d in (root / "tests").iterdir() if any(d.rglob("test_*.py"))), key=_order)
+    existing = sorted((d.name for d in (root / "tests").iterdir() if any(d.rglob("test_*.py"))), key=rank)
     if tier is not None and tier not in existing:
         raise LabError(f"there is no test tier {tier!r}: choose from {', '.join(existing)}", exit_code=2)
     chosen = [a for a in rest if not a.startswith("-") and (root / a.partition("::")[0]).exists()]
@@ -54,13 +53,17 @@ def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
     return TestPlan(paths=paths, arguments=tuple(rest), services=tier != UNIT)
 
 
-def _order(tier: str) -> tuple[int, str]:
-    return (TIER_ORDER.index(tier) if tier in TIER_ORDER else len(TIER_ORDER), tier)
-
-
 def run_tests(layout: Layout, arguments: list[str]) -> int:
     plan = plan_tests(arguments, root=layout.app)
-    argv = [str(layout.venv / "bin" / "python"), "-m", "pytest", *plan.paths, *plan.arguments]
+    argv = [
+        str(layout.venv / "bin" / "python"),
+        "-m",
+        "pytest",
+        "-p",
+        "lab.tiers",
+        *plan.paths,
+        *plan.arguments,
+    ]
     code = run_in_stack(layout, argv) if plan.services else run_alone(layout, argv)
     if code in (0, NO_TESTS_COLLECTED):
         discard(layout)

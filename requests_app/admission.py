@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from requests_app.models import AdmissionConfig, Request
 from requests_app.states import TAKES_CAPACITY, RequestStatus
+from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 
 EDITABLE = {
@@ -92,6 +93,9 @@ def change_limits(
         config.version += 1
         config.updated_by = actor
         config.save()
+        audit.record(
+            actor=actor, action="change", target="admission limits", reason=reason, changes=dict(changes)
+        )
     return config
 
 

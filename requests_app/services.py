@@ -22,8 +22,10 @@ from dags_app.services import control, production
 from dags_app.states import DAGKind, DAGStatus
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.models import Request
+from requests_app.states import TERMINAL
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin, transition
+from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 from wms2_project.grammar import Name, check
 
@@ -42,7 +44,7 @@ def import_request(
         if first is not None:
             return _repeated(first, digest)
     who = actor.partition(":")[2]
-    spec = read_document(document, defaults={"submitted_by": who, "requestor": who})
+    spec = read_document(document, overrides={"submitted_by": who}, defaults={"requestor": who})
     if spec.wms_backend is not Backend.WMS2:
         told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
         raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
@@ -186,6 +188,8 @@ def change_request(
 ) -> Request:
     """Change priority, site lists or memory. Takes effect at the next admission and the next round."""
     _check(request, reason=reason, expected_version=expected_version)
+    if request.status in TERMINAL:
+        raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
     on_request, on_workflow = _checked_changes(changes)
     with transaction.atomic():
         unchanged = Request.objects.filter(pk=request.pk, version=request.version)
@@ -195,13 +199,15 @@ def change_request(
             raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it again and repeat")
         if on_workflow:
             Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
+        audit.record(
+            actor=actor, action="change", target=request.request_name, reason=reason, changes=dict(changes)
+        )
     request.refresh_from_db()
     return request
 
 
 def _check(request: Request, *, reason: str, expected_version: int | None) -> None:
-    if not reason.strip():
-        raise InvalidInput("a reason is needed", fields={"reason": "say why, for those who come after"})
+    audit.need_reason(reason)
     if expected_version is not None and expected_version != request.version:
         raise StaleVersion(
             f"{request.request_name} changed since you read it", cure="Read it again and repeat"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
 
 from django.db import transaction
@@ -10,9 +9,7 @@ from django.db import transaction
 from dags_app.adapters import cric
 from sites_app.models import Site
 from sites_app.states import SiteStatus
-from wms2_project.errors import InvalidInput
-
-logger = logging.getLogger(__name__)
+from wms2_project import audit
 
 
 def sync_sites(*, now: datetime) -> int:
@@ -39,15 +36,12 @@ def enable_site(*, site: Site, reason: str, actor: str) -> Site:
 
 
 def _set_status(site: Site, status: SiteStatus, *, until: datetime | None, reason: str, actor: str) -> Site:
-    if not reason.strip():
-        raise InvalidInput("a reason is needed", fields={"reason": "say why, for those who come after"})
-    note = {"status": status.value, "reason": reason, "actor": actor}
+    ends = until.isoformat() if until is not None else None
     with transaction.atomic():
         locked = Site.objects.select_for_update().get(pk=site.pk)
         locked.status, locked.drain_until = status, until
-        locked.config_data = locked.config_data | {"last_change": note}
         locked.version += 1
         locked.save()
-    logger.info("site %s is %s: %s (%s)", site.name, status, reason, actor)
+        audit.record(actor=actor, action=status.value, target=site.name, reason=reason, until=ends)
     site.refresh_from_db()
     return site

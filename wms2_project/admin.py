@@ -32,7 +32,7 @@ from wms2_project.console import (
     action,
     display,
 )
-from wms2_project.models import ApiToken
+from wms2_project.models import ApiToken, AuditEvent
 
 # The schedule is the program's (settings): whoever edited it here would find it overwritten.
 for scheduled in (
@@ -143,3 +143,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             "back": back,
         }
         return TemplateResponse(request, "console/ask.html", context)
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnlyAdmin):
+    """Who changed what, and why. Status changes stand on the request itself."""
+
+    list_display = ("at", "actor", "action", "target", "reason")
+    fields = ("at", "actor", "action", "target", "reason", "detail", "request_id")
+    search_fields = ("target", "actor")
+    ordering = ("-id",)

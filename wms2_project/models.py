@@ -1,4 +1,4 @@
-"""What the kernel itself stores: API tokens, by their hash only."""
+"""What the kernel itself stores: API tokens, by their hash only, and who changed what."""
 
 from __future__ import annotations
 
@@ -26,3 +26,25 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id}:{self.name}"
+
+
+class AuditEvent(models.Model):
+    """One change a person made that no status history tells. Append-only; a trigger refuses edits."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(auto_now_add=True)
+    actor = models.CharField(max_length=250)
+    action = models.CharField(max_length=50)
+    target = models.CharField(max_length=250, db_index=True)
+    reason = models.TextField()
+    detail = models.JSONField(default=dict)
+    request_id = models.CharField(max_length=100, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~models.Q(actor=""), name="audit_has_an_actor"),
+            models.CheckConstraint(condition=~models.Q(reason=""), name="audit_has_a_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.action} {self.target}"

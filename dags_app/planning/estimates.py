@@ -1,14 +1,17 @@
-"""What one event costs: from the pilot if there was one, else from the requestor's hints."""
+"""What one event costs, and what follows for the size of jobs: from earlier rounds, else from the pilot."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dags_app.planning.types import Estimate
 from wms2_project.errors import PermanentError
 
+MIN_JOBS = 3  # fewer jobs say too little to give up what was believed before
+RSS_MARGIN = 1.2
 _NEEDED = ("events_per_job", "memory_mb", "time_per_job_sec", "output_size_per_event_kb")
 
 
@@ -42,6 +45,52 @@ def _number(part: Mapping[str, Any], key: str) -> float:
             f"the pilot's report says {key} = {str(value)[:40]!r}", cure="A finite number was expected"
         )
     return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one finished group cost."""
+
+    jobs: int
+    time_per_event_sec: float
+    peak_rss_mb: int
+    size_per_event_kb: float
+
+
+def estimate_from_rounds(
+    measured: Sequence[Measurement], *, cores: int, memory_per_core_mb: tuple[int, int]
+) -> Estimate | None:
+    """Medians for time and size, the maximum for memory; None while too few jobs were seen.
+
+    Memory is the peak with a margin, within the window a core of the pool comes with.
+    """
+    seen = [one for one in measured if one.time_per_event_sec > 0]
+    if sum(one.jobs for one in seen) < MIN_JOBS:
+        return None
+    low, high = (limit * cores for limit in memory_per_core_mb)
+    peak = math.ceil(max(one.peak_rss_mb for one in seen) * RSS_MARGIN)
+    return Estimate(
+        time_per_event_sec=_median([(one.time_per_event_sec, one.jobs) for one in seen]),
+        memory_mb=min(max(peak, low), high),
+        size_per_event_kb=_median([(one.size_per_event_kb, one.jobs) for one in seen]),
+        source="measured",
+    )
+
+
+def _median(weighted: Sequence[tuple[float, int]]) -> float:
+    """The value of the middle job when the groups' values stand in order."""
+    half = sum(weight for _, weight in weighted) / 2
+    for value, weight in sorted(weighted):
+        half -= weight
+        if half <= 0:
+            return value
+    raise ValueError("no value has a weight")
+
+
+def steer_events_per_job(*, current: int, time_per_event_sec: float, target_job_sec: float) -> int:
+    """Events per job that reach the target wall time, at most twice or half of what it was."""
+    wanted = target_job_sec / time_per_event_sec if time_per_event_sec > 0 else 2.0 * current
+    return max(1, round(min(max(wanted, current / 2), current * 2)))
 
 
 def events_to_generate(*, wanted: int, filter_efficiency: float) -> int:

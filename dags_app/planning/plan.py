@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from dags_app.planning.merge_groups import group_jobs
 from dags_app.planning.splitters import split
@@ -17,15 +18,20 @@ def build_plan(
     placeable = [file for file in files if file.sites]
     unplaceable = tuple(sorted(file.lfn for file in files if not file.sites))
     groups = group_jobs(split(spec.algo, placeable, spec.params), spec, estimate)
-    chosen = tuple(group for group in groups if limit_groups is None or group.index < limit_groups)
-    return Plan(groups=chosen, estimate=estimate, unplaceable=unplaceable)
+    return Plan(groups=tuple(islice(groups, limit_groups)), estimate=estimate, unplaceable=unplaceable)
 
 
 def build_generation_plan(
-    *, spec: PlanSpec, budget: EventBudget, sites: frozenset[str], estimate: Estimate
+    *,
+    spec: PlanSpec,
+    budget: EventBudget,
+    sites: frozenset[str],
+    estimate: Estimate,
+    limit_groups: int | None = None,
 ) -> Plan:
     """Jobs and groups that generate the budget, and where the next round may go on."""
-    groups = tuple(group_jobs(split_generation(budget, spec.params, sites), spec, estimate))
+    jobs = split_generation(budget, spec.params, sites)
+    groups = tuple(islice(group_jobs(jobs, spec, estimate), limit_groups))
     ends = [job.generate for group in groups for job in group.jobs if job.generate is not None]
     return Plan(
         groups=groups,

@@ -2,30 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dags_app.planning.lumis import Ranges, intersect, normalised
+from dags_app.planning.parameters import find, is_whole, refuse
 from dags_app.planning.types import LumiRange
+from wms2_project.errors import InvalidInput
+
+_MASK_CURE = "Give pairs [first, last] for each run, the first not above the last"
+
+
+class Selection:
+    """Run lists and lumi mask of one request. A run of the mask is read when it is first asked for."""
+
+    __slots__ = ("_allowed", "_good", "_mask", "_refused", "everything")
+
+    def __init__(
+        self, *, allowed: frozenset[int], refused: frozenset[int], mask: Mapping[Any, Any] | None
+    ) -> None:
+        self._allowed = allowed
+        self._refused = refused
+        self._mask = mask
+        self._good: dict[int, tuple[Ranges, list[int]]] = {}
+        self.everything = not (allowed or refused or mask)
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Selection:
+        """As the parameters of a request say; empty lists and an empty mask select everything."""
+        return cls(
+            allowed=_runs(params, "run_whitelist"),
+            refused=_runs(params, "run_blacklist"),
+            mask=_mask(params),
+        )
+
+    def check(self) -> None:
+        """Refuse a mask that has a fault anywhere, also in runs nobody asks for."""
+        for name in self._mask or ():
+            run = _run_number("lumi_mask", name)
+            if (name != run and name != str(run)) or (name == run and str(run) in (self._mask or ())):
+                refuse("lumi_mask", f"has the run {name!r:.40}", "Write each run once and plainly, as 316877")
+            self._ranges(run)
+
+    def allows_run(self, run: int) -> bool:
+        """May lumis of the run be wanted at all?"""
+        if self._allowed and run not in self._allowed:
+            return False
+        return run not in self._refused and (not self._mask or run in self._mask or str(run) in self._mask)
+
+    def wanted(self, lumis: Ranges) -> Ranges:
+        """The parts of these ranges that are wanted."""
+        if self.everything or not lumis:
+            return lumis
+        if lumis[0][0] == lumis[-1][0]:
+            return self._wanted_of_run(lumis)
+        kept: list[LumiRange] = []
+        start = 0
+        for end in range(1, len(lumis) + 1):
+            if end == len(lumis) or lumis[end][0] != lumis[start][0]:
+                kept.extend(self._wanted_of_run(lumis[start:end]))
+                start = end
+        return tuple(kept)
+
+    def _wanted_of_run(self, lumis: Ranges) -> Ranges:
+        run = lumis[0][0]
+        if not self.allows_run(run):
+            return ()
+        if not self._mask:
+            return lumis
+        good, ends = self._good.get(run) or self._ranges(run)
+        at = bisect_left(ends, lumis[0][1])
+        if at == len(good):
+            return ()
+        if good[at][1] <= lumis[0][1] and lumis[-1][2] <= good[at][2]:
+            return lumis
+        return intersect(lumis, good[at : bisect_left(ends, lumis[-1][2]) + 1])
+
+    def _ranges(self, run: int) -> tuple[Ranges, list[int]]:
+        mask = self._mask or {}
+        good = _pairs(run, mask.get(run, mask.get(str(run), ())))
+        self._good[run] = good, [last for _, _, last in good]
+        return self._good[run]
 
 
 def selects_everything(params: Mapping[str, Any]) -> bool:
     """Does the request want the whole dataset?"""
-    return not any(params.get(key) for key in ("run_whitelist", "run_blacklist", "lumi_mask"))
+    return Selection.of(params).everything
 
 
-def wanted_lumis(lumis: Sequence[LumiRange], params: Mapping[str, Any]) -> tuple[LumiRange, ...]:
+def wanted_lumis(lumis: Sequence[LumiRange], params: Mapping[str, Any]) -> Ranges:
     """The parts of these ranges that the run lists and the lumi mask leave."""
-    allowed = {int(run) for run in params.get("run_whitelist") or ()}
-    refused = {int(run) for run in params.get("run_blacklist") or ()}
-    mask = {int(run): ranges for run, ranges in (params.get("lumi_mask") or {}).items()}
-    wanted: list[LumiRange] = []
-    for run, first, last in lumis:
-        if (allowed and run not in allowed) or run in refused:
-            continue
-        if not mask:
-            wanted.append((run, first, last))
-            continue
-        for low, high in mask.get(run, ()):
-            if max(first, low) <= min(last, high):
-                wanted.append((run, max(first, low), min(last, high)))
-    return tuple(sorted(wanted))
+    return Selection.of(params).wanted(normalised(lumis))
+
+
+def _runs(params: Mapping[str, Any], name: str) -> frozenset[int]:
+    runs = find(params, name) or ()
+    if isinstance(runs, str | bytes | Mapping) or not isinstance(runs, Iterable):
+        refuse(name, f"is {runs!r:.40}", "Give a list of run numbers")
+    return frozenset(_run_number(name, run) for run in runs)
+
+
+def _mask(params: Mapping[str, Any]) -> Mapping[Any, Any] | None:
+    mask = params.get("lumi_mask") or None
+    runs, lumis = params.get("runs"), params.get("lumis")
+    if runs and lumis:
+        if mask is not None:
+            refuse("lumi_mask", "is given beside runs and lumis", "Give one of them")
+        return _paired(runs, lumis)
+    if mask is not None and not isinstance(mask, Mapping):
+        refuse("lumi_mask", f"is {mask!r:.40}", _MASK_CURE)
+    return mask
+
+
+def _paired(runs: Sequence[Any], lumis: Sequence[Any]) -> dict[int, list[list[int]]]:
+    """The mask written as a list of runs beside a list of texts such as "1,4,23,45"."""
+    numbers = [_run_number("runs", run) for run in runs]
+    if len(set(numbers)) != len(numbers) or len(numbers) != len(lumis):
+        refuse("runs", "does not fit lumis", "Name each run once, with one text of lumis for each")
+    mask = {}
+    for run, text in zip(numbers, lumis, strict=True):
+        parts = str(text).split(",")
+        if len(parts) % 2 or not all(part.strip().isdecimal() for part in parts):
+            refuse("lumis", f"has {text!r:.40} for run {run}", 'Give pairs of numbers, such as "1,4,23,45"')
+        ends = [int(part) for part in parts]
+        mask[run] = [[first, last] for first, last in zip(ends[::2], ends[1::2], strict=True)]
+    return mask
+
+
+def _pairs(run: int, pairs: Any) -> Ranges:
+    try:
+        if not all(is_whole(number) for pair in pairs for number in pair):
+            raise ValueError("not whole numbers")
+        return normalised([(run, first, last) for first, last in pairs])
+    except (TypeError, ValueError, InvalidInput):
+        refuse("lumi_mask", f"has {pairs!r:.60} for run {run}", _MASK_CURE)
+
+
+def _run_number(name: str, run: Any) -> int:
+    if is_whole(run) or (isinstance(run, str) and run.isdecimal() and run.isascii()):
+        return int(run)
+    refuse(name, f"has the run {run!r:.40}", "Give run numbers from 0 up")

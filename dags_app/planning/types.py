@@ -41,11 +41,16 @@ class FileSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileWindow:
-    """The part of a file one job reads. Events count from 0; `None` means the whole file."""
+    """The part of a file one job reads. Events count from 0; `None` means the whole file.
+
+    `mask` takes the place of the job's for this file: needed where lumis are in several files of a job
+    that does not read all of them from each.
+    """
 
     file: FileSpec
     first_event: int | None = None
     last_event: int | None = None
+    mask: tuple[LumiRange, ...] | None = None
 
     @property
     def events(self) -> int:
@@ -69,13 +74,24 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What one processing job must do."""
+    """What one processing job must do.
+
+    `events` of a job that takes only some lumis is an estimate: lumis times the average of their file.
+    A job with a `failed_code` cannot succeed and must not be submitted.
+    """
 
     files: tuple[FileWindow, ...]
     sites: frozenset[str]
     events: int
     generate: Generation | None = None
     mask: tuple[LumiRange, ...] | None = None
+    failed_code: int | None = None
+    failed_reason: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Was the job found impossible while it was made?"""
+        return self.failed_code is not None
 
 
 @dataclass(frozen=True, slots=True)

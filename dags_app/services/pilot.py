@@ -15,6 +15,7 @@ from dags_app.planning.estimates import BadPilotReport, estimate_from_pilot
 from dags_app.planning.plan import build_generation_plan, build_plan
 from dags_app.planning.types import Estimate, EventBudget, Plan, PlanSpec, SitePool
 from dags_app.services import ledger, production
+from dags_app.services.estimating import current_estimate, plan_spec
 from dags_app.states import RoundKind, SplittingAlgo
 
 GENERATED_WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
@@ -38,7 +39,7 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
     """One job: the smallest readable file, or a few generated events."""
-    spec, estimate = production.plan_spec(workflow), production.current_estimate(workflow)
+    spec, estimate = plan_spec(workflow), current_estimate(workflow)
     if not sites.names:
         raise production.PlanRefused(
             "no site may run this request: site lists, drains and bans leave none",

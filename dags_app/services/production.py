@@ -16,15 +16,16 @@ from django.db.models import Max
 from condor.dagfile import write_dag
 from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Workflow
 from dags_app.planning import names
-from dags_app.planning.estimates import estimate_from_pilot, events_to_generate
+from dags_app.planning.estimates import events_to_generate
 from dags_app.planning.layout import build_layout, file_groups
 from dags_app.planning.plan import build_generation_plan, build_plan
-from dags_app.planning.types import Estimate, EventBudget, Plan, PlanSpec, SitePool
+from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.recovery import Failures
 from dags_app.services import ledger
+from dags_app.services.estimating import current_estimate, plan_spec, round_limit, steered_spec
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
-from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
+from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import PermanentError, TransientError, Wms2Error
 
 __all__ = ["ensure_submitted", "newest_dag", "plan_round", "prepare_dag", "resolve_round"]
@@ -43,31 +44,6 @@ def newest_dag(*, workflow: Workflow) -> DAG | None:
     return workflow.dags.select_related("round", "workflow").order_by("-created_at", "-id").first()
 
 
-def plan_spec(workflow: Workflow) -> PlanSpec:
-    """The workflow as planning sees it."""
-    return PlanSpec(
-        workflow_id=str(workflow.pk),
-        request_name=workflow.request_name,
-        algo=SplittingAlgo(workflow.splitting_algo),
-        params=workflow.splitting_params,
-        cores=workflow.cores,
-        jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
-        target_merged_size_kb=workflow.target_merged_size_kb,
-    )
-
-
-def current_estimate(workflow: Workflow) -> Estimate:
-    """The best that is known of one event's cost: the pilot's numbers, else the requestor's."""
-    if workflow.pilot_metrics:
-        return estimate_from_pilot(workflow.pilot_metrics, minimum_memory_mb=workflow.memory_mb)
-    return Estimate(
-        time_per_event_sec=workflow.time_per_event_sec,
-        memory_mb=workflow.memory_mb,
-        size_per_event_kb=workflow.size_per_event_kb,
-        source="hints",
-    )
-
-
 def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
     """The next round as a value; nothing is written."""
     if not sites.names:
@@ -75,7 +51,8 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
             "no site may run this request: site lists, drains and bans leave none",
             cure="Widen the site list or enable a site",
         )
-    spec, estimate = plan_spec(workflow), current_estimate(workflow)
+    estimate, limit = current_estimate(workflow), round_limit(workflow)
+    spec = steered_spec(workflow, estimate)
     if workflow.generates:
         missing = (workflow.total_events or 0) - workflow.produced_events
         budget = EventBudget(
@@ -83,10 +60,12 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
             first_lumi=workflow.next_first_lumi,
             events=events_to_generate(wanted=missing, filter_efficiency=workflow.filter_efficiency),
         )
-        plan = build_generation_plan(spec=spec, budget=budget, sites=sites.names, estimate=estimate)
+        plan = build_generation_plan(
+            spec=spec, budget=budget, sites=sites.names, estimate=estimate, limit_groups=limit
+        )
     else:
         files = ledger.files_to_plan(workflow=workflow, sites=sites)
-        plan = build_plan(spec=spec, files=files, estimate=estimate)
+        plan = build_plan(spec=spec, files=files, estimate=estimate, limit_groups=limit)
         if plan.unplaceable:
             raise PlanRefused(
                 f"no usable site can read {len(plan.unplaceable)} files, the first is {plan.unplaceable[0]}",

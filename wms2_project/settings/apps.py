@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wms2_project.settings.environment import BASE_DIR, env
+from wms2_project.settings.environment import env
 
 INSTALLED_APPS = [
     "unfold",
@@ -59,6 +59,6 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"  # Django exports TZ, and DAGMan would write its logs in it
 STATIC_URL = "/static/"
-STATIC_ROOT = env.str("WMS2_STATIC_ROOT", default=str(BASE_DIR / "staticfiles"))
+STATIC_ROOT = env.str("WMS2_STATIC_ROOT", default=None)
 WHITENOISE_USE_FINDERS = True  # static files come from the installed packages: nothing to collect in the lab
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -75,6 +75,7 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     _item("API tokens", "key", "admin:wms2_project_apitoken_changelist"),
+                    _item("Audit", "history", "admin:wms2_project_auditevent_changelist"),
                     _item("People", "group", "admin:auth_user_changelist", permission=_administers),
                     _item("Roles", "badge", "admin:auth_group_changelist", permission=_administers),
                     _item("API documentation", "api", "docs"),

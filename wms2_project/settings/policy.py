@@ -26,6 +26,10 @@ TARGET_JOB_SEC = env.int("WMS2_TARGET_JOB_SEC", default=8 * 3600)
 PILOT_INITIAL_EVENTS = env.int("WMS2_PILOT_INITIAL_EVENTS", default=5 if LAB else 100)
 PILOT_TIME_BUDGET_SEC = env.int("WMS2_PILOT_TIME_BUDGET_SEC", default=60 if LAB else 8 * 3600)
 PILOT_TOLERANCE = env.float("WMS2_PILOT_TOLERANCE", default=0.10)
+FIRST_ROUND_GROUPS = env.int("WMS2_FIRST_ROUND_GROUPS", default=1)
+GROUPS_PER_ROUND = env.int("WMS2_GROUPS_PER_ROUND", default=10)
+MEMORY_PER_CORE_MIN_MB = env.int("WMS2_MEMORY_PER_CORE_MIN_MB", default=100 if LAB else 2000)
+MEMORY_PER_CORE_MAX_MB = env.int("WMS2_MEMORY_PER_CORE_MAX_MB", default=3000)
 CATEGORY_THROTTLES = {"Processing": 5000, "Merge": 100, "Cleanup": 50, "MergeGroup": 10}
 RETRY_COUNT = {"processing": 3, "merge": 2, "cleanup": 1}
 

@@ -1,26 +1,31 @@
 """Splitting: files or an event budget become jobs. One module per algorithm, one name each.
 
 The semantics are WMCore's: jobs never mix locations, files count events from 0, Monte Carlo from its
-first event. Each splitter yields jobs one by one, so a large dataset never stands in memory twice.
+first event. Jobs come one by one, so a large dataset never stands in memory twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dags_app.planning.parameters import Parameters, read_parameters
+from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.event_aware_lumi_based import split_event_aware_lumi_based
 from dags_app.planning.splitters.event_based import split_event_based
 from dags_app.planning.splitters.file_based import split_file_based
+from dags_app.planning.splitters.lumi_based import split_lumi_based
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
-from wms2_project.errors import PermanentError
+from wms2_project.errors import InvalidInput, PermanentError
 
-Splitter = Callable[[Sequence[FileSpec], Mapping[str, Any]], Iterator[JobSpec]]
+Splitter = Callable[[Sequence[list[FileSpec]], Parameters, Selection], Iterator[JobSpec]]
 
 SPLITTERS: dict[SplittingAlgo, Splitter] = {
     SplittingAlgo.FILE_BASED: split_file_based,
     SplittingAlgo.EVENT_BASED: split_event_based,
+    SplittingAlgo.LUMI_BASED: split_lumi_based,
+    SplittingAlgo.EVENT_AWARE_LUMI_BASED: split_event_aware_lumi_based,
 }
 
 
@@ -28,19 +33,53 @@ class UnsupportedSplitting(PermanentError):
     """The request asks for an algorithm this installation does not have."""
 
 
-def split(algo: SplittingAlgo, files: Sequence[FileSpec], params: Mapping[str, Any]) -> Iterator[JobSpec]:
-    """Jobs that cover these files exactly once; files of different locations never share a job."""
+def split(
+    algo: SplittingAlgo,
+    files: Iterable[FileSpec],
+    params: Mapping[str, Any],
+    *,
+    time_per_event_sec: float = 0.0,
+) -> Iterator[JobSpec]:
+    """Jobs that cover the wanted part of these files exactly once, whatever order they come in.
+
+    Parameters are checked before the first job is made. The time per event matters where jobs that
+    would run too long are refused.
+    """
     splitter = SPLITTERS.get(algo)
     if splitter is None:
         known = ", ".join(sorted(SPLITTERS))
         raise UnsupportedSplitting(
             f"splitting algorithm {algo} is not available", cure=f"Resubmit with one of {known}"
         )
-    ordered = sorted(files, key=lambda file: (sorted(file.sites), _first_run(file), file.lfn))
-    for _, same_sites in groupby(ordered, key=lambda file: file.sites):
-        yield from splitter(list(same_sites), params)
+    selection = Selection.of(params)
+    selection.check()
+    parameters = read_parameters(params, time_per_event_sec=time_per_event_sec)
+    return splitter(_by_place(files), parameters, selection)
 
 
-def _first_run(file: FileSpec) -> int:
-    """Files of one run stand next to each other, so a job rarely has to change runs."""
-    return file.lumis[0][0] if file.lumis else 0
+def _by_place(files: Iterable[FileSpec]) -> list[list[FileSpec]]:
+    """The files of each set of sites; those that most sites can read come first."""
+    known: dict[str, FileSpec] = {}
+    places: dict[frozenset[str], list[FileSpec]] = {}
+    for file in files:
+        if known.setdefault(file.lfn, file) is not file:
+            _check_repeated(file, known[file.lfn])
+            continue
+        if type(file.events) is not int or file.events < 0:
+            raise InvalidInput(
+                f"{file.lfn} has {file.events!r:.40} events",
+                fields={"files": file.lfn},
+                cure="Correct the file's entry in the catalogue: a whole number from 0 up",
+            )
+        places.setdefault(file.sites, []).append(file)
+    return [places[sites] for sites in sorted(places, key=lambda sites: (-len(sites), sorted(sites)))]
+
+
+def _check_repeated(file: FileSpec, known: FileSpec) -> None:
+    """The same entry twice is one file; two different entries of one name are a fault."""
+    if file != known:
+        raise InvalidInput(
+            f"{file.lfn} is given twice with different facts",
+            fields={"files": file.lfn},
+            cure="Give each file once, with its events, lumis and sites",
+        )

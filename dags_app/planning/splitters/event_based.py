@@ -3,43 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
+from dags_app.planning.lumis import Ranges
+from dags_app.planning.parameters import Parameters, read_parameters, refuse
+from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.wanted import wanted_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
 
 DEFAULT_EVENTS_PER_JOB = 100
 LAST_EVENT_NUMBER = 2**32 - 1  # event numbers are 32-bit on the worker; they start over at 1
 
 
-def split_event_based(files: Sequence[FileSpec], params: Mapping[str, Any]) -> Iterator[JobSpec]:
-    """Jobs of at most `events_per_job` events of one file; a file without events still gets a job."""
-    per_job = int(params.get("events_per_job") or DEFAULT_EVENTS_PER_JOB)
-    left = int(params["total_events"]) if params.get("total_events") else None
-    for file in files:
-        if file.events == 0:
-            yield JobSpec(files=(FileWindow(file=file),), sites=file.sites, events=0, mask=file.mask)
-        for first in range(0, file.events, per_job):
+def split_event_based(
+    places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
+) -> Iterator[JobSpec]:
+    """Jobs of at most `events_per_job` events of one file; a file without events still gets a job.
+
+    `total_events` counts the events of the windows, whatever a mask leaves of them.
+    """
+    per_job = parameters.events_per_job or DEFAULT_EVENTS_PER_JOB
+    left = parameters.total_events
+    for files in places:
+        for file in sorted(files, key=attrgetter("lfn")):
             if left is not None and left <= 0:
                 return
-            last = min(first + per_job, file.events) - 1
+            mask = wanted_of(file, selection)
+            if mask == ():
+                continue
+            events = file.events if left is None else min(file.events, left)
+            yield from _windows(file, events, per_job, mask)
             if left is not None:
-                last = min(last, first + left - 1)
-                left -= last - first + 1
-            window = FileWindow(file=file, first_event=first, last_event=last)
-            yield JobSpec(files=(window,), sites=file.sites, events=window.events, mask=file.mask)
+                left -= events
+
+
+def _windows(file: FileSpec, events: int, per_job: int, mask: Ranges | None) -> Iterator[JobSpec]:
+    if file.events == 0:
+        yield JobSpec(files=(FileWindow(file=file),), sites=file.sites, events=0, mask=mask)
+    for first in range(0, events, per_job):
+        last = min(first + per_job, events) - 1
+        window = FileWindow(file=file, first_event=first, last_event=last)
+        yield JobSpec(files=(window,), sites=file.sites, events=window.events, mask=mask)
 
 
 def split_generation(
     budget: EventBudget, params: Mapping[str, Any], sites: frozenset[str]
 ) -> Iterator[JobSpec]:
-    """Monte Carlo jobs that use up the budget; every event and lumi number is used once."""
-    per_job = int(params.get("events_per_job") or DEFAULT_EVENTS_PER_JOB)
-    per_lumi = int(params.get("events_per_lumi") or per_job)
+    """Monte Carlo jobs that use up the budget; event numbers and lumis go on from its first ones."""
+    parameters = read_parameters(params)
+    per_job = parameters.events_per_job or DEFAULT_EVENTS_PER_JOB
+    per_lumi = parameters.events_per_lumi or per_job
+    if per_job > LAST_EVENT_NUMBER:
+        refuse("events_per_job", f"is {per_job}", f"Event numbers end at {LAST_EVENT_NUMBER}; give fewer")
+    return _generated(budget, per_job, per_lumi, sites)
+
+
+def _generated(
+    budget: EventBudget, per_job: int, per_lumi: int, sites: frozenset[str]
+) -> Iterator[JobSpec]:
     event, lumi, left = budget.first_event, budget.first_lumi, budget.events
     while left > 0:
+        # A job never straddles the end of the numbers, and the last one stays off the very last.
+        if event + per_job - 1 > LAST_EVENT_NUMBER and event + left > LAST_EVENT_NUMBER:
+            event = 1
         count = min(per_job, left)
-        if event + count - 1 > LAST_EVENT_NUMBER:
-            event = 1  # a job never straddles the end of the number space
         lumis = -(-count // per_lumi)
         yield JobSpec(
             files=(),

@@ -1,35 +1,53 @@
-"""FileBased: so many whole files per job."""
+"""FileBased: so many whole files per job, in the order of their names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
-from dags_app.planning.types import FileSpec, FileWindow, JobSpec, LumiRange
+from dags_app.planning.lumis import Ranges, count, normalised
+from dags_app.planning.parameters import Parameters
+from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.wanted import events_per_lumi, wanted_of
+from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 DEFAULT_FILES_PER_JOB = 10
+Part = tuple[FileSpec, Ranges | None]  # a file and its wanted lumis; None when all of it is wanted
 
 
-def split_file_based(files: Sequence[FileSpec], params: Mapping[str, Any]) -> Iterator[JobSpec]:
-    """Jobs of `files_per_job` files each; `total_files` stops early."""
-    per_job = int(params.get("files_per_job") or DEFAULT_FILES_PER_JOB)
-    total = params.get("total_files")
-    wanted = files[: int(total)] if total else files
-    for start in range(0, len(wanted), per_job):
-        batch = wanted[start : start + per_job]
-        yield JobSpec(
-            files=tuple(FileWindow(file=file) for file in batch),
-            sites=batch[0].sites,
-            events=sum(file.events for file in batch),
-            mask=joined_mask(batch),
-        )
+def split_file_based(
+    places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
+) -> Iterator[JobSpec]:
+    """Jobs of `files_per_job` files each; `total_files` takes the first by name, wherever they are."""
+    per_job = parameters.files_per_job or DEFAULT_FILES_PER_JOB
+    wanted = [_wanted(files, selection) for files in places]
+    if parameters.total_files is not None:
+        names = sorted(file.lfn for parts in wanted for file, _ in parts)[: parameters.total_files]
+        kept = frozenset(names)
+        wanted = [[part for part in parts if part[0].lfn in kept] for parts in wanted]
+    for parts in wanted:
+        for start in range(0, len(parts), per_job):
+            yield _job(parts[start : start + per_job])
 
 
-def joined_mask(files: Sequence[FileSpec]) -> tuple[LumiRange, ...] | None:
-    """The lumis wanted of these files; None when all of all of them are."""
-    if all(file.mask is None for file in files):
-        return None
-    wanted: set[LumiRange] = set()
-    for file in files:
-        wanted.update(file.lumis if file.mask is None else file.mask)
-    return tuple(sorted(wanted))
+def _wanted(files: list[FileSpec], selection: Selection) -> list[Part]:
+    """The files that have anything wanted."""
+    parts = ((file, wanted_of(file, selection)) for file in sorted(files, key=attrgetter("lfn")))
+    return [part for part in parts if part[1] != ()]
+
+
+def _job(parts: Sequence[Part]) -> JobSpec:
+    masks = [mask for _, mask in parts if mask is not None]
+    same = len(masks) in (0, len(parts))
+    return JobSpec(
+        files=tuple(FileWindow(file=file, mask=None if same else mask) for file, mask in parts),
+        sites=parts[0][0].sites,
+        events=sum(_events(file, mask) for file, mask in parts),
+        mask=tuple(lumis for mask in masks for lumis in mask) if masks and same else None,
+    )
+
+
+def _events(file: FileSpec, mask: Ranges | None) -> int:
+    if mask is None:
+        return file.events
+    return count(mask) * events_per_lumi(file, count(normalised(file.lumis)))

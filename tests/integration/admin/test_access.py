@@ -120,7 +120,8 @@ def test_a_complete_production_passes_every_check() -> None:
 
 
 def test_everything_missing_is_said_at_once_with_its_cure() -> None:
-    done = manage("check", DATABASE_URL="sqlite:///nothing.db", REDIS_URL=PRODUCTION["REDIS_URL"])
+    wrong = {"SECRET_KEY": "", "DATABASE_URL": "sqlite:///nothing.db", "REDIS_URL": PRODUCTION["REDIS_URL"]}
+    done = manage("check", **wrong)
     assert done.returncode != 0
     told = done.stdout + done.stderr
     for code in ("wms2.E001", "wms2.E002", "wms2.E003", "wms2.E004", "wms2.E005"):
@@ -130,6 +131,6 @@ def test_everything_missing_is_said_at_once_with_its_cure() -> None:
 
 
 def test_the_lab_needs_no_outside_services() -> None:
-    addresses = {name: PRODUCTION[name] for name in ("DATABASE_URL", "REDIS_URL")}
-    done = manage("check", WMS2_LAB="1", **addresses)
+    own = {name: PRODUCTION[name] for name in ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")}
+    done = manage("check", WMS2_LAB="1", **own)
     assert done.returncode == 0, done.stdout + done.stderr

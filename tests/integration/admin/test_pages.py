@@ -32,6 +32,7 @@ from tests.integration.factories import (
     make_user,
 )
 from wms2_project.api.roles import Role
+from wms2_project.audit import record
 from wms2_project.console import BoundedPaginator, ReadOnlyAdmin, age_of, size_of
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +54,7 @@ def fill(number: int) -> None:
         site=site, workflow=row.workflow, reason="r", created_by="s:s", expires_at=ago(days=-7)
     )
     make_token(make_user())
+    record(actor="user:olga", action="change", target=row.request_name, reason="a test")
     limits()
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -86,11 +86,16 @@ class Bench:
     submitted: list[str] = field(default_factory=list)
 
     def layout(
-        self, behaviour: Mapping[str, str] | None = None, *, groups: int = 1, nodes: int = 2, **changes: Any
+        self,
+        behaviour: Mapping[str, str] | None = None,
+        *,
+        groups: int | Sequence[GroupLayout] = 1,
+        **changes: Any,
     ) -> DagLayout:
-        behaviour = behaviour or {}
+        if isinstance(groups, int):
+            groups = [self._group(index, behaviour or {}) for index in range(groups)]
         values: dict[str, Any] = {
-            "groups": [self._group(index, nodes, behaviour, self.sites) for index in range(groups)],
+            "groups": groups,
             "assets": ASSETS,
             "settings": FAST,
             "retries": Retries(landing=1, processing=1, merge=1, cleanup=1, cooloff_sec=0),
@@ -100,13 +105,11 @@ class Bench:
         }
         return DagLayout("ana_test-v1", WORKFLOW_ID, **(values | changes))
 
-    def _group(
-        self, index: int, nodes: int, behaviour: Mapping[str, str], sites: tuple[str, ...]
-    ) -> GroupLayout:
-        names = [f"proc_{index * nodes + n:06d}" for n in range(nodes)]
+    def _group(self, index: int, behaviour: Mapping[str, str]) -> GroupLayout:
+        names = [f"proc_{2 * index + n:06d}" for n in range(2)]
         return GroupLayout(
             name=f"mg_{index:06d}",
-            sites=sites,
+            sites=self.sites,
             nodes=[NodeLayout(name, memory_mb=64, cpus=1, disk_kb=1024, wall_minutes=10) for name in names],
             manifest=json.dumps({name: behaviour.get(name, "ok") for name in names}, indent=0).encode(),
         )

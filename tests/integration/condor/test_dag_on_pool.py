@@ -14,8 +14,8 @@ import pytest
 
 from condor.amend import restart_group, rewrite_dag, write_priority
 from condor.dagfile import submit_lock
-from condor.statusfile import highest_rescue, parse_metrics, read_status
 from condor.schedd import Schedd
+from condor.statusfile import highest_rescue, parse_metrics, read_status
 from condor.types import DagmanAd, JobStatus, NodeState, Presence
 from tests.integration.condor.conftest import WORKFLOW_ID, Bench
 from wms2_project.errors import ServiceRejected

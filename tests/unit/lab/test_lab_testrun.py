@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from lab.errors import LabError
 from lab.paths import Layout
 from lab.processes import members
 from lab.testrun import plan_tests, run_alone, run_command
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -78,3 +81,24 @@ def test_unit_tests_get_settings_that_lead_nowhere(layout: Layout) -> None:
     )
 
     assert run_alone(layout, [sys.executable, "-c", script]) == 0
+
+
+def test_the_plugin_puts_cheap_tests_first_and_keeps_their_order(root: Path) -> None:
+    for tier in ("e2e", "unit"):
+        (root / "tests" / tier / "test_x.py").write_text("def test_b(): pass\ndef test_a(): pass\n")
+    argv = [sys.executable, "-m", "pytest", "-p", "lab.tiers", "-p", "no:django", "--collect-only", "-q"]
+
+    done = subprocess.run(
+        [*argv, "--import-mode=importlib", "--rootdir", ".", "tests/e2e", "tests/unit"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.splitlines()[:4] == [
+        "tests/unit/test_x.py::test_b",
+        "tests/unit/test_x.py::test_a",
+        "tests/e2e/test_x.py::test_b",
+        "tests/e2e/test_x.py::test_a",
+    ]

@@ -1,0 +1,92 @@
+"""Algebra on run and lumi ranges. A range stays a range, however many lumis it spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dags_app.planning.types import LumiRange
+from wms2_project.errors import InvalidInput
+
+Ranges = tuple[LumiRange, ...]  # sorted, disjoint and not touching
+OrderKey = tuple[int | tuple[int, int, int], ...]
+
+_CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above the last"
+
+
+def normalised(ranges: Sequence[LumiRange]) -> Ranges:
+    """The same lumis, each once, in as few ranges as possible; refused if a range cannot be one."""
+    latest_run, touched = 0, -1
+    try:
+        for run, first, last in ranges:
+            if not (run >= latest_run and 0 <= first <= last) or (run == latest_run and first <= touched):
+                return _merged(ranges)
+            latest_run, touched = run, last + 1
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"lumi ranges {str(ranges)[:80]} are not ranges", cure=_CURE) from error
+    return ranges if isinstance(ranges, tuple) else tuple(ranges)
+
+
+def _merged(ranges: Sequence[LumiRange]) -> Ranges:
+    merged: list[LumiRange] = []
+    for run, first, last in sorted(ranges):
+        if not (run >= 0 and 0 <= first <= last):
+            raise InvalidInput(f"lumis {first} to {last} of run {run} are not a range", cure=_CURE)
+        if merged and merged[-1][0] == run and first <= merged[-1][2] + 1:
+            merged[-1] = (run, merged[-1][1], max(last, merged[-1][2]))
+        else:
+            merged.append((run, first, last))
+    return tuple(merged)
+
+
+def count(ranges: Iterable[LumiRange]) -> int:
+    """How many lumis the ranges span."""
+    total = 0
+    for _, first, last in ranges:
+        total += last - first + 1
+    return total
+
+
+def intersect(left: Ranges, right: Ranges) -> Ranges:
+    """The lumis in both."""
+    common: list[LumiRange] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        run, first, last = left[i]
+        other_run, low, high = right[j]
+        if run == other_run and max(first, low) <= min(last, high):
+            common.append((run, max(first, low), min(last, high)))
+        if (run, last) <= (other_run, high):
+            i += 1
+        else:
+            j += 1
+    return tuple(common)
+
+
+def subtract(left: Ranges, right: Ranges) -> Ranges:
+    """The lumis of the left that are not in the right."""
+    rest: list[LumiRange] = []
+    j = 0
+    for run, first, last in left:
+        while j < len(right) and right[j][::2] < (run, first):
+            j += 1
+        k = j
+        while k < len(right) and right[k][:2] <= (run, last):
+            if right[k][1] > first:
+                rest.append((run, first, right[k][1] - 1))
+            first = right[k][2] + 1
+            k += 1
+        if first <= last:
+            rest.append((run, first, last))
+    return tuple(rest)
+
+
+def order_key(ranges: Ranges) -> OrderKey:
+    """Sorts as the lumis of the lowest run would, written out one by one.
+
+    Of two lists that begin alike the shorter comes first. So, of two ranges with one beginning, the
+    last of its list comes first; between others the longer does, because its next lumi is nearer.
+    """
+    run = ranges[0][0]
+    own = [(first, last) for number, first, last in ranges if number == run]
+    inner = [(first, 1, -last) for first, last in own[:-1]]
+    return (run, *inner, (own[-1][0], 0, own[-1][1]))

@@ -1,0 +1,101 @@
+"""The knobs of the splitters, under the names of WMS2 or of WMCore, checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from wms2_project.errors import InvalidInput
+
+DEFAULT_JOB_TIME_LIMIT_SEC = 48 * 3600
+_ALSO = {
+    "split_on_run": "splitOnRun",
+    "apply_lumi_correction": "applyLumiCorrection",
+    "allow_creation_failure": "allowCreationFailure",
+    "run_whitelist": "runWhitelist",
+    "run_blacklist": "runBlacklist",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a request says about splitting; `None` leaves it to the algorithm, or sets no limit."""
+
+    files_per_job: int | None = None
+    events_per_job: int | None = None
+    events_per_lumi: int | None = None
+    lumis_per_job: int | None = None
+    total_files: int | None = None
+    total_lumis: int | None = None
+    total_events: int | None = None
+    job_time_limit: int = DEFAULT_JOB_TIME_LIMIT_SEC
+    split_on_run: bool = True
+    halt_job_on_file_boundaries: bool = False
+    apply_lumi_correction: bool = False
+    allow_creation_failure: bool = True
+    time_per_event_sec: float = 0.0
+
+
+def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.0) -> Parameters:
+    """The knobs by name; what is missing has its default, what makes no sense is refused by name."""
+    if not (math.isfinite(time_per_event_sec) and time_per_event_sec >= 0):
+        refuse("time_per_event_sec", f"is {time_per_event_sec}", "Give seconds, 0 or more")
+    return Parameters(
+        files_per_job=_positive(params, "files_per_job"),
+        events_per_job=_positive(params, "events_per_job"),
+        events_per_lumi=_positive(params, "events_per_lumi"),
+        lumis_per_job=_positive(params, "lumis_per_job"),
+        total_files=_limit(params, "total_files"),
+        total_lumis=_limit(params, "total_lumis"),
+        total_events=_limit(params, "total_events"),
+        job_time_limit=_positive(params, "job_time_limit") or DEFAULT_JOB_TIME_LIMIT_SEC,
+        split_on_run=_flag(params, "split_on_run", default=True),
+        halt_job_on_file_boundaries=_flag(params, "halt_job_on_file_boundaries", default=False),
+        apply_lumi_correction=_flag(params, "apply_lumi_correction", default=False),
+        allow_creation_failure=_flag(params, "allow_creation_failure", default=True),
+        time_per_event_sec=time_per_event_sec,
+    )
+
+
+def find(params: Mapping[str, Any], name: str) -> Any:
+    """The value under either spelling of the name, or None; two different values are refused."""
+    value = params.get(name)
+    other = params.get(_ALSO[name]) if name in _ALSO else None
+    if value is not None and other is not None and value != other:
+        refuse(name, f"is {value!r:.40}, but {_ALSO[name]} is {other!r:.40}", "Give one of them")
+    return other if value is None else value
+
+
+def refuse(name: str, problem: str, cure: str) -> NoReturn:
+    """Raise what says which parameter is wrong and how to put it right."""
+    raise InvalidInput(f"{name} {problem}", fields={name: f"{problem}. {cure}"}, cure=cure)
+
+
+def is_whole(value: object) -> bool:
+    """Is this a whole number from 0 up, and not a truth value?"""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _positive(params: Mapping[str, Any], name: str) -> int | None:
+    value = find(params, name)
+    if value is not None and (not is_whole(value) or value == 0):
+        refuse(name, f"is {value!r:.40}", "Give a whole number from 1 up")
+    return value  # type: ignore[no-any-return]
+
+
+def _limit(params: Mapping[str, Any], name: str) -> int | None:
+    value = find(params, name)
+    if value is not None and not is_whole(value):
+        refuse(name, f"is {value!r:.40}", "Give a whole number, or 0 for no limit")
+    return value or None
+
+
+def _flag(params: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = find(params, name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or value not in (True, False):
+        refuse(name, f"is {value!r:.40}", "Give true or false")
+    return bool(value)

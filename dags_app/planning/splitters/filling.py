@@ -1,0 +1,163 @@
+"""Filling jobs with lumis, file by file and range by range: the walk both lumi splitters share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from dags_app.planning.parameters import Parameters
+from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.lumi_files import LumiFile, are_tangled, in_order, read_lumi_files
+from dags_app.planning.splitters.sharing import correct, forget_beyond, windows_once
+from dags_app.planning.types import FileSpec, JobSpec, LumiRange
+
+TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
+
+
+class Room(NamedTuple):
+    """How much of a file jobs may take."""
+
+    open_lumis: int  # that the job under way may hold in all
+    fresh_lumis: int  # that each further job may hold
+    starts_job: bool = False  # the file does not continue the job under way
+    failure: str = ""  # why the job with this file cannot run
+
+
+class Pace(Protocol):
+    """What distinguishes the lumi splitters."""
+
+    left: int | None  # how much may still be taken, None without a limit
+
+    def room(self, file: LumiFile, job: OpenJob) -> Room:
+        """Room for the lumis of the file, given the job under way."""
+
+    def price(self, file: LumiFile) -> int:
+        """What one lumi of the file takes off what is left."""
+
+
+class OpenJob:
+    """A job that is being filled."""
+
+    __slots__ = ("events", "failure", "files", "lumis", "parts")
+
+    def __init__(self, failure: str = "") -> None:
+        self.files: list[LumiFile] = []
+        self.parts: list[Sequence[LumiRange]] = []  # of each file
+        self.lumis = 0
+        self.events = 0
+        self.failure = failure
+
+    def add(self, file: LumiFile, part: Sequence[LumiRange], lumis: int) -> None:
+        """Take these lumis of the file."""
+        if self.files and self.files[-1] is file:
+            self.parts[-1] = (*self.parts[-1], *part)
+        else:
+            self.files.append(file)
+            self.parts.append(part)
+        self.lumis += lumis
+        self.events += lumis * file.events_per_lumi
+
+    def finished(self, *, tangled: bool) -> JobSpec:
+        """The job as it is."""
+        windows = (
+            windows_once(self.files, self.parts) if tangled else tuple([file.window for file in self.files])
+        )
+        return JobSpec(
+            files=windows,
+            sites=windows[0].file.sites,
+            events=self.events,
+            mask=tuple(chain.from_iterable(self.parts)),
+            failed_code=TOO_LONG if self.failure else None,
+            failed_reason=self.failure,
+        )
+
+
+def fill_jobs(
+    places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection, pace: Pace
+) -> Iterator[JobSpec]:
+    """Jobs of the wanted lumis, at this pace; a job never has files of two places."""
+    for files in places:
+        entries = in_order(files)
+        tangled = are_tangled(entries)
+        filler = _Filler(pace, split_on_run=parameters.split_on_run)
+        prepared: Iterable[LumiFile] = read_lumi_files(entries, selection)
+        if tangled and parameters.apply_lumi_correction:
+            jobs: Iterable[OpenJob] = _corrected(filler, prepared)
+        else:
+            jobs = filler.jobs(prepared)
+        for job in jobs:
+            yield job.finished(tangled=tangled)
+        if filler.is_done:
+            return
+
+
+def _corrected(filler: _Filler, files: Iterable[LumiFile]) -> Iterable[OpenJob]:
+    """The jobs after every file has told with whom it shares lumis, or every file until an early stop."""
+    if filler.pace.left is None:
+        return filler.jobs(list(correct(files)))
+    jobs = list(filler.jobs(correct(files)))
+    if filler.is_done:
+        owners = [file for job in jobs for file in job.files]
+        forget_beyond(owners, jobs[-1].files[-1], jobs[-1].parts[-1][-1])
+    return jobs
+
+
+class _Filler:
+    """The walk over the files of one place."""
+
+    def __init__(self, pace: Pace, *, split_on_run: bool) -> None:
+        self.pace = pace
+        self.split_on_run = split_on_run
+        self.job = OpenJob()
+        self.run = -1  # of the lumi taken last
+        self.stop = True  # the next lumi starts a job
+
+    @property
+    def is_done(self) -> bool:
+        """Was an early stop reached?"""
+        return self.pace.left is not None and self.pace.left <= 0
+
+    def jobs(self, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
+        """Every job, as soon as it is full."""
+        for file in files:
+            room = self.pace.room(file, self.job)
+            self.stop = self.stop or room.starts_job
+            if not self._takes_whole(file, room):
+                yield from self._cut(file, room)
+            if self.is_done:
+                break
+        if self.job.lumis:
+            yield self.job
+
+    def _takes_whole(self, file: LumiFile, room: Room) -> bool:
+        """Most files of large jobs fit as they are: no need to look at their ranges."""
+        job = self.job
+        if self.stop or self.pace.left is not None or len(file.runs) != 1:
+            return False
+        run, ranges = file.runs[0]
+        if (self.split_on_run and run != self.run) or not 0 < file.wanted <= room.open_lumis - job.lumis:
+            return False
+        job.add(file, ranges, file.wanted)
+        self.run = run
+        return True
+
+    def _cut(self, file: LumiFile, room: Room) -> Iterator[OpenJob]:
+        capacity, pace, price = room.open_lumis, self.pace, self.pace.price(file)
+        for run, ranges in file.runs:
+            if self.split_on_run and run != self.run:
+                self.stop = True
+            for _, first, last in ranges:
+                while first <= last:
+                    if self.stop or self.job.lumis >= capacity:
+                        if self.job.lumis:
+                            yield self.job
+                        self.job, self.stop, capacity = OpenJob(room.failure), False, room.fresh_lumis
+                    end = min(last, first + capacity - self.job.lumis - 1)
+                    if pace.left is not None and price:
+                        end = min(end, first - (-pace.left // price) - 1)
+                        pace.left -= (end - first + 1) * price
+                    self.job.add(file, ((run, first, end),), end - first + 1)
+                    self.run, first = run, end + 1
+                    if self.is_done:
+                        return

@@ -1,0 +1,43 @@
+"""LumiBased: so many lumis per job, in the order of runs and lumis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dags_app.planning.parameters import Parameters
+from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
+from dags_app.planning.splitters.lumi_files import LumiFile
+from dags_app.planning.types import FileSpec, JobSpec
+
+DEFAULT_LUMIS_PER_JOB = 1
+
+
+def split_lumi_based(
+    places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
+) -> Iterator[JobSpec]:
+    """Jobs of exactly `lumis_per_job` lumis, fewer where a run, a file or the input ends.
+
+    `total_lumis` stops early. A file without lumis gets no job.
+    """
+    room = Room(
+        open_lumis=parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB,
+        fresh_lumis=parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB,
+        starts_job=parameters.halt_job_on_file_boundaries,
+    )
+    return fill_jobs(places, parameters, selection, _SteadyPace(room, left=parameters.total_lumis))
+
+
+@dataclass(slots=True)
+class _SteadyPace:
+    """The same room for every file; every lumi counts as one."""
+
+    always: Room
+    left: int | None
+
+    def room(self, _file: LumiFile, _job: OpenJob) -> Room:
+        return self.always
+
+    def price(self, _file: LumiFile) -> int:
+        return 1

@@ -1,0 +1,113 @@
+"""What planning believes about a workflow now: its spec with steered job sizes, and one event's cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+
+from dags_app.models import MergeGroup, Round, Workflow
+from dags_app.planning.estimates import (
+    Measurement,
+    estimate_from_pilot,
+    estimate_from_rounds,
+    steer_events_per_job,
+)
+from dags_app.planning.types import Estimate, PlanSpec
+from dags_app.states import GroupStatus, RoundKind, SplittingAlgo
+
+_BY_EVENTS = (SplittingAlgo.EVENT_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED)
+
+
+def plan_spec(workflow: Workflow) -> PlanSpec:
+    """The workflow as planning sees it, before any measurement."""
+    return PlanSpec(
+        workflow_id=str(workflow.pk),
+        request_name=workflow.request_name,
+        algo=SplittingAlgo(workflow.splitting_algo),
+        params=workflow.splitting_params,
+        cores=workflow.cores,
+        jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
+        target_merged_size_kb=workflow.target_merged_size_kb,
+    )
+
+
+def current_estimate(workflow: Workflow) -> Estimate:
+    """The best that is known of one event's cost: earlier rounds, the pilot, else the requestor's hints."""
+    measured = estimate_from_rounds(
+        measurements(workflow),
+        cores=workflow.cores,
+        memory_per_core_mb=(settings.MEMORY_PER_CORE_MIN_MB, settings.MEMORY_PER_CORE_MAX_MB),
+    )
+    if measured is not None:
+        return measured
+    if workflow.pilot_metrics:
+        return estimate_from_pilot(workflow.pilot_metrics, minimum_memory_mb=workflow.memory_mb)
+    return Estimate(
+        time_per_event_sec=workflow.time_per_event_sec,
+        memory_mb=workflow.memory_mb,
+        size_per_event_kb=workflow.size_per_event_kb,
+        source="hints",
+    )
+
+
+def measurements(workflow: Workflow) -> list[Measurement]:
+    """What every finished production group of the workflow cost."""
+    rows = MergeGroup.objects.filter(
+        round__workflow=workflow, round__kind=RoundKind.PRODUCTION, status=GroupStatus.COLLECTED
+    ).values_list("metrics", flat=True)
+    return [
+        Measurement(
+            jobs=row["jobs"],
+            time_per_event_sec=row["wall_time_per_event_sec"],
+            peak_rss_mb=row["peak_rss_mb"],
+            size_per_event_kb=row["output_kb_per_event"],
+        )
+        for row in rows
+        if row
+    ]
+
+
+def steered_spec(workflow: Workflow, estimate: Estimate) -> PlanSpec:
+    """The spec with events per job moved towards the target wall time, where that is ours to choose."""
+    spec = plan_spec(workflow)
+    current = _events_per_job_now(workflow)
+    if spec.algo not in _BY_EVENTS or current is None:
+        return spec
+    if workflow.adaptive and estimate.source == "measured":
+        events = steer_events_per_job(
+            current=current,
+            time_per_event_sec=estimate.time_per_event_sec,
+            target_job_sec=settings.TARGET_JOB_SEC,
+        )
+    elif estimate.source == "pilot" and not spec.params.get("events_per_job_fixed"):
+        events = int((workflow.pilot_metrics or {})["recommended"]["events_per_job"])
+    else:
+        events = current
+    return replace(spec, params=_with_whole_lumis(spec.params, events))
+
+
+def _events_per_job_now(workflow: Workflow) -> int | None:
+    """What the last production round used, else what was asked for."""
+    last = Round.objects.filter(workflow=workflow, kind=RoundKind.PRODUCTION).order_by("-number").first()
+    used = last.estimate.get("events_per_job") if last is not None else None
+    asked = workflow.splitting_params.get("events_per_job")
+    return int(used or asked) if used or asked else None
+
+
+def _with_whole_lumis(params: Mapping[str, Any], events: int) -> dict[str, Any]:
+    """Generated lumis are never cut: events per job are whole lumis as soon as there is room for one."""
+    per_lumi = params.get("events_per_lumi")
+    if per_lumi and events > per_lumi:
+        events -= events % int(per_lumi)
+    return {**params, "events_per_job": events}
+
+
+def round_limit(workflow: Workflow) -> int | None:
+    """How many groups the next round may have; adaptive workflows begin small."""
+    if not workflow.adaptive:
+        return None
+    begun = workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists()
+    return settings.GROUPS_PER_ROUND if begun else settings.FIRST_ROUND_GROUPS

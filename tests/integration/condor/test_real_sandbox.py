@@ -1,0 +1,77 @@
+"""Our DAG files and the real sandbox agree: real jobs, real POST scripts, one merged file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from condor.dagfile import read_assets
+from condor.layout import Asset, GroupLayout, NodeLayout, Retries
+from sandbox.build import build_sandbox, copy_run_script, copy_scripts
+from tests.integration.condor.conftest import WORKFLOW_ID, Bench
+
+DATASET = "/MinBias/Test-v1/GEN-SIM"
+
+
+def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
+    directory.mkdir()
+    copy_run_script(directory / "run.sh")
+    build_sandbox(directory / "sandbox.tar.gz")
+    copy_scripts(directory / "scripts")
+    return read_assets(directory)
+
+
+def manifest(storage: Path, payload: dict[str, Any], jobs: int) -> bytes:
+    def job(index: int) -> dict[str, Any]:
+        first = index * 10 + 1
+        window = {"first_event": first, "last_event": first + 9, "first_lumi": index + 1}
+        generate = window | {"events_per_lumi": 10, "run": 1}
+        return {"files": [], "generate": generate, "mask": None, "events": 10}
+
+    outputs = {
+        "dataset": DATASET,
+        "unmerged_base": "/store/unmerged/Test/MinBias/GEN-SIM/v1",
+        "merged_base": "/store/mc/Test/MinBias/GEN-SIM/v1",
+    }
+    return json.dumps(
+        {
+            "schema": 1,
+            "request_name": "ana_test-v1",
+            "workflow_id": WORKFLOW_ID,
+            "round": 0,
+            "group": "mg_000000",
+            "storage": f"{storage}/{{site}}",
+            "outputs": [outputs],
+            "payload": payload,
+            "pilot": None,
+            "merged_ids": {DATASET: "c0ffee00c0ffee00c0ffee00c0ffee00"},
+            "jobs": {f"proc_{n:06d}": job(n) for n in range(jobs)},
+        }
+    ).encode()
+
+
+def test_generated_events_end_up_in_one_merged_file(bench: Bench, tmp_path: Path) -> None:
+    fail_once = {"toy": {"fail_exit_code": 134, "fail_nodes": ["proc_000001"], "fail_attempts": 1}}
+    storage = tmp_path / "storage"
+    group = GroupLayout(
+        name="mg_000000",
+        sites=bench.sites,
+        nodes=[
+            NodeLayout(f"proc_{n:06d}", memory_mb=256, cpus=1, disk_kb=1024, wall_minutes=10) for n in (0, 1)
+        ],
+        manifest=manifest(storage, fail_once, 2),
+    )
+    assets = sandbox_assets(tmp_path / "assets")
+    written = bench.write(bench.layout(groups=[group], assets=assets, retries=Retries(cooloff_sec=2)))
+
+    ad = bench.finish(bench.submit(written), 120)
+
+    directory = written.dag_file.parent / "mg_000000"
+    assert ad.succeeded, (directory / "group.dag.dagman.out").read_text()[-3000:]
+    told = json.loads((directory / "merge_output.json").read_text())
+    (output,) = told["outputs"]
+    assert (told["jobs"], told["events_read"], output["events"]) == (2, 20, 20)
+    merged = storage / told["site"] / output["lfn"].lstrip("/")
+    assert merged.stat().st_size == output["size_bytes"]
+    assert (directory / "proc_000001.post.0.json").exists()
