@@ -9,18 +9,21 @@ import gc
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.bars import Bar
+from benchmarks.places import Places
 
 REPEAT = 5
 QUICK_REPEAT = 2
 SLOW_SEC = 20.0  # a sample that takes longer is not repeated as often
 SLOW_REPEAT = 2
 Sample = Callable[[], float]
+T = TypeVar("T")
 
 
 class NotRun(Exception):
@@ -68,11 +71,13 @@ class Result:
 
 @dataclass(slots=True)
 class Run:
-    """What a benchmark is given: how large to be, how often to repeat, and a place for versions it meets."""
+    """What a benchmark is given: how large to be, how often to repeat, where to work, what others opened."""
 
+    places: Places
     quick: bool = False
     versions: dict[str, str] = field(default_factory=dict)
-    opened: dict[str, Any] = field(default_factory=dict)  # what several benchmarks share, by name
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _shared: dict[str, Any] = field(default_factory=dict)
 
     def size(self, full: int, quick: int) -> int:
         """How many, in a measurement or in a smoke test."""
@@ -82,6 +87,18 @@ class Run:
     def repeat(self) -> int:
         """How often, unless it is slow."""
         return QUICK_REPEAT if self.quick else REPEAT
+
+    def shared(self, name: str, opened: Callable[[], AbstractContextManager[T]]) -> T:
+        """Something several benchmarks use: opened by the first, closed after the last."""
+        if name not in self._shared:
+            self._shared[name] = self._stack.enter_context(opened())
+        value: T = self._shared[name]
+        return value
+
+    def close(self) -> None:
+        """Close what is shared, the last first."""
+        self._shared.clear()
+        self._stack.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +128,21 @@ def timed(
     *,
     before: Callable[[], object] | None = None,
     after: Callable[[], object] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Sample:
-    """A sample of this work; what goes before and after it is not counted."""
+    """A sample of this work; what goes before and after it is not counted.
+
+    Work that only computes is timed by `time.process_time`: on a shared machine the wall clock would
+    count the neighbours, and more of them the longer the work is.
+    """
 
     def sample() -> float:
         if before is not None:
             before()
         gc.collect()
-        began = time.perf_counter()
+        began = clock()
         work()
-        seconds = time.perf_counter() - began
+        seconds = clock() - began
         if after is not None:
             after()
         return seconds

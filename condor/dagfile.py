@@ -209,7 +209,8 @@ def _put(root: int, entry: DagEntry, *, sync: bool) -> None:
         rest = memoryview(entry.content or b"")
         while rest:
             rest = rest[os.write(handle, rest) :]
-        os.fchmod(handle, entry.mode)
+        if os.fstat(handle).st_mode & 0o777 != entry.mode:  # the umask took something away
+            os.fchmod(handle, entry.mode)
         if sync:
             os.fsync(handle)
     finally:

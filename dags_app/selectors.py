@@ -10,8 +10,13 @@ from uuid import UUID
 
 from django.db.models import Count, Sum
 
-from dags_app.models import DAG, MergeGroup, Round, Workflow
-from dags_app.states import GroupStatus
+from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.planning.layout import by_run
+from dags_app.planning.lumis import normalised
+from dags_app.planning.types import LumiRange
+from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus
+
+LISTED = 1000  # files named one by one; more are only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,60 @@ def rounds_of(*, workflow: Workflow, limit: int = 50) -> list[RoundSummary]:
 def latest_dag(*, workflow: Workflow) -> DAG | None:
     """The DAG that runs, or the one that ran last."""
     return DAG.objects.filter(workflow=workflow).order_by("-created_at").first()
+
+
+def ledger_of(*, workflow: Workflow) -> dict[str, Any]:
+    """What was asked, planned, processed, attempted, excluded and is missing, with ranges."""
+    return _generated_ledger(workflow) if workflow.generates else _input_ledger(workflow)
+
+
+def _input_ledger(workflow: Workflow) -> dict[str, Any]:
+    files = InputFile.objects.filter(workflow=workflow)
+    sums = files.order_by().values("state").annotate(files=Count("id"), events=Sum("events"))
+    totals: dict[str, Any] = {row["state"]: row for row in sums}
+    lumis: dict[str, list[LumiRange]] = {state.value: [] for state in FileState}
+    for state, ranges in files.values_list("state", "lumis").iterator(chunk_size=5000):
+        lumis[state].extend((run, first, last) for run, first, last in ranges)
+    by_state = {
+        state.value: {
+            "files": totals.get(state.value, {}).get("files", 0),
+            "events": totals.get(state.value, {}).get("events") or 0,
+            "lumis": by_run(normalised(lumis[state.value])),
+        }
+        for state in FileState
+    }
+    unfinished = [one for state in sorted(UNFINISHED_FILE) for one in lumis[state]]
+    excluded = files.filter(state=FileState.EXCLUDED).order_by("lfn")[:LISTED]
+    return {
+        "input_dataset": workflow.input_dataset,
+        "asked": {
+            "files": sum(part["files"] for part in by_state.values()),
+            "events": sum(part["events"] for part in by_state.values()),
+        },
+        "states": by_state,
+        "missing": {
+            "files": sum(by_state[state]["files"] for state in sorted(UNFINISHED_FILE)),
+            "events": sum(by_state[state]["events"] for state in sorted(UNFINISHED_FILE)),
+            "lumis": by_run(normalised(unfinished)),
+        },
+        "excluded_files": [{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded],
+    }
+
+
+def _generated_ledger(workflow: Workflow) -> dict[str, Any]:
+    collected = MergeGroup.objects.filter(round__workflow=workflow, status=GroupStatus.COLLECTED)
+    made = collected.aggregate(read=Sum("events_read"), written=Sum("events_written"))
+    asked = workflow.total_events or 0
+    return {
+        "input_dataset": None,
+        "asked": {"events": asked, "filter_efficiency": workflow.filter_efficiency},
+        "planned": [
+            {"round": row.number, "first_event": row.first_event, "last_event": row.last_event}
+            for row in workflow.rounds.order_by("number")
+        ],
+        "generated": {"events": made["read"] or 0},
+        "produced": {"events": made["written"] or 0},
+        "missing": {"events": max(asked - (made["written"] or 0), 0)},
+        "next_first_event": workflow.next_first_event,
+        "next_first_lumi": workflow.next_first_lumi,
+    }

@@ -29,6 +29,8 @@ from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 from wms2_project.grammar import Name, check
 
+RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
+
 
 def import_request(
     *, document: Mapping[str, Any], actor: str, source: str = "document", idempotency_key: str = ""
@@ -45,6 +47,9 @@ def import_request(
             return _repeated(first, digest)
     who = actor.partition(":")[2]
     spec = read_document(document, overrides={"submitted_by": who}, defaults={"requestor": who})
+    if spec.request_name in RESERVED:
+        told = f"{spec.request_name!r} is a word of the API itself"
+        raise InvalidInput(f"request_name: {told}", fields={"request_name": told}, cure="Choose another name")
     if spec.wms_backend is not Backend.WMS2:
         told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
         raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
@@ -53,7 +58,7 @@ def import_request(
     request.idempotency_key = idempotency_key or None
     try:
         with transaction.atomic():
-            request.workflow = _workflow_of(spec)
+            request.workflow = workflow_of(spec)
             request.workflow.save(force_insert=True)
             begin(request=request, status=S.SUBMITTED, reason=f"imported from {source}", actor=actor)
     except IntegrityError as error:
@@ -110,7 +115,8 @@ def _request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
     )
 
 
-def _workflow_of(spec: RequestSpec) -> Workflow:
+def workflow_of(spec: RequestSpec) -> Workflow:
+    """The workflow that executes the request, not stored yet."""
     same = (
         "request_name", "input_dataset", "primary_dataset", "acquisition_era", "processing_string",
         "processing_version", "prep_id", "cmssw_version", "scram_arch", "global_tag", "sandbox_url",

@@ -25,7 +25,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class InputFile:
-    """A window of a file: events first_event … last_event, counted from 0 inside the file, both included."""
+    """A window of a file: events first_event … last_event, counted from 0 inside the file, both included.
+
+    A mask of its own takes the place of the job's for this file.
+    """
 
     lfn: str
     size_bytes: int
@@ -33,6 +36,7 @@ class InputFile:
     events: int
     first_event: int
     last_event: int
+    mask: Lumis | None = None
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,7 @@ def _parse_input(fields: Fields) -> InputFile:
         events=fields.integer("events"),
         first_event=fields.integer("first_event"),
         last_event=fields.integer("last_event", minimum=-1),
+        mask=None if fields.raw.get("mask") is None else fields.lumis("mask"),
     )
     if not file.first_event - 1 <= file.last_event < max(file.events, 1):
         fields.refuse("last_event", f"a window from {file.first_event} inside {file.events} events")

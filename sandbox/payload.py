@@ -117,7 +117,7 @@ def input_events(context: Context, job: Job, tally: Tally) -> Iterator[Event]:
                 tally.events_read += 1
                 yield event
     for file in job.files:
-        yield from _file_events(context, file, job.mask, tally)
+        yield from _file_events(context, file, job.mask if file.mask is None else file.mask, tally)
 
 
 def generated_events(plan: Generate) -> Iterator[Event]:

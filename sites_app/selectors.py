@@ -32,9 +32,8 @@ def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
 
 def banned(*, workflow: Workflow, now: datetime) -> set[str]:
     """Sites under a ban in force, for all or for this workflow."""
-    in_force = SiteBan.objects.filter(
-        Q(workflow__isnull=True) | Q(workflow=workflow), removed_at__isnull=True, expires_at__gt=now
-    )
+    concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a previewed one is not stored
+    in_force = SiteBan.objects.filter(concerned, removed_at__isnull=True, expires_at__gt=now)
     return set(in_force.values_list("site_id", flat=True))
 
 

@@ -56,14 +56,15 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
         name=names.group_name(group.index),
         sites=sorted(group.sites),
         nodes=[
-            _node(group.first_job + number, job, estimate, spec.cores)
+            node_layout(group.first_job + number, job, estimate, spec.cores)
             for number, job in enumerate(group.jobs)
         ],
         manifest=json.dumps(build_manifest(group, spec, layout), sort_keys=True).encode(),
     )
 
 
-def _node(index: int, job: JobSpec, estimate: Estimate, cores: int) -> NodeLayout:
+def node_layout(index: int, job: JobSpec, estimate: Estimate, cores: int) -> NodeLayout:
+    """What one processing node asks for."""
     seconds = job.events * estimate.time_per_event_sec * WALL_MARGIN
     input_kb = sum(window.file.size_bytes for window in job.files) // 1024
     output_kb = math.ceil(job.events * estimate.size_per_event_kb)
@@ -122,7 +123,7 @@ def _job(job: JobSpec) -> dict[str, Any]:
             "events_per_lumi": generate.events_per_lumi,
             "run": generate.run,
         },
-        "mask": None if job.mask is None else _by_run(job.mask),
+        "mask": None if job.mask is None else by_run(job.mask),
         "events": job.events,
     }
 
@@ -136,10 +137,12 @@ def _window(window: FileWindow) -> dict[str, Any]:
         "events": file.events,
         "first_event": window.first_event or 0,
         "last_event": file.events - 1 if window.last_event is None else window.last_event,
+        "mask": None if window.mask is None else by_run(window.mask),
     }
 
 
-def _by_run(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
+def by_run(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
+    """Ranges as JSON: run → [[first, last], …]."""
     runs: dict[str, list[list[int]]] = {}
     for run, first, last in lumis:
         runs.setdefault(str(run), []).append([first, last])

@@ -15,15 +15,26 @@ _CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above
 
 def normalised(ranges: Sequence[LumiRange]) -> Ranges:
     """The same lumis, each once, in as few ranges as possible; refused if a range cannot be one."""
-    latest_run, touched = 0, -1
+    return measured(ranges)[0]
+
+
+def measured(ranges: Sequence[LumiRange]) -> tuple[Ranges, int]:
+    """The ranges normalised, and how many lumis they span. Cheap when they are normal already."""
+    in_run, touched, lumis = -1, -1, 0
     try:
         for run, first, last in ranges:
-            if not (run >= latest_run and 0 <= first <= last) or (run == latest_run and first <= touched):
-                return _merged(ranges)
-            latest_run, touched = run, last + 1
+            if first <= touched or first > last or run != in_run:
+                if not (run > in_run and 0 <= first <= last):
+                    merged = _merged(ranges)
+                    return merged, count(merged)
+                in_run = run
+            touched = last + 1
+            lumis += touched - first
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"lumi ranges {str(ranges)[:80]} are not ranges", cure=_CURE) from error
-    return ranges if isinstance(ranges, tuple) else tuple(ranges)
+        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE) from error
+    if type(lumis) is not int:
+        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE)
+    return ranges if type(ranges) is tuple else tuple(ranges), lumis
 
 
 def _merged(ranges: Sequence[LumiRange]) -> Ranges:

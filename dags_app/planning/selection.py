@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from dags_app.planning.lumis import Ranges, intersect, normalised
@@ -14,10 +17,13 @@ from wms2_project.errors import InvalidInput
 _MASK_CURE = "Give pairs [first, last] for each run, the first not above the last"
 
 
-class Selection:
-    """Run lists and lumi mask of one request. A run of the mask is read when it is first asked for."""
+Good = tuple[Ranges, list[int]]  # the good ranges of a run, and where each ends
 
-    __slots__ = ("_allowed", "_good", "_mask", "_refused", "everything")
+
+class Selection:
+    """Run lists and lumi mask of one request. A run is looked up when it is first asked for."""
+
+    __slots__ = ("_allowed", "_mask", "_refused", "_runs", "everything")
 
     def __init__(
         self, *, allowed: frozenset[int], refused: frozenset[int], mask: Mapping[Any, Any] | None
@@ -25,7 +31,7 @@ class Selection:
         self._allowed = allowed
         self._refused = refused
         self._mask = mask
-        self._good: dict[int, tuple[Ranges, list[int]]] = {}
+        self._runs: dict[int, Good | None] = {}
         self.everything = not (allowed or refused or mask)
 
     @classmethod
@@ -39,17 +45,15 @@ class Selection:
 
     def check(self) -> None:
         """Refuse a mask that has a fault anywhere, also in runs nobody asks for."""
-        for name in self._mask or ():
+        for name, pairs in (self._mask or {}).items():
             run = _run_number("lumi_mask", name)
-            if (name != run and name != str(run)) or (name == run and str(run) in (self._mask or ())):
+            if (name != run and name != str(run)) or (name == run and str(run) in (self._mask or {})):
                 refuse("lumi_mask", f"has the run {name!r:.40}", "Write each run once and plainly, as 316877")
-            self._ranges(run)
+            _pairs(run, pairs)
 
     def allows_run(self, run: int) -> bool:
         """May lumis of the run be wanted at all?"""
-        if self._allowed and run not in self._allowed:
-            return False
-        return run not in self._refused and (not self._mask or run in self._mask or str(run) in self._mask)
+        return self.everything or self._good(run) is not None
 
     def wanted(self, lumis: Ranges) -> Ranges:
         """The parts of these ranges that are wanted."""
@@ -57,33 +61,39 @@ class Selection:
             return lumis
         if lumis[0][0] == lumis[-1][0]:
             return self._wanted_of_run(lumis)
-        kept: list[LumiRange] = []
-        start = 0
-        for end in range(1, len(lumis) + 1):
-            if end == len(lumis) or lumis[end][0] != lumis[start][0]:
-                kept.extend(self._wanted_of_run(lumis[start:end]))
-                start = end
-        return tuple(kept)
+        by_run = groupby(lumis, key=itemgetter(0))
+        return tuple(part for _, own in by_run for part in self._wanted_of_run(tuple(own)))
 
     def _wanted_of_run(self, lumis: Ranges) -> Ranges:
-        run = lumis[0][0]
-        if not self.allows_run(run):
+        run, first, _ = lumis[0]
+        good = self._good(run)
+        if good is None:
             return ()
-        if not self._mask:
-            return lumis
-        good, ends = self._good.get(run) or self._ranges(run)
-        at = bisect_left(ends, lumis[0][1])
-        if at == len(good):
+        ranges, ends = good
+        at = bisect_left(ends, first)
+        if at == len(ends):
             return ()
-        if good[at][1] <= lumis[0][1] and lumis[-1][2] <= good[at][2]:
+        last = lumis[-1][2]
+        if ranges[at][1] <= first and last <= ends[at]:
             return lumis
-        return intersect(lumis, good[at : bisect_left(ends, lumis[-1][2]) + 1])
+        return intersect(lumis, ranges[at : bisect_left(ends, last) + 1])
 
-    def _ranges(self, run: int) -> tuple[Ranges, list[int]]:
-        mask = self._mask or {}
-        good = _pairs(run, mask.get(run, mask.get(str(run), ())))
-        self._good[run] = good, [last for _, _, last in good]
-        return self._good[run]
+    def _good(self, run: int) -> Good | None:
+        """The good lumis of a run; None if the run is out, whatever its lumis."""
+        if run not in self._runs:
+            self._runs[run] = self._look_up(run)
+        return self._runs[run]
+
+    def _look_up(self, run: int) -> Good | None:
+        if (self._allowed and run not in self._allowed) or run in self._refused:
+            return None
+        if not self._mask:
+            return ((run, 0, sys.maxsize),), [sys.maxsize]
+        pairs = self._mask.get(run, self._mask.get(str(run)))
+        if pairs is None:
+            return None
+        good = _pairs(run, pairs)
+        return good, [last for _, _, last in good]
 
 
 def selects_everything(params: Mapping[str, Any]) -> bool:

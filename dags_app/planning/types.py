@@ -8,6 +8,7 @@ from typing import Any
 
 from dags_app.states import SplittingAlgo
 
+SERVICE_NODES = 3  # landing, merge and cleanup of every group
 LumiRange = tuple[int, int, int]  # run, first lumi, last lumi; inclusive
 
 
@@ -174,4 +175,4 @@ class Plan:
     @property
     def total_nodes(self) -> int:
         """DAG nodes: the jobs, and a landing, a merge and a cleanup per group."""
-        return self.jobs + 3 * len(self.groups)
+        return self.jobs + SERVICE_NODES * len(self.groups)

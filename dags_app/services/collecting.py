@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dags_app.models import DAG, MergeGroup
+from django.db.models import Count
+
+from dags_app.models import DAG, MergeGroup, Round
 from dags_app.states import GroupStatus
 from sandbox.manifest import (
     GroupManifest,
@@ -38,6 +40,15 @@ def finished_groups(*, dag: DAG) -> Iterator[FinishedGroup | BadManifest]:
             yield FinishedGroup(group, read_manifest(Path(dag.submit_dir) / group.name))
         except ManifestError as error:
             yield BadManifest(f"{group.name}: {error}", cure=f"See {dag.submit_dir}/{group.name}")
+
+
+def describe(*, round_: Round) -> str:
+    """How far the round is, in words."""
+    counts = dict(round_.groups.order_by().values_list("status").annotate(count=Count("id")))
+    done = counts.get(GroupStatus.COLLECTED, 0)
+    failed = counts.get(GroupStatus.FAILED, 0)
+    told = f"round {round_.number}: {done} of {sum(counts.values())} groups done"
+    return f"{told}, {failed} failed" if failed else told
 
 
 def read_manifest(directory: Path) -> GroupManifest:

@@ -45,6 +45,11 @@ def current_estimate(workflow: Workflow) -> Estimate:
         return measured
     if workflow.pilot_metrics:
         return estimate_from_pilot(workflow.pilot_metrics, minimum_memory_mb=workflow.memory_mb)
+    return hinted_estimate(workflow)
+
+
+def hinted_estimate(workflow: Workflow) -> Estimate:
+    """What the requestor believes one event costs."""
     return Estimate(
         time_per_event_sec=workflow.time_per_event_sec,
         memory_mb=workflow.memory_mb,
@@ -110,4 +115,4 @@ def round_limit(workflow: Workflow) -> int | None:
     if not workflow.adaptive:
         return None
     begun = workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists()
-    return settings.GROUPS_PER_ROUND if begun else settings.FIRST_ROUND_GROUPS
+    return int(settings.GROUPS_PER_ROUND if begun else settings.FIRST_ROUND_GROUPS)

@@ -13,6 +13,7 @@ from cms.types import DatasetFile
 from dags_app.adapters import dbs, rucio
 from dags_app.models import InputFile, Workflow
 from dags_app.planning.selection import selects_everything, wanted_lumis
+from dags_app.planning.types import FileSpec, SitePool
 from wms2_project.errors import PermanentError
 
 BATCH = 1000  # Rucio takes so many names per call
@@ -51,6 +52,26 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
         workflow.input_resolved_at = now
     totals = workflow.input_files.aggregate(events=Sum("events"))
     return InputSummary(files=workflow.input_files.count(), events=totals["events"] or 0)
+
+
+def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
+    """The wanted files as planning sees them, straight from DBS and Rucio; nothing is stored."""
+    files: list[FileSpec] = []
+    for batch in _batches(dbs().files(workflow.input_dataset or "")):
+        wanted = [file for file in batch if _wanted(file, workflow)]
+        places = rucio().replicas([file.lfn for file in wanted]) if wanted else {}
+        files.extend(
+            FileSpec(
+                lfn=file.lfn,
+                events=file.events,
+                size_bytes=file.size_bytes,
+                sites=sites.reading(frozenset(places[file.lfn])),
+                adler32=file.adler32,
+                lumis=file.lumis,
+            )
+            for file in wanted
+        )
+    return files
 
 
 def _wanted(file: DatasetFile, workflow: Workflow) -> bool:

@@ -15,13 +15,14 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, F, Sum
 
 from condor.statusfile import highest_rescue, parse_metrics, read_status
 from condor.types import DagmanAd, FileStamp, JobStatus, NodeState, UnreadableFile
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, MergeGroup
 from dags_app.planning.names import group_index, group_name
+from dags_app.planning.types import SERVICE_NODES
 from dags_app.states import DAGStatus, GroupStatus
 
 logger = logging.getLogger(__name__)
@@ -67,11 +68,12 @@ def _observe(dag: DAG, ad: DagmanAd | None, now: datetime) -> bool:
         "nodes_held": ad.jobs_held,
         "observed_at": now,
     }
-    if status is not None:
-        changes |= {"nodes_done": status.nodes_done, "nodes_failed": status.nodes_failed}
+    finished = 0
     with transaction.atomic():
+        if status is not None:
+            finished = _mark_groups(dag, status.nodes, now)
+            changes |= {"nodes_done": _nodes_done(dag), "nodes_failed": status.nodes_failed}
         moved = _update(dag, changes, event="observed")
-        finished = _mark_groups(dag, status.nodes, now) if status is not None else 0
     if reading is not None:
         _stamps[dag.pk] = reading.stamp  # only now: an unwritten reading must be read again
     return moved or finished > 0
@@ -110,7 +112,6 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
         "status": status,
         "exit_code": ending.exit_code,
         "rescue_dag_path": str(rescue or ""),
-        "nodes_done": len(done),
         "nodes_failed": len(failed),
         "nodes_idle": 0,
         "nodes_running": 0,
@@ -122,7 +123,7 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
         _mark(dag, done, now)
         if status != DAGStatus.STOPPED:
             MergeGroup.objects.filter(pk__in=failed).update(status=GroupStatus.FAILED)
-        _update(dag, changes, event="ended")
+        _update(dag, changes | {"nodes_done": _nodes_done(dag)}, event="ended")
     _stamps.pop(dag.pk, None)
     return True
 
@@ -139,6 +140,13 @@ def _mark_groups(dag: DAG, nodes: Mapping[str, NodeState], now: datetime) -> int
     """Groups the status file calls done become DONE; how many are new."""
     done = {group_index(name) for name, state in nodes.items() if state is NodeState.DONE}
     return _mark(dag, {index for index in done if index is not None}, now)
+
+
+def _nodes_done(dag: DAG) -> int:
+    """All nodes of the groups that are done; nobody asks a running group how far it is."""
+    done = dag.round.groups.filter(status__in=[GroupStatus.DONE, GroupStatus.COLLECTED])
+    sums = done.aggregate(groups=Count("id"), jobs=Sum("jobs"))
+    return int(sums["jobs"] or 0) + SERVICE_NODES * int(sums["groups"])
 
 
 def _mark(dag: DAG, done: set[int], now: datetime) -> int:

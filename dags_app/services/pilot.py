@@ -12,8 +12,8 @@ from django.conf import settings
 
 from dags_app.models import DAG, Round, Workflow
 from dags_app.planning.estimates import BadPilotReport, estimate_from_pilot
-from dags_app.planning.plan import build_generation_plan, build_plan
-from dags_app.planning.types import Estimate, EventBudget, Plan, PlanSpec, SitePool
+from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
+from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, plan_spec
 from dags_app.states import RoundKind, SplittingAlgo
@@ -40,30 +40,25 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
     """One job: the smallest readable file, or a few generated events."""
     spec, estimate = plan_spec(workflow), current_estimate(workflow)
-    if not sites.names:
-        raise production.PlanRefused(
-            "no site may run this request: site lists, drains and bans leave none",
-            cure="Widen the site list or enable a site",
-        )
     if workflow.generates:
         events = min(settings.PILOT_INITIAL_EVENTS * GENERATED_WINDOWS, workflow.total_events or 1)
         one_job = replace(spec, params={**spec.params, "events_per_job": events})
         budget = EventBudget(workflow.next_first_event, workflow.next_first_lumi, events)
-        return build_generation_plan(spec=one_job, budget=budget, sites=sites.names, estimate=estimate)
-    return _file_pilot(workflow, spec, estimate, sites)
+        return decide_round(RoundInput(spec=one_job, estimate=estimate, sites=sites, budget=budget))
+    one_file = replace(spec, algo=SplittingAlgo.FILE_BASED, params={"files_per_job": 1})
+    smallest = _smallest_file(workflow, sites)
+    return decide_round(RoundInput(spec=one_file, estimate=estimate, sites=sites, files=[smallest]))
 
 
-def _file_pilot(workflow: Workflow, spec: PlanSpec, estimate: Estimate, sites: SitePool) -> Plan:
+def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:
     readable = [file for file in ledger.files_to_plan(workflow=workflow, sites=sites) if file.sites]
     with_events = [file for file in readable if file.events] or readable
     if not with_events:
-        raise production.PlanRefused(
+        raise PlanRefused(
             "no usable site can read any file of the input",
             cure="Add a site that holds the input, or wait for a replica",
         )
-    smallest = min(with_events, key=lambda file: (file.events, file.lfn))
-    one_file = replace(spec, algo=SplittingAlgo.FILE_BASED, params={"files_per_job": 1})
-    return build_plan(spec=one_file, files=[smallest], estimate=estimate)
+    return min(with_events, key=lambda file: (file.events, file.lfn))
 
 
 def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:

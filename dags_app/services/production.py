@@ -18,7 +18,7 @@ from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Workflow
 from dags_app.planning import names
 from dags_app.planning.estimates import events_to_generate
 from dags_app.planning.layout import build_layout, file_groups
-from dags_app.planning.plan import build_generation_plan, build_plan
+from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.recovery import Failures
 from dags_app.services import ledger
@@ -26,17 +26,9 @@ from dags_app.services.estimating import current_estimate, plan_spec, round_limi
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
 from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus
-from wms2_project.errors import PermanentError, TransientError, Wms2Error
+from wms2_project.errors import TransientError
 
-__all__ = ["ensure_submitted", "newest_dag", "plan_round", "prepare_dag", "resolve_round"]
-
-
-class PlanRefused(PermanentError):
-    """Nothing sensible can be planned; a person must change something."""
-
-
-class NothingToPlan(Wms2Error):
-    """All input is assigned or processed already."""
+__all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
 
 
 def newest_dag(*, workflow: Workflow) -> DAG | None:
@@ -46,34 +38,27 @@ def newest_dag(*, workflow: Workflow) -> DAG | None:
 
 def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
     """The next round as a value; nothing is written."""
-    if not sites.names:
-        raise PlanRefused(
-            "no site may run this request: site lists, drains and bans leave none",
-            cure="Widen the site list or enable a site",
+    estimate = current_estimate(workflow)
+    return decide_round(
+        RoundInput(
+            spec=steered_spec(workflow, estimate),
+            estimate=estimate,
+            sites=sites,
+            files=() if workflow.generates else ledger.files_to_plan(workflow=workflow, sites=sites),
+            budget=event_budget(workflow) if workflow.generates else None,
+            limit_groups=round_limit(workflow),
         )
-    estimate, limit = current_estimate(workflow), round_limit(workflow)
-    spec = steered_spec(workflow, estimate)
-    if workflow.generates:
-        missing = (workflow.total_events or 0) - workflow.produced_events
-        budget = EventBudget(
-            first_event=workflow.next_first_event,
-            first_lumi=workflow.next_first_lumi,
-            events=events_to_generate(wanted=missing, filter_efficiency=workflow.filter_efficiency),
-        )
-        plan = build_generation_plan(
-            spec=spec, budget=budget, sites=sites.names, estimate=estimate, limit_groups=limit
-        )
-    else:
-        files = ledger.files_to_plan(workflow=workflow, sites=sites)
-        plan = build_plan(spec=spec, files=files, estimate=estimate, limit_groups=limit)
-        if plan.unplaceable:
-            raise PlanRefused(
-                f"no usable site can read {len(plan.unplaceable)} files, the first is {plan.unplaceable[0]}",
-                cure="Add a site that holds them, or wait for a replica",
-            )
-    if not plan.groups:
-        raise NothingToPlan(f"{workflow.request_name} has nothing left to plan")
-    return plan
+    )
+
+
+def event_budget(workflow: Workflow) -> EventBudget:
+    """What must still be generated, and from which event and lumi on."""
+    missing = (workflow.total_events or 0) - workflow.produced_events
+    return EventBudget(
+        first_event=workflow.next_first_event,
+        first_lumi=workflow.next_first_lumi,
+        events=events_to_generate(wanted=missing, filter_efficiency=workflow.filter_efficiency),
+    )
 
 
 def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:

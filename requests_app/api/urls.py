@@ -13,6 +13,7 @@ from requests_app.api.actions import (
     VersionsView,
 )
 from requests_app.api.admission import LimitsView, QueueView
+from requests_app.api.planning import LedgerView, PlanView
 from requests_app.api.requests import RequestListView, RequestView
 from requests_app.api.system import LifecycleView, StatusView
 from requests_app.api.workflows import WorkflowListView, WorkflowStatusView, WorkflowView
@@ -36,12 +37,14 @@ register_converter(RequestNameConverter, "request_name")
 
 urlpatterns = [
     path("requests", RequestListView.as_view(), name="request-list"),
+    path("requests/plan", PlanView.as_view(), name="request-plan"),
     path("requests/<request_name:name>", RequestView.as_view(), name="request-detail"),
     path("requests/<request_name:name>/release", ReleaseView.as_view(), name="request-release"),
     path("requests/<request_name:name>/stop", StopView.as_view(), name="request-stop"),
     path("requests/<request_name:name>/abort", AbortView.as_view(), name="request-abort"),
     path("requests/<request_name:name>/timeline", TimelineView.as_view(), name="request-timeline"),
     path("requests/<request_name:name>/progress", ProgressView.as_view(), name="request-progress"),
+    path("requests/<request_name:name>/ledger", LedgerView.as_view(), name="request-ledger"),
     path("requests/<request_name:name>/versions", VersionsView.as_view(), name="request-versions"),
     path("workflows", WorkflowListView.as_view(), name="workflow-list"),
     path("workflows/<uuid:workflow_id>", WorkflowView.as_view(), name="workflow-detail"),

@@ -12,6 +12,7 @@ from datetime import datetime
 from django.conf import settings
 
 from dags_app.models import DAG
+from dags_app.planning.estimates import BadPilotReport
 from dags_app.planning.types import SitePool
 from dags_app.recovery import Hold, decide_recovery
 from dags_app.services import collecting, control, input_files, ledger, pilot, production
@@ -67,7 +68,10 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
     if dag.status in (DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED):
         return Wait(seconds=settings.POLL_INTERVAL_SEC, why="the pilot is running")
     if dag.status == DAGStatus.COMPLETED:
-        estimate = pilot.record_measurement(workflow=workflow, round_=dag.round)
+        try:
+            estimate = pilot.record_measurement(workflow=workflow, round_=dag.round)
+        except BadPilotReport as report:
+            return hold(str(report), dag=dag.token, submit_dir=dag.submit_dir)
         production.resolve_round(round_=dag.round, now=now)
         return Move(
             S.PLANNING,
@@ -108,8 +112,7 @@ def on_active(request: Request, now: datetime) -> Outcome:
     if dag is not None:
         _collect(request, dag, now)
         if dag.status in (DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED):
-            why = f"{dag.nodes_done} of {dag.node_counts.get('MergeGroup', 0)} groups done"
-            return Wait(seconds=settings.POLL_INTERVAL_SEC, why=why)
+            return Wait(seconds=settings.POLL_INTERVAL_SEC, why=collecting.describe(round_=dag.round))
         if dag.status != DAGStatus.COMPLETED:
             return Move(S.PARTIAL, f"the DAG ended {dag.status}: {dag.nodes_failed} groups failed")
         production.resolve_round(round_=dag.round, now=now)

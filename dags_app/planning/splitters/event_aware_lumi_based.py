@@ -24,7 +24,10 @@ def split_event_aware_lumi_based(
     """
     pace = _EventPace(
         target=parameters.events_per_job or DEFAULT_EVENTS_PER_JOB,
-        parameters=parameters,
+        halts=parameters.halt_job_on_file_boundaries,
+        time_per_event_sec=parameters.time_per_event_sec,
+        job_time_limit=parameters.job_time_limit,
+        may_fail=parameters.allow_creation_failure,
         left=parameters.total_events,
     )
     return fill_jobs(places, parameters, selection, pace)
@@ -35,29 +38,29 @@ class _EventPace:
     """Room by events: what the job under way lacks, and what makes a full job of this file."""
 
     target: int
-    parameters: Parameters
+    halts: bool
+    time_per_event_sec: float
+    job_time_limit: int
+    may_fail: bool
     left: int | None
 
     def room(self, file: LumiFile, job: OpenJob) -> Room:
         events = file.events_per_lumi
-        seconds = events * self.parameters.time_per_event_sec
-        if file.lumis == 1 and seconds > self.parameters.job_time_limit:
-            return Room(1, 1, starts_job=True, failure=self._failure(file, seconds))
-        full = max(self.target // events, 1) if events else file.lumis
-        if self.parameters.halt_job_on_file_boundaries:
-            return Room(full, full, starts_job=True)
-        more = max(self.target - job.events, 0) // events if events else file.lumis
-        return Room(max(job.lumis + more, 1), full)
+        if file.lumis == 1 and events * self.time_per_event_sec > self.job_time_limit:
+            return Room(1, 1, True, self._failure(file) if self.may_fail else "")
+        full = self.target // events or 1 if events else file.lumis
+        if self.halts:
+            return Room(full, full, True)
+        lacking = self.target - job.events
+        more = (lacking // events if lacking > 0 else 0) if events else file.lumis
+        return Room(job.lumis + more or 1, full)
 
     def price(self, file: LumiFile) -> int:
         return file.events_per_lumi
 
-    def _failure(self, file: LumiFile, seconds: float) -> str:
-        if not self.parameters.allow_creation_failure:
-            return ""
-        (run, lumi, _), one = file.ranges[0], file.window.file
-        limit = self.parameters.job_time_limit
+    def _failure(self, one: LumiFile) -> str:
+        (run, lumi, _), events = one.file.lumis[0], one.file.events
         return (
-            f"lumi {lumi} of run {run} is all of {one.lfn} and cannot be cut: its {one.events} events "
-            f"need about {seconds:.0f} s, a job may take {limit} s"
+            f"lumi {lumi} of run {run} is all of {one.file.lfn} and cannot be cut: its {events} events "
+            f"need about {events * self.time_per_event_sec:.0f} s, a job may take {self.job_time_limit} s"
         )

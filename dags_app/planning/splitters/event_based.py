@@ -9,7 +9,7 @@ from typing import Any
 from dags_app.planning.lumis import Ranges
 from dags_app.planning.parameters import Parameters, read_parameters, refuse
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import wanted_of
+from dags_app.planning.splitters.wanted import mask_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
 
 DEFAULT_EVENTS_PER_JOB = 100
@@ -29,7 +29,7 @@ def split_event_based(
         for file in sorted(files, key=attrgetter("lfn")):
             if left is not None and left <= 0:
                 return
-            mask = wanted_of(file, selection)
+            mask = mask_of(file, selection)
             if mask == ():
                 continue
             events = file.events if left is None else min(file.events, left)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from dags_app.planning.lumis import Ranges, count, normalised
+from dags_app.planning.lumis import Ranges, count, measured
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import events_per_lumi, wanted_of
+from dags_app.planning.splitters.wanted import mask_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 DEFAULT_FILES_PER_JOB = 10
@@ -32,7 +32,7 @@ def split_file_based(
 
 def _wanted(files: list[FileSpec], selection: Selection) -> list[Part]:
     """The files that have anything wanted."""
-    parts = ((file, wanted_of(file, selection)) for file in sorted(files, key=attrgetter("lfn")))
+    parts = ((file, mask_of(file, selection)) for file in sorted(files, key=attrgetter("lfn")))
     return [part for part in parts if part[1] != ()]
 
 
@@ -50,4 +50,4 @@ def _job(parts: Sequence[Part]) -> JobSpec:
 def _events(file: FileSpec, mask: Ranges | None) -> int:
     if mask is None:
         return file.events
-    return count(mask) * events_per_lumi(file, count(normalised(file.lumis)))
+    return count(mask) * round(file.events / measured(file.lumis)[1])

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
+from dags_app.planning.lumis import Ranges
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.lumi_files import LumiFile, are_tangled, in_order, read_lumi_files
+from dags_app.planning.splitters.lumi_files import LumiFile, in_order, read_lumi_files
 from dags_app.planning.splitters.sharing import correct, forget_beyond, windows_once
-from dags_app.planning.types import FileSpec, JobSpec, LumiRange
+from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
 
@@ -43,15 +44,15 @@ class OpenJob:
 
     def __init__(self, failure: str = "") -> None:
         self.files: list[LumiFile] = []
-        self.parts: list[Sequence[LumiRange]] = []  # of each file
+        self.parts: list[Ranges] = []  # of each file
         self.lumis = 0
         self.events = 0
         self.failure = failure
 
-    def add(self, file: LumiFile, part: Sequence[LumiRange], lumis: int) -> None:
+    def add(self, file: LumiFile, part: Ranges, lumis: int) -> None:
         """Take these lumis of the file."""
         if self.files and self.files[-1] is file:
-            self.parts[-1] = (*self.parts[-1], *part)
+            self.parts[-1] += part
         else:
             self.files.append(file)
             self.parts.append(part)
@@ -60,9 +61,10 @@ class OpenJob:
 
     def finished(self, *, tangled: bool) -> JobSpec:
         """The job as it is."""
-        windows = (
-            windows_once(self.files, self.parts) if tangled else tuple([file.window for file in self.files])
-        )
+        if tangled:
+            windows = windows_once(self.files, self.parts)
+        else:
+            windows = tuple([FileWindow(one.file) for one in self.files])
         return JobSpec(
             files=windows,
             sites=windows[0].file.sites,
@@ -78,29 +80,28 @@ def fill_jobs(
 ) -> Iterator[JobSpec]:
     """Jobs of the wanted lumis, at this pace; a job never has files of two places."""
     for files in places:
-        entries = in_order(files)
-        tangled = are_tangled(entries)
+        place = in_order(files)
         filler = _Filler(pace, split_on_run=parameters.split_on_run)
-        prepared: Iterable[LumiFile] = read_lumi_files(entries, selection)
-        if tangled and parameters.apply_lumi_correction:
-            jobs: Iterable[OpenJob] = _corrected(filler, prepared)
+        prepared = read_lumi_files(place, selection)
+        if place.tangled and parameters.apply_lumi_correction:
+            jobs = _corrected(filler, prepared)
         else:
             jobs = filler.jobs(prepared)
         for job in jobs:
-            yield job.finished(tangled=tangled)
-        if filler.is_done:
+            yield job.finished(tangled=place.tangled)
+        if filler.is_done():
             return
 
 
-def _corrected(filler: _Filler, files: Iterable[LumiFile]) -> Iterable[OpenJob]:
+def _corrected(filler: _Filler, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
     """The jobs after every file has told with whom it shares lumis, or every file until an early stop."""
     if filler.pace.left is None:
         return filler.jobs(list(correct(files)))
     jobs = list(filler.jobs(correct(files)))
-    if filler.is_done:
+    if filler.is_done():
         owners = [file for job in jobs for file in job.files]
         forget_beyond(owners, jobs[-1].files[-1], jobs[-1].parts[-1][-1])
-    return jobs
+    return iter(jobs)
 
 
 class _Filler:
@@ -109,38 +110,41 @@ class _Filler:
     def __init__(self, pace: Pace, *, split_on_run: bool) -> None:
         self.pace = pace
         self.split_on_run = split_on_run
+        self.limited = pace.left is not None
         self.job = OpenJob()
         self.run = -1  # of the lumi taken last
         self.stop = True  # the next lumi starts a job
 
-    @property
     def is_done(self) -> bool:
         """Was an early stop reached?"""
         return self.pace.left is not None and self.pace.left <= 0
 
     def jobs(self, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
-        """Every job, as soon as it is full."""
+        """Every job, as soon as it is full. Files that fit as they are go in without a look at their ranges."""
         for file in files:
             room = self.pace.room(file, self.job)
-            self.stop = self.stop or room.starts_job
-            if not self._takes_whole(file, room):
+            if room.starts_job:
+                self.stop = True
+            if self.limited or len(file.runs) != 1:
                 yield from self._cut(file, room)
-            if self.is_done:
-                break
+                if self.is_done():
+                    break
+                continue
+            run, ranges = file.runs[0]
+            if self.split_on_run and run != self.run:
+                self.stop = True
+            starts = self.stop or self.job.lumis >= room.open_lumis
+            if 0 < file.wanted <= (room.fresh_lumis if starts else room.open_lumis - self.job.lumis):
+                if starts:
+                    if self.job.lumis:
+                        yield self.job
+                    self.job, self.stop = OpenJob(room.failure), False
+                self.job.add(file, ranges, file.wanted)
+                self.run = run
+            else:
+                yield from self._cut(file, room)
         if self.job.lumis:
             yield self.job
-
-    def _takes_whole(self, file: LumiFile, room: Room) -> bool:
-        """Most files of large jobs fit as they are: no need to look at their ranges."""
-        job = self.job
-        if self.stop or self.pace.left is not None or len(file.runs) != 1:
-            return False
-        run, ranges = file.runs[0]
-        if (self.split_on_run and run != self.run) or not 0 < file.wanted <= room.open_lumis - job.lumis:
-            return False
-        job.add(file, ranges, file.wanted)
-        self.run = run
-        return True
 
     def _cut(self, file: LumiFile, room: Room) -> Iterator[OpenJob]:
         capacity, pace, price = room.open_lumis, self.pace, self.pace.price(file)
@@ -159,5 +163,5 @@ class _Filler:
                         pace.left -= (end - first + 1) * price
                     self.job.add(file, ((run, first, end),), end - first + 1)
                     self.run, first = run, end + 1
-                    if self.is_done:
+                    if self.is_done():
                         return

@@ -3,79 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
-from dags_app.planning.lumis import Ranges, count, normalised, order_key
+from dags_app.planning.lumis import Ranges, count, measured, order_key
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import events_per_lumi, wanted_of
-from dags_app.planning.types import FileSpec, FileWindow, LumiRange
+from dags_app.planning.splitters.wanted import wanted_of
+from dags_app.planning.types import FileSpec, LumiRange
 
-Entry = tuple[int, int, str, Ranges, FileSpec]  # lowest run, its first lumi, name: the order of files
+Runs = list[tuple[int, Ranges]]
 
 
 @dataclass(slots=True)
 class LumiFile:
     """A file with lumis. A run that is allowed stands in `runs` even if none of its lumis is wanted."""
 
-    window: FileWindow
-    ranges: Ranges  # all of the file
-    lumis: int
-    events_per_lumi: int
-    runs: list[tuple[int, Ranges]]
+    file: FileSpec
+    lumis: int  # in the file
+    events_per_lumi: int  # on average, to the nearest whole number
+    runs: Runs
     wanted: int  # lumis in `runs`
-    joined: list[tuple[LumiRange, FileWindow]] = field(default_factory=list)  # other files with a lumi of it
+    joined: list[tuple[LumiRange, FileSpec]] | None = None  # lumis of it that are in other files too
 
 
-def in_order(files: Iterable[FileSpec]) -> list[Entry]:
-    """The files that have lumis, sorted by the lumis of their lowest run, then by name."""
-    entries: list[Entry] = []
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one place that have lumis, by the lumis of their lowest run; in columns, to be light."""
+
+    files: list[FileSpec]
+    ranges: list[Ranges]
+    lumis: list[int]
+    tangled: bool  # some lumi may be in two of the files
+
+
+def in_order(files: Iterable[FileSpec]) -> Place:
+    """The files sorted, those of equal lumis by name. Files that come in order are not sorted again."""
+    kept: list[FileSpec] = []
+    ranges: list[Ranges] = []
+    lumis: list[int] = []
     for file in files:
-        ranges = normalised(file.lumis)
-        if ranges:
-            entries.append((ranges[0][0], ranges[0][1], file.lfn, ranges, file))
-    entries.sort(key=_start)
-    if any(one[:2] == following[:2] for one, following in pairwise(entries)):
-        entries.sort(key=lambda entry: (order_key(entry[3]), entry[2]))
-    return entries
+        own, number = measured(file.lumis)
+        if number:
+            kept.append(file)
+            ranges.append(own)
+            lumis.append(number)
+    if not _are_tangled(ranges):
+        return Place(kept, ranges, lumis, tangled=False)
+    starts = [(own[0][0] << 64) + own[0][1] for own in ranges]
+    order = sorted(range(len(kept)), key=starts.__getitem__)
+    tangled = _are_tangled(ranges[at] for at in order)
+    if tangled:
+        order.sort(key=lambda at: (order_key(ranges[at]), kept[at].lfn))
+    return Place(
+        [kept[at] for at in order], [ranges[at] for at in order], [lumis[at] for at in order], tangled
+    )
 
 
-def _start(entry: Entry) -> tuple[int, int, str]:
-    return entry[:3]
-
-
-def are_tangled(entries: Iterable[Entry]) -> bool:
-    """May some lumi be in two of these files? Certainly not if each begins after the one before ended."""
-    reached = (-1, -1)
-    for run, first, _, ranges, _ in entries:
-        if (run, first) <= reached:
+def _are_tangled(files: Iterable[Ranges]) -> bool:
+    """No lumi is in two files, certainly, if each begins after the one before has ended."""
+    in_run = reached = -1
+    for ranges in files:
+        run, first, _ = ranges[0]
+        if run < in_run or (run == in_run and first <= reached):
             return True
-        reached = (ranges[-1][0], ranges[-1][2])
+        in_run, _, reached = ranges[-1]
     return False
 
 
-def read_lumi_files(entries: Iterable[Entry], selection: Selection) -> Iterator[LumiFile]:
+def read_lumi_files(place: Place, selection: Selection) -> Iterator[LumiFile]:
     """The files one by one, with what the selection leaves of them."""
-    for run, _, _, ranges, file in entries:
-        wanted = wanted_of(file, selection)
-        if wanted is None:
-            wanted = ranges
-        lumis = count(ranges)
-        if run == ranges[-1][0]:
-            runs = [(run, wanted)] if selection.allows_run(run) else []
-        else:
+    for file, ranges, lumis in zip(place.files, place.ranges, place.lumis, strict=True):
+        wanted = wanted_of(file, ranges, selection)
+        run = ranges[0][0]
+        if run != ranges[-1][0]:
             runs = _runs(ranges, wanted, selection)
-        yield LumiFile(
-            window=FileWindow(file),
-            ranges=ranges,
-            lumis=lumis,
-            events_per_lumi=events_per_lumi(file, lumis),
-            runs=runs,
-            wanted=lumis if wanted is ranges else count(wanted),
-        )
+        elif wanted or selection.allows_run(run):
+            runs = [(run, wanted)]
+        else:
+            runs = []
+        left = lumis if wanted is ranges else count(wanted)
+        yield LumiFile(file, lumis, round(file.events / lumis), runs, left)
 
 
-def _runs(ranges: Ranges, wanted: Ranges, selection: Selection) -> list[tuple[int, Ranges]]:
-    found = {run: tuple(lumis) for run, lumis in groupby(wanted, key=lambda part: part[0])}
+def _runs(ranges: Ranges, wanted: Ranges, selection: Selection) -> Runs:
+    found = {run: tuple(lumis) for run, lumis in groupby(wanted, key=itemgetter(0))}
     runs = dict.fromkeys(run for run, _, _ in ranges)
     return [(run, found.get(run, ())) for run in runs if selection.allows_run(run)]

@@ -8,47 +8,46 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from dags_app.planning.lumis import Ranges, count, intersect, normalised
-from dags_app.planning.splitters.lumi_files import LumiFile
-from dags_app.planning.types import FileWindow, LumiRange
+from dags_app.planning.splitters.lumi_files import LumiFile, Runs
+from dags_app.planning.types import FileSpec, FileWindow, LumiRange
 
 
 class _Claims:
     """The lumis of one run that have an owner: disjoint ranges in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: int) -> None:
+        self.run = run
         self.firsts: list[int] = []
         self.lasts: list[int] = []
         self.owners: list[LumiFile] = []
 
-    def claim(self, run: int, first: int, last: int, claimant: LumiFile) -> list[LumiRange]:
-        """Give the claimant what is free, tell the owners of the rest; answer what was free."""
-        free: list[LumiRange] = []
+    def claim(self, first: int, last: int, claimant: LumiFile) -> Iterator[LumiRange]:
+        """Give the claimant what is free, and tell the owners of the rest that it has that too."""
         at = bisect_left(self.lasts, first)
         while first <= last:
             if at == len(self.firsts) or self.firsts[at] > first:
                 end = last if at == len(self.firsts) else min(last, self.firsts[at] - 1)
-                free.append((run, first, end))
+                yield (self.run, first, end)
                 self.firsts.insert(at, first)
                 self.lasts.insert(at, end)
                 self.owners.insert(at, claimant)
             else:
-                end = min(last, self.lasts[at])
-                self.owners[at].joined.append(((run, first, end), claimant.window))
+                end, owner = min(last, self.lasts[at]), self.owners[at]
+                owner.joined = owner.joined or []
+                owner.joined.append(((self.run, first, end), claimant.file))
             first, at = end + 1, at + 1
-        return free
 
 
 def correct(files: Iterable[LumiFile]) -> Iterator[LumiFile]:
     """The files, each lumi left in the first that wants it; the others are noted there as joined."""
     claims: dict[int, _Claims] = {}
     for file in files:
-        own: list[tuple[int, Ranges]] = []
+        own: Runs = []
         for run, ranges in file.runs:
-            taken = claims.setdefault(run, _Claims())
-            own.append((run, tuple(part for r, a, b in ranges for part in taken.claim(r, a, b, file))))
+            taken = claims.setdefault(run, _Claims(run))
+            own.append((run, tuple(part for _, a, b in ranges for part in taken.claim(a, b, file))))
         file.runs = own
         file.wanted = sum(count(ranges) for _, ranges in own)
         yield file
@@ -58,9 +57,9 @@ def forget_beyond(owners: Iterable[LumiFile], stopped_in: LumiFile, end: LumiRan
     """Let nobody read shares that lie behind the lumi, in the file, where an early stop came."""
     for owner in owners:
         owner.joined = [
-            (shared, window)
-            for shared, window in owner.joined
-            if window is not stopped_in.window or shared[:2] <= (end[0], end[2])
+            (shared, file)
+            for shared, file in owner.joined or ()
+            if file is not stopped_in.file or shared[:2] <= (end[0], end[2])
         ]
 
 
@@ -69,20 +68,19 @@ def windows_once(files: Sequence[LumiFile], parts: Sequence[Sequence[LumiRange]]
 
     The job's mask is the union of the parts; a file in which it would find more gets its own mask.
     """
-    meant: dict[str, tuple[FileWindow, list[LumiRange]]] = {}
-    for file, own in zip(files, parts, strict=True):
-        meant.setdefault(file.window.file.lfn, (file.window, []))[1].extend(own)
-    for file, own in zip(files, parts, strict=True):
-        for shared, window in file.joined:
-            common = intersect((shared,), normalised(own))
-            if common:
-                meant.setdefault(window.file.lfn, (window, []))[1].extend(common)
+    meant: dict[str, tuple[FileSpec, list[LumiRange]]] = {}
+    for one, own in zip(files, parts, strict=True):
+        meant.setdefault(one.file.lfn, (one.file, []))[1].extend(own)
+    for one, own in zip(files, parts, strict=True):
+        for shared, file in one.joined or ():
+            if common := intersect((shared,), normalised(own)):
+                meant.setdefault(file.lfn, (file, []))[1].extend(common)
     if len(meant) == 1:
-        return (files[0].window,)
+        return (FileWindow(files[0].file),)
     mask = normalised([part for own in parts for part in own])
-    return tuple(_window(window, normalised(own), mask) for window, own in meant.values())
+    return tuple(_window(file, normalised(own), mask) for file, own in meant.values())
 
 
-def _window(window: FileWindow, meant: Ranges, mask: Ranges) -> FileWindow:
-    found = intersect(normalised(window.file.lumis), mask)
-    return window if found == meant else replace(window, mask=meant)
+def _window(file: FileSpec, meant: Ranges, mask: Ranges) -> FileWindow:
+    found = intersect(normalised(file.lumis), mask)
+    return FileWindow(file, mask=None if found == meant else meant)

@@ -1,4 +1,4 @@
-"""What is wanted of one file, and what a lumi of it is worth."""
+"""What is wanted of one file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec
 
 
-def wanted_of(file: FileSpec, selection: Selection) -> Ranges | None:
-    """The wanted lumis of the file, None when it is wanted as it is. A file that brings a mask is masked."""
+def wanted_of(file: FileSpec, lumis: Ranges, selection: Selection) -> Ranges:
+    """Those of its lumis that are wanted. A file that brings a mask was selected from already."""
     if file.mask is not None:
         return normalised(file.mask)
-    if selection.everything:
+    return selection.wanted(lumis)
+
+
+def mask_of(file: FileSpec, selection: Selection) -> Ranges | None:
+    """The wanted lumis of a file that is otherwise taken whole; None when nothing was selected."""
+    if file.mask is None and selection.everything:
         return None
-    return selection.wanted(normalised(file.lumis))
-
-
-def events_per_lumi(file: FileSpec, lumis: int) -> int:
-    """The average, to the nearest whole number; halves go to the even one."""
-    return round(file.events / lumis)
+    return wanted_of(file, normalised(file.lumis), selection)

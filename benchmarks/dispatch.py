@@ -1,0 +1,108 @@
+"""B7: hand every due request to its queue, as the sweep does, against a bare pipelined LPUSH."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+
+from benchmarks.claims import due_requests, make_due
+from benchmarks.harness import Measured, NotRun, Run, alternate, timed
+from requests_app.states import QUEUES
+from requests_app.tasks import sweep
+from wms2_project.celery import app
+
+DUE = 10_000
+BARE_QUEUE = "bare"
+
+
+@contextmanager
+def _open_redis(run: Run) -> Iterator[redis.Redis]:
+    if not run.places.redis:
+        raise NotRun("REDIS_URL is not set: run ./wms2 bench")
+    server = redis.Redis.from_url(run.places.redis)
+    try:
+        run.versions["Redis"] = str(server.info("server")["redis_version"])
+        if server.dbsize():
+            raise NotRun("database 3 of this Redis is not empty, and it would be emptied: flush it yourself")
+    except redis.RedisError as error:
+        raise NotRun(f"Redis does not answer: {error}") from error
+    try:
+        yield server
+    finally:
+        app.pool.force_close_all()
+        server.flushdb()
+        server.close()
+
+
+def queued_ids(server: redis.Redis) -> list[str]:
+    """The first argument of every task in the queues."""
+    ids: list[str] = []
+    for queue in sorted(set(QUEUES.values())):
+        messages: list[bytes] = server.lrange(queue, 0, -1)  # type: ignore[assignment]
+        ids += [_arguments(message)[0] for message in messages]
+    return ids
+
+
+def _arguments(message: bytes) -> list[str]:
+    arguments: list[str] = json.loads(b64decode(json.loads(message)["body"]))[0]
+    return arguments
+
+
+def dispatch_due(run: Run) -> Measured:
+    """B7."""
+    due = run.size(DUE, 600)
+    server = run.shared("redis", lambda: _open_redis(run))
+    with due_requests(run, "dispatch", count=due) as database:
+
+        def again() -> None:
+            make_due(database)
+            server.flushdb()
+
+        def sweep_all() -> None:
+            """A sweep hands out a batch; so many sweeps as it takes."""
+            while len_of_queues(server) < due:
+                sweep()
+
+        def check() -> None:
+            sweep()  # what is in flight must not be handed out again
+            ids = queued_ids(server)
+            assert len(ids) == len(set(ids)) == due, f"{len(ids)} tasks for {due} due requests"
+
+        again()
+        sweep_all()
+        check()
+        message = b"x" * _usual_size(server)
+
+        def push_all() -> None:
+            pipeline = server.pipeline(transaction=False)
+            for _ in range(due):
+                pipeline.lpush(BARE_QUEUE, message)
+            pipeline.execute()
+
+        pairs = alternate(
+            timed(sweep_all, before=again, after=check),
+            timed(push_all, before=again),
+            repeat=run.repeat,
+        )
+    rate = due / sorted(pairs.candidate)[len(pairs.candidate) // 2]
+    note = f"{rate:,.0f}/s, {len(message)} bytes each, none twice"
+    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note)
+
+
+def len_of_queues(server: redis.Redis) -> int:
+    """Tasks waiting."""
+    lengths: Any = [server.llen(queue) for queue in sorted(set(QUEUES.values()))]
+    return sum(lengths)
+
+
+def _usual_size(server: redis.Redis) -> int:
+    for queue in sorted(set(QUEUES.values())):
+        message: Any = server.lindex(queue, 0)
+        if message:
+            return len(message)
+    raise AssertionError("the sweep queued nothing")

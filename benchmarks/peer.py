@@ -1,0 +1,88 @@
+"""B2: our splitter against WMCore's, on the same input. The peer is optional and runs in its own Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import process_time
+from typing import IO, Any
+
+from benchmarks import planning
+from benchmarks.harness import Measured, NotRun, Run, alternate, timed
+from dags_app.planning.splitters import split
+from dags_app.states import SplittingAlgo
+
+PYTHON = "WMS2_WMCORE_PYTHON"
+SCRIPT = Path(__file__).with_name("wmcore_peer.py")
+FILES = 20_000  # WMCore needs seconds for these already
+
+
+def split_beside_wmcore(run: Run) -> Measured:
+    """B2."""
+    files, algo = run.size(FILES, 200), planning.algorithm()
+    params = {key: value for key, value in planning.parameters(files).items() if key != "lumi_mask"}
+    rows = planning.ledger_rows(files)
+    with wmcore(algo, files, params) as peer:
+        assert peer.jobs == sum(1 for _ in split(algo, rows, params)), "the splitters disagree"
+        pairs = alternate(
+            timed(lambda: list(split(algo, rows, params)), clock=process_time),
+            peer.sample,
+            repeat=run.repeat,
+        )
+    note = f"{algo}, {files} files, no mask: {peer.jobs} jobs on both sides"
+    return Measured(value=1 / pairs.ratio, samples=pairs.as_samples(), note=note)
+
+
+class Peer:
+    """A running peer that has its input ready."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._ask: IO[str] = process.stdin
+        self._answers: IO[str] = process.stdout
+        if self._answers.readline() != "ready\n":
+            told = process.stderr.read().splitlines()[-1:] if process.stderr else []
+            raise NotRun(f"the Python that {PYTHON} names cannot run WMCore: {' '.join(told) or 'no word'}")
+        self.jobs = int(self._split()["jobs"])
+
+    def sample(self) -> float:
+        """Processor seconds of one splitting."""
+        return float(self._split()["seconds"])
+
+    def _split(self) -> dict[str, Any]:
+        self._ask.write("\n")
+        self._ask.flush()
+        answer: dict[str, Any] = json.loads(self._answers.readline())
+        return answer
+
+
+@contextmanager
+def wmcore(algo: SplittingAlgo, files: int, params: dict[str, Any]) -> Iterator[Peer]:
+    """The peer, ended afterwards."""
+    python = os.environ.get(PYTHON)
+    if not python:
+        raise NotRun(f"the peer wmcore is optional: name a Python that has it in {PYTHON}")
+    named = params | {"splitOnRun": params["split_on_run"]}
+    command = [python, str(SCRIPT), algo, str(files), json.dumps(named)]
+    # Its own environment: the peer must not see our packages.
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.defpath},
+        )
+    except OSError as error:
+        raise NotRun(f"{PYTHON} names {python}, which does not start: {error.strerror}") from error
+    with process:
+        try:
+            yield Peer(process)
+        finally:
+            process.kill()

@@ -1,0 +1,71 @@
+"""Where benchmarks may work: a database, a Redis number and a directory of their own, never the stack's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from urllib.parse import urlsplit
+
+DATABASE = "wms2_bench"
+REDIS_NUMBER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the benchmarks were given; empty where it is missing."""
+
+    database_server: str  # a URL with any database of the server; only databases of ours are opened
+    redis: str
+    submit_root: str
+
+
+def take_places(environ: MutableMapping[str, str]) -> Places:
+    """Read what is given and point the application, not yet loaded, at places of our own."""
+    server = environ.get("DATABASE_URL", "")
+    redis = environ.get("REDIS_URL", "")
+    places = Places(
+        database_server=server,
+        redis=with_path(redis, str(REDIS_NUMBER)) if redis else "",
+        submit_root=environ.get("WMS2_SUBMIT_ROOT", ""),
+    )
+    environ["DATABASE_URL"] = with_path(server, DATABASE) if server else "postgres://127.0.0.1:1/none"
+    environ["REDIS_URL"] = places.redis or "redis://127.0.0.1:1/0"
+    environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
+    environ.setdefault("WMS2_LAB", "1")
+    # What is measured is the work, not the log of it and not the guard against too many requests.
+    environ["WMS2_LOG_LEVEL"] = "ERROR"
+    environ["WMS2_THROTTLE_USER"] = "100000000/min"
+    return places
+
+
+def with_path(url: str, path: str) -> str:
+    """The same server, another database."""
+    return urlsplit(url)._replace(path=f"/{path}").geturl()
+
+
+@contextmanager
+def submit_root(environ: MutableMapping[str, str]) -> Iterator[Path]:
+    """A directory for DAGs on the disk the stack submits from; the application is pointed there too."""
+    root = Path(mkdtemp(prefix="bench-", dir=environ.get("WMS2_SUBMIT_ROOT") or None))
+    root.chmod(0o755)
+    environ["WMS2_SUBMIT_ROOT"] = str(root)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def record_path(given: str | None, environ: MutableMapping[str, str]) -> Path:
+    """Where the JSON goes: a relative path, and the default, lie in the state directory.
+
+    A state directory made for this run alone is removed after success; then it is the one above.
+    """
+    state = environ.get("WMS2_HOME") or environ.get("WMS2_STATE")
+    base = Path(state) if state else Path.cwd()
+    if environ.get("WMS2_DISPOSABLE") == "1" and base.parent.name == "runs":
+        base = base.parent.parent
+    return base / (given or "benchmarks.json")

@@ -1,0 +1,103 @@
+"""A plan told to people: totals first, then every group with its jobs. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dags_app.planning.layout import LayoutSpec, build_manifest, node_layout
+from dags_app.planning.lumis import normalised
+from dags_app.planning.types import FileSpec, GroupSpec, Plan, PlanSpec, SitePool
+from wms2_project.errors import InvalidInput
+
+
+def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+    """The plan as JSON: what it costs, what it reads and what it will write."""
+    estimate = plan.estimate
+    hours = plan.events * estimate.time_per_event_sec / 3600
+    sizes = [group.estimated_output_kb for group in plan.groups]
+    groups_at_once = max(layout.throttles.merge_groups, 1)
+    longest = max(_longest_job_sec(group, estimate.time_per_event_sec) for group in plan.groups)
+    return {
+        "request_name": spec.request_name,
+        "algorithm": spec.algo,
+        "estimate": estimate.as_json(),
+        "totals": {
+            "groups": len(plan.groups),
+            "jobs": plan.jobs,
+            "nodes": plan.total_nodes,
+            "events": plan.events,
+            "input_files": len({w.file.lfn for g in plan.groups for j in g.jobs for w in j.files}),
+            "cpu_hours": round(hours * spec.cores, 4),
+            "memory_mb": estimate.memory_mb,
+            "cores": spec.cores,
+            "output_files": len(plan.groups) * len(layout.output_datasets),
+            "merged_size_kb": {"min": min(sizes), "max": max(sizes), "total": sum(sizes)},
+            "sites": sorted({site for group in plan.groups for site in group.sites}),
+            "estimated_wall_hours": round(math.ceil(len(plan.groups) / groups_at_once) * longest / 3600, 4),
+        },
+        "output_datasets": list(layout.output_datasets),
+        "groups": [_group(group, plan, spec, layout) for group in plan.groups],
+    }
+
+
+def _group(group: GroupSpec, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+    nodes = [
+        node_layout(group.first_job + number, job, plan.estimate, spec.cores)
+        for number, job in enumerate(group.jobs)
+    ]
+    manifest = build_manifest(group, spec, layout)
+    return {
+        "name": manifest["group"],
+        "sites": sorted(group.sites),
+        "events": group.events,
+        "estimated_output_kb": group.estimated_output_kb,
+        "jobs": [
+            {
+                "node": node.name,
+                "memory_mb": node.memory_mb,
+                "cpus": node.cpus,
+                "disk_kb": node.disk_kb,
+                "wall_minutes": node.wall_minutes,
+                **manifest["jobs"][node.name],
+            }
+            for node in nodes
+        ],
+    }
+
+
+def _longest_job_sec(group: GroupSpec, time_per_event_sec: float) -> float:
+    return max(job.events for job in group.jobs) * time_per_event_sec
+
+
+def read_files(rows: Sequence[Mapping[str, Any]]) -> tuple[list[FileSpec], SitePool]:
+    """Files given by hand (lfn, events, size, runs, locations) and the sites they are at."""
+    files: list[FileSpec] = []
+    wrong: dict[str, str] = {}
+    for number, row in enumerate(rows):
+        try:
+            files.append(_file(row))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            wrong[f"files[{number}]"] = f"{type(error).__name__}: {error}"
+    if wrong:
+        raise InvalidInput(
+            f"{len(wrong)} files cannot be read",
+            fields=wrong,
+            cure='Each needs "lfn", "events", "size", "runs" {run: [lumis]} and "locations"',
+        )
+    names = frozenset(site for file in files for site in file.sites)
+    return files, SitePool(names=names, by_storage={name: frozenset({name}) for name in names})
+
+
+def _file(row: Mapping[str, Any]) -> FileSpec:
+    return FileSpec(
+        lfn=str(row["lfn"]),
+        events=int(row["events"]),
+        size_bytes=int(row.get("size", 0)),
+        sites=frozenset(str(site) for site in row["locations"]),
+        adler32=str(row.get("adler32", "")),
+        lumis=normalised(
+            [(int(run), int(n), int(n)) for run, lumis in (row.get("runs") or {}).items() for n in lumis]
+        ),
+    )

@@ -1,0 +1,55 @@
+"""`manage.py plan`: what a request would become, without storing anything."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from requests_app.preview import preview_request
+from wms2_project.errors import InvalidInput, Wms2Error
+
+
+class Command(BaseCommand):
+    help = "Show the jobs and merge groups a request document would become. Nothing is stored."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The document, and optionally its input files, so that no service is asked."""
+        parser.add_argument("--request", required=True, type=Path, help="the request document (JSON)")
+        parser.add_argument("--files", type=Path, help="input files (JSON list), instead of DBS and Rucio")
+        parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Plan and print."""
+        document = _read(options["request"])
+        files = _read(options["files"]) if options["files"] else None
+        try:
+            body = preview_request(document=document, files=files, now=timezone.now()).body
+        except InvalidInput as error:
+            told = "".join(f"\n  {field}: {message}" for field, message in error.fields.items())
+            raise CommandError(f"{error}{told}") from error
+        except Wms2Error as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(json.dumps(body, indent=1) if options["json"] else _table(body))
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+
+
+def _table(body: dict[str, Any]) -> str:
+    totals = body["totals"]
+    lines = [f"{body['request_name']}: {body['algorithm']}"]
+    lines += [f"  {key:22} {value}" for key, value in totals.items()]
+    for group in body["groups"]:
+        where = ", ".join(group["sites"])
+        lines.append(f"  {group['name']}: {len(group['jobs'])} jobs, {group['events']} events, at {where}")
+    return "\n".join(lines)

@@ -1,0 +1,69 @@
+"""Preview: what would be planned for a document, by the code that plans. Nothing is stored or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from dags_app.models import Workflow
+from dags_app.planning.plan import RoundInput, decide_round
+from dags_app.planning.preview import describe_plan, read_files
+from dags_app.planning.types import FileSpec, Plan, SitePool
+from dags_app.services.estimating import hinted_estimate, plan_spec
+from dags_app.services.input_files import read_input
+from dags_app.services.layout_spec import layout_spec
+from dags_app.services.production import event_budget
+from dags_app.states import RoundKind
+from requests_app.documents import check_size, read_document
+from requests_app.services import workflow_of
+from sites_app.selectors import usable_sites
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The plan itself, and the same told as JSON."""
+
+    plan: Plan
+    body: dict[str, Any]
+
+
+def preview_request(
+    *, document: Mapping[str, Any], now: datetime, files: Sequence[Mapping[str, Any]] | None = None
+) -> Preview:
+    """Plan a document's first production round on the requestor's hints.
+
+    With `files` nothing outside is asked: they are the input, and their locations are the sites.
+    """
+    check_size(document)
+    spec = read_document(document)
+    workflow = workflow_of(spec)
+    inputs, sites = _given(files) if files is not None else _found(workflow, now)
+    plan = decide_round(
+        RoundInput(
+            spec=plan_spec(workflow),
+            estimate=hinted_estimate(workflow),
+            sites=sites,
+            files=inputs,
+            budget=event_budget(workflow) if workflow.generates else None,
+            limit_groups=settings.FIRST_ROUND_GROUPS if workflow.adaptive else None,
+        )
+    )
+    layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)
+    body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout)
+    wall = timedelta(hours=body["totals"]["estimated_wall_hours"])
+    body["pilot_first"] = not (spec.urgent or spec.adaptive)
+    body["estimated_completion"] = (now + wall).isoformat()
+    return Preview(plan=plan, body=body)
+
+
+def _given(files: Sequence[Mapping[str, Any]]) -> tuple[Sequence[FileSpec], SitePool]:
+    return read_files(files)
+
+
+def _found(workflow: Workflow, now: datetime) -> tuple[Sequence[FileSpec], SitePool]:
+    sites = usable_sites(workflow=workflow, now=now)
+    return ([] if workflow.generates else read_input(workflow=workflow, sites=sites)), sites
