@@ -11,11 +11,14 @@ from uuid import UUID
 from django.db.models import Count, Sum
 
 from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import by_run
 from dags_app.planning.lumis import normalised
 from dags_app.planning.types import LumiRange
-from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus
+from dags_app.services.estimating import measurements
+from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind
 
+MAX_MEMORY_MB = 10_000_000
 LISTED = 1000  # files named one by one; more are only counted
 
 
@@ -131,3 +134,18 @@ def _generated_ledger(workflow: Workflow) -> dict[str, Any]:
         "next_first_event": workflow.next_first_event,
         "next_first_lumi": workflow.next_first_lumi,
     }
+
+
+def forecast_of(*, workflow: Workflow) -> dict[str, Any]:
+    """What the first production round believed of an event, and what production then measured."""
+    first = workflow.rounds.filter(kind=RoundKind.PRODUCTION).order_by("number").first()
+    measured = estimate_from_rounds(measurements(workflow), cores=1, memory_per_core_mb=(0, MAX_MEMORY_MB))
+    predicted = first.estimate if first is not None else None
+    if predicted is None or measured is None:
+        return {"predicted": predicted, "measured": None, "ratio": None}
+    seen = measured.as_json()
+    ratio = {
+        key: round(seen[key] / predicted[key], 3) if predicted[key] else None
+        for key in ("time_per_event_sec", "memory_mb", "size_per_event_kb")
+    }
+    return {"predicted": predicted, "measured": seen, "ratio": ratio}

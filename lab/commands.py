@@ -21,6 +21,7 @@ EXPORTS = (
     "WMS2_URL",
     "WMS2_TOKEN",
     "WMS2_STATE",
+    "WMS2_PRIVATE",
     "DATABASE_URL",
     "REDIS_URL",
     "CONDOR_CONFIG",

@@ -27,6 +27,7 @@ BASE = {
     "cms_world": cms_world.build,
 }
 APPLICATION = "application"
+SERVERS = ("DATABASE_URL", "REDIS_URL", "CONDOR_CONFIG")
 STOP_ORDER = [
     ["beat", "flower", "web", *application.WORKERS],
     ["condor", "cms_world"],
@@ -96,6 +97,10 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     settings = application.application_settings(ground.layout, addresses)
     for part in provided:
         settings |= part.settings
+    private = [name for part in provided if part.service for name in part.settings if name in SERVERS]
+    settings["WMS2_PRIVATE"] = " ".join(
+        private
+    )  # what a later ./wms2 must not take for a server from outside
     services = [part.service for part in provided if part.service]
     pool = [service for service in services if service.name == "condor"]
     others = [service for service in services if service.name != "condor"]

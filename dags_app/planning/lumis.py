@@ -15,37 +15,39 @@ _CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above
 
 def normalised(ranges: Sequence[LumiRange]) -> Ranges:
     """The same lumis, each once, in as few ranges as possible; refused if a range cannot be one."""
-    return measured(ranges)[0]
+    if span(ranges) < 0:
+        return _merged(ranges)
+    return ranges if type(ranges) is tuple else tuple(ranges)
 
 
-def measured(ranges: Sequence[LumiRange]) -> tuple[Ranges, int]:
-    """The ranges normalised, and how many lumis they span. Cheap when they are normal already."""
+def span(ranges: Sequence[LumiRange]) -> int:
+    """How many lumis these are if they are normalised; -1 if they are not, or not even ranges."""
     in_run, touched, lumis = -1, -1, 0
     try:
         for run, first, last in ranges:
             if first <= touched or first > last or run != in_run:
                 if not (run > in_run and 0 <= first <= last):
-                    merged = _merged(ranges)
-                    return merged, count(merged)
+                    return -1
                 in_run = run
             touched = last + 1
             lumis += touched - first
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE) from error
-    if type(lumis) is not int:
-        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE)
-    return ranges if type(ranges) is tuple else tuple(ranges), lumis
+    except (TypeError, ValueError):
+        return -1
+    return lumis if type(lumis) is int else -1
 
 
 def _merged(ranges: Sequence[LumiRange]) -> Ranges:
     merged: list[LumiRange] = []
-    for run, first, last in sorted(ranges):
-        if not (run >= 0 and 0 <= first <= last):
-            raise InvalidInput(f"lumis {first} to {last} of run {run} are not a range", cure=_CURE)
-        if merged and merged[-1][0] == run and first <= merged[-1][2] + 1:
-            merged[-1] = (run, merged[-1][1], max(last, merged[-1][2]))
-        else:
-            merged.append((run, first, last))
+    try:
+        for run, first, last in sorted(ranges):
+            if not (run >= 0 and 0 <= first <= last and type(run + first + last) is int):
+                raise ValueError(f"{first} to {last} of run {run}")
+            if merged and merged[-1][0] == run and first <= merged[-1][2] + 1:
+                merged[-1] = (run, merged[-1][1], max(last, merged[-1][2]))
+            else:
+                merged.append((run, first, last))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE) from error
     return tuple(merged)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from dags_app.planning.merge_groups import group_jobs
@@ -55,7 +55,7 @@ def decide_round(given: RoundInput) -> Plan:
     _refuse_impossible(plan)
     if not plan.groups:
         raise NothingToPlan(f"{given.spec.request_name} has nothing left to plan")
-    return plan
+    return replace(plan, events_per_job=given.spec.params.get("events_per_job"))
 
 
 def _refuse_impossible(plan: Plan) -> None:

@@ -56,16 +56,14 @@ class Selection:
         return self.everything or self._good(run) is not None
 
     def wanted(self, lumis: Ranges) -> Ranges:
-        """The parts of these ranges that are wanted."""
+        """The parts of these ranges that are wanted; the same object when it is all of them."""
         if self.everything or not lumis:
             return lumis
-        if lumis[0][0] == lumis[-1][0]:
-            return self._wanted_of_run(lumis)
-        by_run = groupby(lumis, key=itemgetter(0))
-        return tuple(part for _, own in by_run for part in self._wanted_of_run(tuple(own)))
-
-    def _wanted_of_run(self, lumis: Ranges) -> Ranges:
         run, first, _ = lumis[0]
+        last_run, _, last = lumis[-1]
+        if run != last_run:
+            by_run = groupby(lumis, key=itemgetter(0))
+            return tuple(part for _, own in by_run for part in self.wanted(tuple(own)))
         good = self._good(run)
         if good is None:
             return ()
@@ -73,7 +71,6 @@ class Selection:
         at = bisect_left(ends, first)
         if at == len(ends):
             return ()
-        last = lumis[-1][2]
         if ranges[at][1] <= first and last <= ends[at]:
             return lumis
         return intersect(lumis, ranges[at : bisect_left(ends, last) + 1])

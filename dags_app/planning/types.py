@@ -160,6 +160,7 @@ class Plan:
     estimate: Estimate
     next_first_event: int | None = None
     next_first_lumi: int | None = None
+    events_per_job: int | None = None  # what the jobs were cut to, for the next round to steer from
     unplaceable: tuple[str, ...] = field(default=())  # files no usable site can read
 
     @property

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Count, F, Sum
 
 from condor.statusfile import highest_rescue, parse_metrics, read_status
-from condor.types import DagmanAd, FileStamp, JobStatus, NodeState, UnreadableFile
+from condor.types import DagmanAd, FileStamp, JobStatus, NodeState, StatusFile, UnreadableFile
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, MergeGroup
 from dags_app.planning.names import group_index, group_name
@@ -60,7 +60,7 @@ def _observe(dag: DAG, ad: DagmanAd | None, now: datetime) -> bool:
         ending = _ending(dag, now)
         return ending is not None and _finish(dag, ending, now)
     reading = read_status(Path(f"{dag.dag_file_path}.status"), previous=_stamps.get(dag.pk))
-    status = reading.status if reading is not None else None
+    status = reading.status if reading is not None and _is_of(dag, reading.status) else None
     changes: dict[str, object] = {
         "status": DAGStatus.HALTED if ad.job_status is JobStatus.HELD else DAGStatus.RUNNING,
         "nodes_idle": ad.jobs_idle,
@@ -77,6 +77,11 @@ def _observe(dag: DAG, ad: DagmanAd | None, now: datetime) -> bool:
     if reading is not None:
         _stamps[dag.pk] = reading.stamp  # only now: an unwritten reading must be read again
     return moved or finished > 0
+
+
+def _is_of(dag: DAG, status: StatusFile) -> bool:
+    """After a resubmission the file of the DAG before stands there until DAGMan writes its own."""
+    return dag.submitted_at is None or status.written_at >= int(dag.submitted_at.timestamp())
 
 
 def _ending(dag: DAG, now: datetime) -> Ending | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from django.conf import settings
+from django.db.models import Q
 
 from dags_app.models import DAG, Round, Workflow
 from dags_app.planning.estimates import BadPilotReport, estimate_from_pilot
@@ -16,16 +17,20 @@ from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, plan_spec
-from dags_app.states import RoundKind, SplittingAlgo
+from dags_app.states import RoundKind, RoundStatus, SplittingAlgo
 
 GENERATED_WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
-    """Measure first, unless there is no time, it is done already, or rounds do the measuring."""
-    return not (urgent or workflow.adaptive or workflow.rounds.exclude(kind=RoundKind.PILOT).exists()) and (
-        workflow.pilot_metrics is None
-    )
+    """Measure first, unless there is no time, it is done already, or rounds do the measuring.
+
+    A pilot whose report was not believed is done too: whoever releases the request chose the hints.
+    """
+    if urgent or workflow.adaptive:
+        return False
+    done = Q(kind=RoundKind.PRODUCTION) | Q(status=RoundStatus.RESOLVED)
+    return not workflow.rounds.filter(done).exists()
 
 
 def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:

@@ -85,7 +85,7 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
         workflow=workflow,
         number=number,
         kind=kind,
-        estimate=plan.estimate.as_json(),
+        estimate=plan.estimate.as_json() | {"events_per_job": plan.events_per_job},
         jobs=plan.jobs,
         input_events=plan.events,
     )

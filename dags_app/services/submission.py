@@ -33,16 +33,16 @@ def ensure_submitted(*, dag: DAG, priority: int) -> DAG:
         if presence is Presence.ABSENT:
             cluster = schedd().submit_dag(Path(dag.dag_file_path), dag.token, priority=priority)
             how = "submitted"
-    return _record_submission(dag, cluster=cluster, how=how)
+    return _record_submission(dag, cluster=cluster, schedd_name=schedd().name, how=how)
 
 
-def _record_submission(dag: DAG, *, cluster: int, how: str) -> DAG:
+def _record_submission(dag: DAG, *, cluster: int, schedd_name: str, how: str) -> DAG:
     with transaction.atomic():
         ready = DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY)
         if ready.update(
             status=DAGStatus.SUBMITTED,
             dagman_cluster_id=cluster,
-            schedd_name=schedd().name,
+            schedd_name=schedd_name,
             submitted_at=timezone.now(),
             version=F("version") + 1,
         ):

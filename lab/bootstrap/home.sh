@@ -22,10 +22,11 @@ choose_places() {
     [[ $place =~ ^[A-Za-z0-9/._+@=~-]+$ ]] || die "the path '$place' holds characters HTCondor cannot take: set WMS2_HOME and WMS2_CACHE to plain paths"
   done
   APP=$HERE; [ "$ME" != 0 ] || APP=$WMS2_HOME/app
-  # inside another stack's environment its private services are not for this one
-  if [ -n "${WMS2_STATE:-}" ] && [ "$WMS2_STATE" != "$WMS2_HOME" ]; then
-    unset DATABASE_URL REDIS_URL CONDOR_CONFIG WMS2_STATE WMS2_URL WMS2_TOKEN FLOWER_URL FLOWER_BASIC_AUTH
-  fi
+  # a shell that evaluated `./wms2 env` names one stack's private servers: they are not from outside
+  local name; for name in ${WMS2_PRIVATE:-}; do
+    case $name in DATABASE_URL|REDIS_URL|CONDOR_CONFIG) unset "$name";; esac
+  done
+  unset WMS2_PRIVATE WMS2_STATE
   export WMS2_HOME WMS2_CACHE
 }
 

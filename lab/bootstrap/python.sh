@@ -55,16 +55,17 @@ add_dev_packages() { # what tests and benchmarks need, on top, never changing wh
 
 install_packages() { # $1 = a requirements file with hashes; compiled to bytecode, because its owner may not run it
   local log=$WMS2_CACHE/log/install-python.log
-  local pip=("$VENV/bin/python" "$(pip_wheel)/pip") quiet=(--no-input --disable-pip-version-check --require-virtualenv)
+  local wheel; wheel=$(pip_wheel) || exit 1
+  local pip=("$VENV/bin/python" "$wheel/pip") quiet=(--no-input --disable-pip-version-check --require-virtualenv --require-hashes)
   {
     date
     [ "${WMS2_INSTALLER:-uv}" = uv ] && have_uv && uv_install "$1" \
-      || "${pip[@]}" install "${quiet[@]}" --require-hashes -r "$1"
+      || "${pip[@]}" install "${quiet[@]}" -r "$1"
   } >>"$log" 2>&1 \
     || die "the Python packages could not be installed, see $log: check that this machine reaches its package index (network, proxy, pip.conf) and run the command again"
 }
 
-have_uv() { [ -x "$WMS2_CACHE/uv/bin/uv" ] || "${pip[@]}" install "${quiet[@]}" --no-compile --target "$WMS2_CACHE/uv" uv; }
+have_uv() { [ -x "$WMS2_CACHE/uv/bin/uv" ] || "${pip[@]}" install "${quiet[@]}" --no-compile --target "$WMS2_CACHE/uv" -r "$HERE/lab/bootstrap/uv.txt"; }
 
 uv_install() ( # uv reads neither pip.conf nor PIP_*: hand the machine's settings over
   config=$("${pip[@]}" config list 2>/dev/null || true)

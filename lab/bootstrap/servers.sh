@@ -1,5 +1,7 @@
 # HTCondor and Redis: from outside, from PATH, or installed privately. Sourced by wms2.
 declare -A INSTALLING=()
+CONDOR_PROGRAMS="condor_master condor_schedd condor_startd condor_starter condor_collector condor_negotiator condor_shadow
+  condor_procd condor_submit condor_dagman condor_q condor_history condor_version"
 
 check_system() { # before anything is downloaded
   [ "$(uname -s)" = Linux ] || die "WMS2 runs on Linux, this is $(uname -s): use a Linux machine or container"
@@ -17,9 +19,9 @@ condor_on_path() { # prints the directory that holds bin/ and sbin/
 find_program() { as_owner env "PATH=$PATH:/usr/sbin:/usr/local/sbin" sh -c 'command -v "$1"' - "$1"; } # one the owner can run
 
 start_servers() { # installing takes its time, so it runs beside the virtual environment's making
-  if [ -z "${CONDOR_CONFIG:-}" ] && ! { [ ! -f "$WMS2_CACHE/htcondor/.complete" ] && HTCONDOR_HOME=$(condor_on_path); }; then
+  if [ -z "${CONDOR_CONFIG:-}" ] && { [ -f "$WMS2_CACHE/htcondor/.complete" ] || ! HTCONDOR_HOME=$(condor_on_path); }; then
     HTCONDOR_HOME=$WMS2_CACHE/htcondor/usr
-    start_install htcondor condor "condor_master condor_schedd condor_startd condor_starter condor_collector condor_negotiator condor_shadow condor_procd condor_submit condor_dagman condor_q condor_history condor_version"
+    start_install htcondor condor "$CONDOR_PROGRAMS"
   fi
   # no wheel brings Redis to Python 3.13
   if [ -z "${REDIS_URL:-}${WMS2_REDIS_SERVER:-}" ] && ! find_program redis-server >/dev/null && [ "$PYTHON_MINOR" -ge 13 ]; then

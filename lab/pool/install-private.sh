@@ -12,7 +12,7 @@ set -euo pipefail
 umask 022                                # whoever runs the servers must be able to read the prefix
 PREFIX=$1
 read -ra PACKAGES <<<"$2"
-read -ra BINARIES <<<"$3"
+read -ra BINARIES <<<"${3//$'\n'/ }"
 SUITE=${WMS2_DEBIAN_SUITE:-trixie}
 
 log() { echo "[install-private] $*" >&2; }

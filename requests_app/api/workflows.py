@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from dags_app.api.serializers import DAGRow, RoundBody
 from dags_app.models import Workflow
 from dags_app.planning.estimates import estimate_from_pilot
-from dags_app.selectors import latest_dag, rounds_of
+from dags_app.selectors import forecast_of, latest_dag, rounds_of
 from dags_app.states import SplittingAlgo
 from outputs_app.selectors import DatasetSummary, datasets_of
 from requests_app.models import Request
@@ -119,6 +119,7 @@ class WorkflowStatusBody(serializers.Serializer[Any]):
     pilot_metrics = PilotBody(allow_null=True)
     dag = DAGRow(allow_null=True)
     outputs = DatasetBody(many=True)
+    forecast = serializers.DictField(help_text="What was believed of an event, what was measured, the ratio.")
     progress_percent = serializers.FloatField()
     estimated_completion = serializers.DateTimeField(allow_null=True)
 
@@ -175,6 +176,7 @@ class WorkflowStatusView(ApiView):
             "pilot_metrics": _measured(row.workflow),
             "dag": latest_dag(workflow=row.workflow),
             "outputs": datasets_of(workflow=row.workflow),
+            "forecast": forecast_of(workflow=row.workflow),
             "progress_percent": round(100 * progress.fraction, 1),
             "estimated_completion": progress.estimated_completion,
         }

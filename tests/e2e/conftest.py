@@ -15,6 +15,8 @@ import pytest
 import requests
 from django.db import connection
 
+from cms.types import DatasetFile
+from dags_app.adapters import dbs
 from lab.seed.__main__ import seed
 from lab.seed.storage import Storage
 from sandbox.eventfile import read_events
@@ -72,6 +74,10 @@ class Stack:
     def seed(self, suffix: str) -> list[Json]:
         """Fresh input data and the three sample requests for it."""
         return seed(self.cms_url, Storage(self.storage_prefix), suffix)
+
+    def lab_files(self, dataset: str) -> list[DatasetFile]:
+        """The files of a dataset as the lab's DBS tells them."""
+        return list(dbs().files(dataset))
 
     def events_in(self, lfn: str, site: str) -> Counter[tuple[int, int, int]]:
         path = Path(self.storage_prefix.replace("{site}", site) + lfn)

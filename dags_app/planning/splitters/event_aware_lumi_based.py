@@ -59,8 +59,8 @@ class _EventPace:
         return file.events_per_lumi
 
     def _failure(self, one: LumiFile) -> str:
-        (run, lumi, _), events = one.file.lumis[0], one.file.events
+        (run, lumi, _), events = one.window.file.lumis[0], one.window.file.events
         return (
-            f"lumi {lumi} of run {run} is all of {one.file.lfn} and cannot be cut: its {events} events "
+            f"lumi {lumi} of run {run} is all of {one.window.file.lfn} and cannot be cut: its {events} events "
             f"need about {events * self.time_per_event_sec:.0f} s, a job may take {self.job_time_limit} s"
         )

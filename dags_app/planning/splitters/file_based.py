@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from dags_app.planning.lumis import Ranges, count, measured
+from dags_app.planning.lumis import Ranges, count, normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.wanted import mask_of
@@ -50,4 +50,4 @@ def _job(parts: Sequence[Part]) -> JobSpec:
 def _events(file: FileSpec, mask: Ranges | None) -> int:
     if mask is None:
         return file.events
-    return count(mask) * round(file.events / measured(file.lumis)[1])
+    return count(mask) * round(file.events / count(normalised(file.lumis)))

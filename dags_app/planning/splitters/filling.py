@@ -11,7 +11,7 @@ from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.lumi_files import LumiFile, in_order, read_lumi_files
 from dags_app.planning.splitters.sharing import correct, forget_beyond, windows_once
-from dags_app.planning.types import FileSpec, FileWindow, JobSpec
+from dags_app.planning.types import FileSpec, JobSpec
 
 TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
 
@@ -64,7 +64,7 @@ class OpenJob:
         if tangled:
             windows = windows_once(self.files, self.parts)
         else:
-            windows = tuple([FileWindow(one.file) for one in self.files])
+            windows = tuple([file.window for file in self.files])
         return JobSpec(
             files=windows,
             sites=windows[0].file.sites,
@@ -120,35 +120,30 @@ class _Filler:
         return self.pace.left is not None and self.pace.left <= 0
 
     def jobs(self, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
-        """Every job, as soon as it is full. Files that fit as they are go in without a look at their ranges."""
+        """Every job, as soon as it is full. A file that fits as it is goes in without a look at its ranges."""
         for file in files:
             room = self.pace.room(file, self.job)
-            if room.starts_job:
+            if room.starts_job or (self.split_on_run and file.run != self.run and file.runs is None):
                 self.stop = True
-            if self.limited or len(file.runs) != 1:
+            starts = self.stop or self.job.lumis >= room.open_lumis
+            space = room.fresh_lumis if starts else room.open_lumis - self.job.lumis
+            if self.limited or file.runs is not None or file.wanted > space:
                 yield from self._cut(file, room)
                 if self.is_done():
                     break
                 continue
-            run, ranges = file.runs[0]
-            if self.split_on_run and run != self.run:
-                self.stop = True
-            starts = self.stop or self.job.lumis >= room.open_lumis
-            if 0 < file.wanted <= (room.fresh_lumis if starts else room.open_lumis - self.job.lumis):
-                if starts:
-                    if self.job.lumis:
-                        yield self.job
-                    self.job, self.stop = OpenJob(room.failure), False
-                self.job.add(file, ranges, file.wanted)
-                self.run = run
-            else:
-                yield from self._cut(file, room)
+            if starts:
+                if self.job.lumis:
+                    yield self.job
+                self.job, self.stop = OpenJob(room.failure), False
+            self.job.add(file, file.ranges, file.wanted)
+            self.run = file.run
         if self.job.lumis:
             yield self.job
 
     def _cut(self, file: LumiFile, room: Room) -> Iterator[OpenJob]:
         capacity, pace, price = room.open_lumis, self.pace, self.pace.price(file)
-        for run, ranges in file.runs:
+        for run, ranges in file.by_run():
             if self.split_on_run and run != self.run:
                 self.stop = True
             for _, first, last in ranges:

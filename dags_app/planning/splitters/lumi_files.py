@@ -7,24 +7,29 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
-from dags_app.planning.lumis import Ranges, count, measured, order_key
+from dags_app.planning.lumis import Ranges, count, normalised, order_key, span
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import wanted_of
-from dags_app.planning.types import FileSpec, LumiRange
+from dags_app.planning.types import FileSpec, FileWindow, LumiRange
 
 Runs = list[tuple[int, Ranges]]
 
 
 @dataclass(slots=True)
 class LumiFile:
-    """A file with lumis. A run that is allowed stands in `runs` even if none of its lumis is wanted."""
+    """A file with lumis, and what is wanted of it."""
 
-    file: FileSpec
+    window: FileWindow
     lumis: int  # in the file
     events_per_lumi: int  # on average, to the nearest whole number
-    runs: Runs
-    wanted: int  # lumis in `runs`
-    joined: list[tuple[LumiRange, FileSpec]] | None = None  # lumis of it that are in other files too
+    run: int  # the lowest
+    ranges: Ranges  # that are wanted
+    wanted: int  # lumis in `ranges`
+    runs: Runs | None  # None when all ranges are of the lowest run, and that is allowed
+    joined: list[tuple[LumiRange, FileWindow]] | None = None  # lumis of it that other files have too
+
+    def by_run(self) -> Runs:
+        """The wanted ranges of each run that is allowed, even if there are none."""
+        return [(self.run, self.ranges)] if self.runs is None else self.runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +39,26 @@ class Place:
     files: list[FileSpec]
     ranges: list[Ranges]
     lumis: list[int]
-    tangled: bool  # some lumi may be in two of the files
+    tangled: bool = False  # some lumi may be in two of the files
 
 
-def in_order(files: Iterable[FileSpec]) -> Place:
+def in_order(files: list[FileSpec]) -> Place:
     """The files sorted, those of equal lumis by name. Files that come in order are not sorted again."""
-    kept: list[FileSpec] = []
-    ranges: list[Ranges] = []
-    lumis: list[int] = []
-    for file in files:
-        own, number = measured(file.lumis)
-        if number:
-            kept.append(file)
-            ranges.append(own)
-            lumis.append(number)
+    lumis = [span(file.lumis) for file in files]
+    ranges = [file.lumis for file in files]
+    if min(lumis) < 1:
+        whole = [(file, own) for file in files if (own := normalised(file.lumis))]
+        files, ranges = [file for file, _ in whole], [own for _, own in whole]
+        lumis = [count(own) for own in ranges]
     if not _are_tangled(ranges):
-        return Place(kept, ranges, lumis, tangled=False)
+        return Place(files, ranges, lumis)
     starts = [(own[0][0] << 64) + own[0][1] for own in ranges]
-    order = sorted(range(len(kept)), key=starts.__getitem__)
+    order = sorted(range(len(files)), key=starts.__getitem__)
     tangled = _are_tangled(ranges[at] for at in order)
     if tangled:
-        order.sort(key=lambda at: (order_key(ranges[at]), kept[at].lfn))
+        order.sort(key=lambda at: (order_key(ranges[at]), files[at].lfn))
     return Place(
-        [kept[at] for at in order], [ranges[at] for at in order], [lumis[at] for at in order], tangled
+        [files[at] for at in order], [ranges[at] for at in order], [lumis[at] for at in order], tangled
     )
 
 
@@ -73,17 +75,13 @@ def _are_tangled(files: Iterable[Ranges]) -> bool:
 
 def read_lumi_files(place: Place, selection: Selection) -> Iterator[LumiFile]:
     """The files one by one, with what the selection leaves of them."""
+    select = selection.wanted
     for file, ranges, lumis in zip(place.files, place.ranges, place.lumis, strict=True):
-        wanted = wanted_of(file, ranges, selection)
+        wanted = select(ranges) if file.mask is None else normalised(file.mask)
         run = ranges[0][0]
-        if run != ranges[-1][0]:
-            runs = _runs(ranges, wanted, selection)
-        elif wanted or selection.allows_run(run):
-            runs = [(run, wanted)]
-        else:
-            runs = []
+        runs = None if run == ranges[-1][0] and wanted else _runs(ranges, wanted, selection)
         left = lumis if wanted is ranges else count(wanted)
-        yield LumiFile(file, lumis, round(file.events / lumis), runs, left)
+        yield LumiFile(FileWindow(file), lumis, round(file.events / lumis), run, wanted, left, runs)
 
 
 def _runs(ranges: Ranges, wanted: Ranges, selection: Selection) -> Runs:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from dags_app.planning.lumis import Ranges, count, intersect, normalised
+from dags_app.planning.lumis import Ranges, intersect, normalised
 from dags_app.planning.splitters.lumi_files import LumiFile, Runs
-from dags_app.planning.types import FileSpec, FileWindow, LumiRange
+from dags_app.planning.types import FileWindow, LumiRange
 
 
 class _Claims:
@@ -36,7 +36,7 @@ class _Claims:
             else:
                 end, owner = min(last, self.lasts[at]), self.owners[at]
                 owner.joined = owner.joined or []
-                owner.joined.append(((self.run, first, end), claimant.file))
+                owner.joined.append(((self.run, first, end), claimant.window))
             first, at = end + 1, at + 1
 
 
@@ -45,11 +45,10 @@ def correct(files: Iterable[LumiFile]) -> Iterator[LumiFile]:
     claims: dict[int, _Claims] = {}
     for file in files:
         own: Runs = []
-        for run, ranges in file.runs:
+        for run, ranges in file.by_run():
             taken = claims.setdefault(run, _Claims(run))
             own.append((run, tuple(part for _, a, b in ranges for part in taken.claim(a, b, file))))
         file.runs = own
-        file.wanted = sum(count(ranges) for _, ranges in own)
         yield file
 
 
@@ -57,9 +56,9 @@ def forget_beyond(owners: Iterable[LumiFile], stopped_in: LumiFile, end: LumiRan
     """Let nobody read shares that lie behind the lumi, in the file, where an early stop came."""
     for owner in owners:
         owner.joined = [
-            (shared, file)
-            for shared, file in owner.joined or ()
-            if file is not stopped_in.file or shared[:2] <= (end[0], end[2])
+            (shared, window)
+            for shared, window in owner.joined or ()
+            if window is not stopped_in.window or shared[:2] <= (end[0], end[2])
         ]
 
 
@@ -68,19 +67,19 @@ def windows_once(files: Sequence[LumiFile], parts: Sequence[Sequence[LumiRange]]
 
     The job's mask is the union of the parts; a file in which it would find more gets its own mask.
     """
-    meant: dict[str, tuple[FileSpec, list[LumiRange]]] = {}
-    for one, own in zip(files, parts, strict=True):
-        meant.setdefault(one.file.lfn, (one.file, []))[1].extend(own)
-    for one, own in zip(files, parts, strict=True):
-        for shared, file in one.joined or ():
+    meant: dict[str, tuple[FileWindow, list[LumiRange]]] = {}
+    for file, own in zip(files, parts, strict=True):
+        meant.setdefault(file.window.file.lfn, (file.window, []))[1].extend(own)
+    for file, own in zip(files, parts, strict=True):
+        for shared, window in file.joined or ():
             if common := intersect((shared,), normalised(own)):
-                meant.setdefault(file.lfn, (file, []))[1].extend(common)
+                meant.setdefault(window.file.lfn, (window, []))[1].extend(common)
     if len(meant) == 1:
-        return (FileWindow(files[0].file),)
+        return (files[0].window,)
     mask = normalised([part for own in parts for part in own])
-    return tuple(_window(file, normalised(own), mask) for file, own in meant.values())
+    return tuple([_window(window, normalised(own), mask) for window, own in meant.values()])
 
 
-def _window(file: FileSpec, meant: Ranges, mask: Ranges) -> FileWindow:
-    found = intersect(normalised(file.lumis), mask)
-    return FileWindow(file, mask=None if found == meant else meant)
+def _window(window: FileWindow, meant: Ranges, mask: Ranges) -> FileWindow:
+    found = intersect(normalised(window.file.lumis), mask)
+    return window if found == meant else FileWindow(window.file, mask=meant)

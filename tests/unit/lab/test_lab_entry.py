@@ -95,3 +95,21 @@ def test_every_bash_file_parses() -> None:
 @pytest.mark.parametrize("name", ["wms2", ".ci/run", "lab/pool/install-private.sh"])
 def test_what_people_run_is_executable(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
+
+
+def test_a_shell_inside_a_stack_does_not_hand_its_private_servers_on(tmp_path: Path) -> None:
+    script = f"""
+        HERE={ROOT} ME=1 HOME={tmp_path}; getent() {{ :; }}; die() {{ echo "$*"; exit 1; }}
+        . {ROOT}/lab/bootstrap/home.sh; choose_places
+        echo "${{DATABASE_URL-gone}} ${{REDIS_URL-gone}} ${{PATH+kept}}"
+    """
+    env = {
+        "DATABASE_URL": "private",
+        "REDIS_URL": "outside",
+        "WMS2_PRIVATE": "DATABASE_URL PATH",
+        "PATH": os.environ["PATH"],
+    }
+
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True)
+
+    assert done.stdout.split() == ["gone", "outside", "kept"]
