@@ -139,6 +139,7 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             workflow_id=layout.workflow_id,
             memory_ceiling_mb=layout.memory_ceiling_mb,
             held_grace_sec=layout.held_grace_sec,
+            gpus=layout.gpus,
         )
     )
 

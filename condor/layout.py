@@ -174,11 +174,13 @@ class DagLayout:
     memory_ceiling_mb: int = 32_000
     held_grace_sec: int = 60
     priority: int = 0
+    gpus: int = 0
 
     def __post_init__(self) -> None:
         check(Name.REQUEST, self.request_name, field="request_name")
         check_uuid("workflow_id", self.workflow_id)
         check_int("memory_ceiling_mb", self.memory_ceiling_mb, 1, 10_000_000)
+        check_int("gpus", self.gpus, 0, 64)
         check_int("held_grace_sec", self.held_grace_sec, 0, 1_000_000)
         check_int("priority", self.priority, -1_000_000_000, 1_000_000_000)
         for role in ("landing", "merge", "cleanup"):

@@ -56,8 +56,9 @@ ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
         role: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted"))
-        for role in (Role.PROCESSING, Role.MERGE, Role.CLEANUP)
+        for role in (Role.MERGE, Role.CLEANUP)
     },
+    Role.PROCESSING: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted", "request_gpus")),
 }
 
 
@@ -70,6 +71,7 @@ class SubmitDescription:
     workflow_id: str
     memory_ceiling_mb: int
     held_grace_sec: int
+    gpus: int = 0
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -172,7 +174,8 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{BACK_DIRECTORY}"]
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
-    return {
+    gpus = {"request_gpus": str(check_int("gpus", description.gpus, 0, 64))}
+    return (gpus if role is Role.PROCESSING else {}) | {
         # The executable is found from the group's directory, everything else from its initial directory.
         "executable": f"../{executable}",
         "arguments": f"{role.value} $(NODE) $(elected_site:none)",

@@ -64,6 +64,7 @@ class Workflow(models.Model):
     # The requestor's estimates, used until something was measured
     memory_mb = models.PositiveIntegerField(default=2048)
     cores = models.PositiveSmallIntegerField(default=1)
+    gpus = models.PositiveSmallIntegerField(default=0)
     time_per_event_sec = models.FloatField(default=1.0)
     size_per_event_kb = models.FloatField(default=1.5)
     site_whitelist = ArrayField(name_field(Name.SITE), default=list, blank=True)

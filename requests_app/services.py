@@ -121,7 +121,7 @@ def workflow_of(spec: RequestSpec) -> Workflow:
         "request_name", "input_dataset", "primary_dataset", "acquisition_era", "processing_string",
         "processing_version", "prep_id", "cmssw_version", "scram_arch", "global_tag", "sandbox_url",
         "config_cache_id", "splitting_algo", "target_merged_size_kb", "adaptive", "allocation", "memory_mb",
-        "cores", "time_per_event_sec", "total_events", "filter_efficiency", "merged_lfn_base",
+        "cores", "gpus", "time_per_event_sec", "total_events", "filter_efficiency", "merged_lfn_base",
         "unmerged_lfn_base",
     )  # fmt: skip
     return Workflow(

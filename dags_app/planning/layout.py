@@ -48,6 +48,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         merge=NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=MIN_DISK_KB, wall_minutes=720),
         cleanup=NodeLayout("cleanup", memory_mb=200, cpus=1, disk_kb=10_000, wall_minutes=120),
         priority=layout.priority,
+        gpus=spec.gpus,
     )
 
 

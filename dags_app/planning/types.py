@@ -125,6 +125,7 @@ class PlanSpec:
     cores: int
     jobs_per_group: int
     target_merged_size_kb: int
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def plan_spec(workflow: Workflow) -> PlanSpec:
         algo=SplittingAlgo(workflow.splitting_algo),
         params=workflow.splitting_params,
         cores=workflow.cores,
+        gpus=workflow.gpus,
         jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
         target_merged_size_kb=workflow.target_merged_size_kb,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
+from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
 from dags_app.planning.layout import LayoutSpec
@@ -25,11 +25,7 @@ def sandbox_assets() -> tuple[Asset, ...]:
         build.copy_run_script(root / "run.sh")
         build.build_sandbox(root / "sandbox.tar.gz")
         build.copy_scripts(root / "scripts")
-        return tuple(
-            Asset(str(path.relative_to(root)), path.read_bytes(), os.access(path, os.X_OK))
-            for path in sorted(root.rglob("*"))
-            if path.is_file()
-        )
+        return read_assets(root)
 
 
 def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:

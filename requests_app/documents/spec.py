@@ -149,6 +149,13 @@ class RequestSpec:
         return self.generates or any(mark in tier for mark in _SIMULATED_TIERS)
 
     @property
+    def gpus(self) -> int:
+        """GPUs per job: one job runs every step, so one step that requires one is enough."""
+        steps = [self.payload_config, *self.payload_config.values()]
+        required = any(isinstance(step, Mapping) and step.get("RequiresGPU") == "required" for step in steps)
+        return int(required)
+
+    @property
     def events_to_generate(self) -> int:
         """Events to plan so that `total_events` are left after the filter; 0 when input is read."""
         return math.ceil((self.total_events or 0) / self.filter_efficiency)

@@ -125,3 +125,9 @@ def test_priority_file_holds_one_number() -> None:
     assert render_priority(-5) == "job_priority = -5\n"
     with pytest.raises(InvalidInput, match="priority"):
         render_priority(10**12)
+
+
+def test_gpus_are_asked_for_by_processing_jobs_only() -> None:
+    texts = {role: render_submit(replace(describe(role), gpus=2)) for role in Role}
+    assert "request_gpus = 2\n" in texts[Role.PROCESSING]
+    assert not any("request_gpus" in text for role, text in texts.items() if role is not Role.PROCESSING)

@@ -271,3 +271,17 @@ def test_too_many_events_for_the_filter_are_refused() -> None:
         read_document(changed(MONTE_CARLO, RequestNumEvents=10**12, FilterEfficiency=1e-6))
 
     assert set(error.value.fields) == {"FilterEfficiency"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "gpus"),
+    [
+        ({"RequiresGPU": "required"}, 1),
+        ({"RequiresGPU": "forbidden"}, 0),
+        ({"RequiresGPU": "optional"}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_step_that_requires_a_gpu_gives_every_job_one(steps: dict[str, str], gpus: int) -> None:
+    assert RequestSpec(payload_config={"Step1": {}, "Step2": steps}).gpus == gpus
+    assert RequestSpec(payload_config=steps).gpus == gpus
