@@ -35,10 +35,10 @@ class Databases:
         )
         return name
 
-    def copy(self, suffix: str) -> str:
-        """A copy of the migrated database; nobody may be connected to that one meanwhile."""
+    def copy(self, suffix: str, *, of: str = DATABASE) -> str:
+        """A copy of the migrated database, or of another; the application lets go of it meanwhile."""
         connection.close()
-        return self.make(f"{DATABASE}_{suffix}", template=DATABASE)
+        return self.make(f"{DATABASE}_{suffix}", template=of)
 
     def use(self, name: str) -> None:
         """From now on the application works on this database."""

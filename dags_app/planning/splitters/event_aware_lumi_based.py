@@ -47,13 +47,13 @@ class _EventPace:
     def room(self, file: LumiFile, job: OpenJob) -> Room:
         events = file.events_per_lumi
         if file.lumis == 1 and events * self.time_per_event_sec > self.job_time_limit:
-            return Room(1, 1, True, self._failure(file) if self.may_fail else "")
+            return 1, 1, True, self._failure(file) if self.may_fail else ""
         full = self.target // events or 1 if events else file.lumis
         if self.halts:
-            return Room(full, full, True)
+            return full, full, True, ""
         lacking = self.target - job.events
         more = (lacking // events if lacking > 0 else 0) if events else file.lumis
-        return Room(job.lumis + more or 1, full)
+        return job.lumis + more or 1, full, False, ""
 
     def price(self, file: LumiFile) -> int:
         return file.events_per_lumi

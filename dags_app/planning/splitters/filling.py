@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from dags_app.planning.lumis import Ranges
 from dags_app.planning.parameters import Parameters
@@ -16,13 +16,9 @@ from dags_app.planning.types import FileSpec, JobSpec
 TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
 
 
-class Room(NamedTuple):
-    """How much of a file jobs may take."""
-
-    open_lumis: int  # that the job under way may hold in all
-    fresh_lumis: int  # that each further job may hold
-    starts_job: bool = False  # the file does not continue the job under way
-    failure: str = ""  # why the job with this file cannot run
+# How much of a file jobs may take: lumis the job under way may hold in all, lumis each further job may
+# hold, whether the file starts a job, and why a job with it cannot run ("" if it can).
+Room = tuple[int, int, bool, str]
 
 
 class Pace(Protocol):
@@ -121,28 +117,34 @@ class _Filler:
 
     def jobs(self, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
         """Every job, as soon as it is full. A file that fits as it is goes in without a look at its ranges."""
+        room_of, split_on_run = self.pace.room, self.split_on_run
         for file in files:
-            room = self.pace.room(file, self.job)
-            if room.starts_job or (self.split_on_run and file.run != self.run and file.runs is None):
-                self.stop = True
-            starts = self.stop or self.job.lumis >= room.open_lumis
-            space = room.fresh_lumis if starts else room.open_lumis - self.job.lumis
-            if self.limited or file.runs is not None or file.wanted > space:
+            job = self.job
+            room = room_of(file, job)
+            open_lumis, fresh_lumis, starts, failure = room
+            if self.limited or file.runs is not None:
                 yield from self._cut(file, room)
                 if self.is_done():
                     break
                 continue
+            starts = starts or self.stop or (split_on_run and file.run != self.run) or job.lumis >= open_lumis
+            if file.wanted > (fresh_lumis if starts else open_lumis - job.lumis):
+                yield from self._cut(file, room)
+                continue
             if starts:
-                if self.job.lumis:
-                    yield self.job
-                self.job, self.stop = OpenJob(room.failure), False
-            self.job.add(file, file.ranges, file.wanted)
+                if job.lumis:
+                    yield job
+                job = self.job = OpenJob(failure)
+                self.stop = False
+            job.add(file, file.ranges, file.wanted)
             self.run = file.run
         if self.job.lumis:
             yield self.job
 
     def _cut(self, file: LumiFile, room: Room) -> Iterator[OpenJob]:
-        capacity, pace, price = room.open_lumis, self.pace, self.pace.price(file)
+        pace, price = self.pace, self.pace.price(file)
+        capacity, fresh_lumis, starts, failure = room
+        self.stop = self.stop or starts
         for run, ranges in file.by_run():
             if self.split_on_run and run != self.run:
                 self.stop = True
@@ -151,7 +153,7 @@ class _Filler:
                     if self.stop or self.job.lumis >= capacity:
                         if self.job.lumis:
                             yield self.job
-                        self.job, self.stop, capacity = OpenJob(room.failure), False, room.fresh_lumis
+                        self.job, self.stop, capacity = OpenJob(failure), False, fresh_lumis
                     end = min(last, first + capacity - self.job.lumis - 1)
                     if pace.left is not None and price:
                         end = min(end, first - (-pace.left // price) - 1)

@@ -21,11 +21,8 @@ def split_lumi_based(
 
     `total_lumis` stops early. A file without lumis gets no job.
     """
-    room = Room(
-        open_lumis=parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB,
-        fresh_lumis=parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB,
-        starts_job=parameters.halt_job_on_file_boundaries,
-    )
+    lumis = parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB
+    room = (lumis, lumis, parameters.halt_job_on_file_boundaries, "")
     return fill_jobs(places, parameters, selection, _SteadyPace(room, left=parameters.total_lumis))
 
 

@@ -177,7 +177,8 @@ def test_an_unapplied_migration_makes_it_not_ready(client: Client, monkeypatch: 
     assert (answer.status_code, answer.json()["parts"]["migrations"]) == (503, "down")
 
 
-def test_health_misses_the_workers(client: Client) -> None:
+def test_health_misses_the_workers(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wms2_project.health.workers_answer", lambda: False)
     answer = client.get("/api/v1/health")
     assert answer.status_code == 200
     assert answer.json()["status"] == "degraded"

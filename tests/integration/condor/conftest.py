@@ -69,11 +69,9 @@ def pool_sites() -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def schedd(pool_sites: tuple[str, ...]) -> Iterator[Schedd]:
-    os.environ["DATABASE_URL"] = "postgres://not-for-dagman"
     made = Schedd()
     yield made
     made.close()
-    del os.environ["DATABASE_URL"]
 
 
 @dataclass
