@@ -90,7 +90,11 @@ def databases(run: Run) -> Databases:
 
 
 def multiply(
-    connection_: psycopg.Connection[Any], row: Model, *, over: str, changes: dict[str, str], where: str = "true"
+    connection_: psycopg.Connection[Any],
+    row: Model,
+    *,
+    over: str,
+    changes: dict[str, str],
 ) -> None:
     """Many copies of a row: one for each row of the FROM item `over`, with these columns as SQL says."""
     fields = [field for field in row._meta.concrete_fields if not isinstance(field, AutoField)]
@@ -102,6 +106,6 @@ def multiply(
     table = row._meta.db_table
     statement = (
         f'INSERT INTO "{table}" ({names}) SELECT {values} '  # noqa: S608 — all of it is ours
-        f'FROM "{table}" t, {over} WHERE t."{row._meta.pk.column}" = %(row)s AND {where}'
+        f'FROM "{table}" t, {over} WHERE t."{row._meta.pk.column}" = %(row)s'
     )
     connection_.execute(statement.encode(), {"row": row.pk})

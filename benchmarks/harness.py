@@ -37,6 +37,7 @@ class Verdict(StrEnum):
     MISSED = "missed"
     NOT_RUN = "not run"
     FAILED = "failed"  # it broke: nothing was measured
+    QUICK = "quick"  # a smoke test went through: nothing to judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ class Result:
 
     @property
     def moonshot(self) -> bool | None:
-        """Was the moonshot reached? None when nothing was measured."""
-        if self.measured is None:
+        """Was the bar met and the moonshot reached? None when nothing was judged."""
+        if self.measured is None or self.verdict is Verdict.QUICK:
             return None
         hoped = self.measured.value if self.measured.hoped is None else self.measured.hoped
-        return self.bar.reaches_moonshot(hoped)
+        return self.verdict is Verdict.MET and self.bar.reaches_moonshot(hoped)
 
 
 @dataclass(slots=True)
@@ -150,6 +151,17 @@ def timed(
     return sample
 
 
+def stopped(work: Callable[[], object]) -> Sample:
+    """A sample of work so short that collecting garbage before it would take longer."""
+
+    def sample() -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return sample
+
+
 def alternate(candidate: Sample, reference: Sample, *, repeat: int) -> Pairs:
     """Take both in turn, each first every other time; slow ones less often."""
     ours: list[float] = []
@@ -166,13 +178,8 @@ def alternate(candidate: Sample, reference: Sample, *, repeat: int) -> Pairs:
 
 
 def repeated(sample: Sample, *, repeat: int) -> tuple[float, ...]:
-    """The seconds of several samples; slow ones are taken less often."""
-    taken: list[float] = []
-    while len(taken) < repeat:
-        taken.append(sample())
-        if taken[-1] > SLOW_SEC:
-            repeat = min(repeat, SLOW_REPEAT)
-    return tuple(taken)
+    """Several samples of something that has no reference."""
+    return tuple(sample() for _ in range(repeat))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -181,7 +188,9 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def judge(bar: Bar, measured: Measured, **more: Any) -> Result:
-    """The result of a measurement."""
+def judge(bar: Bar, measured: Measured, *, quick: bool = False, **more: Any) -> Result:
+    """The result of a measurement, or of a smoke test."""
     verdict = Verdict.MET if bar.meets(measured.value) else Verdict.MISSED
+    if quick:
+        verdict = Verdict.QUICK
     return Result(bar=bar, verdict=verdict, measured=measured, **more)

@@ -39,9 +39,7 @@ def assign_files(run: Run) -> Measured:
     ]
     with made.connect(name) as server:
         numbers = f"generate_series(1, {files}) AS n"
-        multiply(
-            server, file, over=numbers, changes={"lfn": "t.lfn || lpad(n::text, 8, '0') || '.root'"}
-        )
+        multiply(server, file, over=numbers, changes={"lfn": "t.lfn || lpad(n::text, 8, '0') || '.root'"})
         server.execute("VACUUM ANALYZE dags_app_inputfile")
 
         # Both are rolled back, their checks done: the files are fresh again without another update.
@@ -67,8 +65,6 @@ def assign_files(run: Run) -> Measured:
         def clean() -> None:
             server.execute("VACUUM dags_app_inputfile")
 
-        pairs = alternate(
-            timed(ours, before=clean), timed(copy_and_join, before=clean), repeat=run.repeat
-        )
+        pairs = alternate(timed(ours, before=clean), timed(copy_and_join, before=clean), repeat=run.repeat)
     rate = files / sorted(pairs.candidate)[len(pairs.candidate) // 2]
     return Measured(pairs.rate_percent, pairs.as_samples(), note=f"{files} files, {rate:,.0f}/s")

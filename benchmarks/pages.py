@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,7 +10,7 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from benchmarks.harness import Measured, Run, Sample, alternate, percentile
+from benchmarks.harness import Measured, Run, Sample, alternate, percentile, stopped
 from benchmarks.population import PAGE, Population, content, population
 from benchmarks.rows import EPOCH
 
@@ -60,12 +59,8 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
 def seconds_of(work: Callable[[], object], *, times: int) -> list[float]:
     """The seconds of each of so many calls, after one that warms up."""
     work()
-    taken = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - began)
-    return taken
+    sample = stopped(work)
+    return [sample() for _ in range(times)]
 
 
 def first_page(run: Run) -> Measured:
@@ -102,7 +97,7 @@ def _check_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 def deep_page(run: Run) -> Measured:
     """B10."""
-    everything, times = population(run), run.size(40, 3)
+    everything, times = population(run), run.size(100, 3)
     everything.databases.use(everything.many)
     before = EPOCH + timedelta(seconds=everything.deep + 1)
     cursor = b64encode(urlencode({"p": str(before)}).encode()).decode()
@@ -110,11 +105,7 @@ def deep_page(run: Run) -> Measured:
     first = rest_page(everything, REST)
     assert json.loads(deep())["results"][0]["request_name"] == f"benchmark_{everything.deep}"
     assert len(json.loads(deep())["results"]) == PAGE
-    pairs = alternate(
-        lambda: median(seconds_of(deep, times=times)),
-        lambda: median(seconds_of(first, times=times)),
-        repeat=run.repeat,
-    )
+    pairs = alternate(stopped(deep), stopped(first), repeat=times)
     number = (everything.rows - everything.deep) // PAGE
     return Measured(pairs.ratio, pairs.as_samples(), note=f"page {number:,} of {everything.rows:,} rows")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ def take_places(environ: MutableMapping[str, str]) -> Places:
     environ["REDIS_URL"] = places.redis or "redis://127.0.0.1:1/0"
     environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
     environ.setdefault("WMS2_LAB", "1")
+    environ.setdefault("SECRET_KEY", token_hex())
     # What is measured is the work, not the log of it and not the guard against too many requests.
     environ["WMS2_LOG_LEVEL"] = "ERROR"
     environ["WMS2_THROTTLE_USER"] = "100000000/min"

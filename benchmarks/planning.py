@@ -34,9 +34,9 @@ def parameters(files: int) -> dict[str, Any]:
     }
 
 
-def plan_files(rows: list[FileSpec], *, algo: SplittingAlgo, params: dict[str, Any]) -> Plan:
-    """Mask, split and group, from files as the ledger has them."""
-    spec = PlanSpec(
+def plan_spec(algo: SplittingAlgo, params: dict[str, Any]) -> PlanSpec:
+    """A request as planning sees it."""
+    return PlanSpec(
         workflow_id="0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44",
         request_name="benchmark",
         algo=algo,
@@ -45,12 +45,11 @@ def plan_files(rows: list[FileSpec], *, algo: SplittingAlgo, params: dict[str, A
         jobs_per_group=8,
         target_merged_size_kb=4_000_000,
     )
-    return build_plan(spec=spec, files=rows, estimate=ESTIMATE)
 
 
 def ledger_rows(files: int) -> list[FileSpec]:
     """The dataset as the ledger gives it, before any mask."""
-    places = {names: frozenset(names) for names in dataset.PLACES}
+    places: dict[tuple[str, ...], frozenset[str]] = {names: frozenset(names) for names in dataset.PLACES}
     return [
         FileSpec(
             lfn=dataset.lfn_of(number),
@@ -78,11 +77,12 @@ def split_and_group(run: Run) -> Measured:
     files = run.size(FILES, 1000)
     plain = [dataset.lumis_of(number) for number in range(files)]
     gc.freeze()  # the reference's two million lumis are no garbage collector's business but ours
-    rows, params, algo = ledger_rows(files), parameters(files), algorithm()
+    rows, algo = ledger_rows(files), algorithm()
+    spec = plan_spec(algo, parameters(files))
     plans: list[Plan] = []
     pairs = alternate(
         timed(
-            lambda: plans.append(plan_files(rows, algo=algo, params=params)),
+            lambda: plans.append(build_plan(spec=spec, files=rows, estimate=ESTIMATE)),
             before=plans.clear,
             clock=process_time,
         ),

@@ -25,7 +25,7 @@ DOCUMENT: dict[str, Any] = {
     "request_name": "benchmark_0",
     "input_dataset": DATASET,
     "output_datasets": [OUTPUT],
-    "splitting_params": {"files_per_job": 3, "run_whitelist": list(range(380_000, 380_100))},
+    "splitting_params": {"files_per_job": 3, "run_whitelist": [380_001, 380_002]},
     "comments": "as long as such documents are " * 30,
 }
 
@@ -58,13 +58,11 @@ def add_requests(server: psycopg.Connection[Any], first: Request, *, count: int)
     name = {"request_name": "'benchmark_' || n"}
     born = {"created_at": f"timestamptz '{EPOCH.isoformat()}' + n * interval '1 second'"}
     multiply(server, first.workflow, over=numbers, changes=name | born | {"id": _id("w")})
-    multiply(
-        server, first, over=numbers, changes=name | born | {"id": _id("q"), "workflow_id": _id("w")}
-    )
+    multiply(server, first, over=numbers, changes=name | born | {"id": _id("q"), "workflow_id": _id("w")})
 
 
 def add_work(server: psycopg.Connection[Any], *, first: int, last: int) -> None:
-    """What a running request has: a round with groups, files, a block of outputs; for requests first to last."""
+    """What running requests have, for requests first to last: a round, groups, files, a block of outputs."""
     number = f"generate_series({first}, {last}) AS n"
     round_, group, file, dataset, block, output = _work_rows()
     own = {"id": _id("r"), "workflow_id": _id("w")}

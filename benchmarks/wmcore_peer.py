@@ -6,6 +6,7 @@ Says "ready" when the input is built; then answers every line on standard input 
 seconds of one splitting and the number of jobs.
 """
 
+# mypy: disable-error-code="import-not-found"
 from __future__ import annotations
 
 import json
@@ -14,14 +15,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import dataset
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from WMCore.DataStructs.File import File
 from WMCore.DataStructs.Fileset import Fileset
 from WMCore.DataStructs.Run import Run
 from WMCore.DataStructs.Subscription import Subscription
 from WMCore.DataStructs.Workflow import Workflow
 from WMCore.JobSplitting.SplitterFactory import SplitterFactory
+
+from benchmarks import dataset
 
 PERFORMANCE = {"timePerEvent": 1, "sizePerEvent": 1.5, "memoryRequirement": 2000}
 
@@ -45,9 +47,7 @@ def build_files(count: int) -> set[Any]:
 def split(algorithm: str, files: set[Any], parameters: dict[str, Any]) -> tuple[float, int]:
     """Processor seconds and jobs of one splitting."""
     fileset = Fileset(name="benchmark", files=set(files))
-    subscription = Subscription(
-        fileset=fileset, workflow=Workflow(), split_algo=algorithm, type="Processing"
-    )
+    subscription = Subscription(fileset=fileset, workflow=Workflow(), split_algo=algorithm, type="Processing")
     began = time.process_time()
     splitter = SplitterFactory()(package="WMCore.DataStructs", subscription=subscription)
     groups = splitter(performance=PERFORMANCE, **parameters)

@@ -276,7 +276,7 @@ def _parse_generate(fields: Fields | None) -> Generate | None:
         first_lumi=fields.integer("first_lumi"),
         events_per_lumi=fields.integer("events_per_lumi", minimum=1),
         run=fields.integer("run"),
-        numbering_from=first,
+        numbering_from=fields.integer("numbering_from") if "numbering_from" in fields.raw else first,
     )
 
 

@@ -41,6 +41,7 @@ class Knobs:
     """`payload.toy`; `fail_*` make chosen nodes, sites and first attempts exit with `fail_exit_code`."""
 
     cpu_sec_per_event: float = 0.0
+    wait_sec_per_event: float = 0.0
     memory_mb: float = 0.0
     filter_efficiency: float = 1.0
     output_kb_per_event: float = 0.0625
@@ -58,6 +59,7 @@ def read_knobs(payload: dict[str, Any]) -> Knobs:
     attempts = given.get("fail_attempts")
     return Knobs(
         cpu_sec_per_event=_number(given, "cpu_sec_per_event", Knobs.cpu_sec_per_event, 3600),
+        wait_sec_per_event=_number(given, "wait_sec_per_event", Knobs.wait_sec_per_event, 3600),
         memory_mb=_number(given, "memory_mb", Knobs.memory_mb, 1_000_000),
         filter_efficiency=_number(given, "filter_efficiency", Knobs.filter_efficiency, 1),
         output_kb_per_event=_number(given, "output_kb_per_event", Knobs.output_kb_per_event, 16_384),
@@ -97,6 +99,8 @@ def run_toy(context: Context, job: Job, tally: Tally, knobs: Knobs, part: int) -
             read += 1
             seen.setdefault(event.run, set()).add(event.lumi)
             _burn(knobs.cpu_sec_per_event)
+            if knobs.wait_sec_per_event:
+                time.sleep(knobs.wait_sec_per_event)
             if deadline is not None and time.monotonic() > deadline:
                 raise context.out_of_time(f"event {read} of {job.events}")
             if not keeps(event, knobs.filter_efficiency):

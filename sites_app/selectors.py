@@ -20,13 +20,18 @@ def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
         sites = sites.filter(name__in=workflow.site_whitelist)
     names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
-    for site in sites.exclude(name__in=workflow.site_blacklist).only("name", "storage_elements"):
+    memory: dict[str, int] = {}
+    wanted = sites.exclude(name__in=workflow.site_blacklist)
+    for site in wanted.only("name", "storage_elements", "thresholds"):
         names.add(site.name)
+        if "memory_mb_per_core" in site.thresholds:
+            memory[site.name] = int(site.thresholds["memory_mb_per_core"])
         for storage in site.storage_elements:
             by_storage.setdefault(storage, set()).add(site.name)
     return SitePool(
         names=frozenset(names),
         by_storage={storage: frozenset(readers) for storage, readers in by_storage.items()},
+        memory_mb_per_core=memory,
     )
 
 

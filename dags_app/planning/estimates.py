@@ -24,9 +24,9 @@ def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int) ->
     recommended = report.get("recommended")
     if not isinstance(recommended, Mapping):
         raise BadPilotReport("the pilot's report has no 'recommended' part", cure="See the pilot's log")
-    iterations = report.get("iterations") or []
-    events = sum(_number(part, "events") for part in iterations)
-    seconds = sum(_number(part, "wall_time_sec") for part in iterations)
+    iterations = report.get("iterations") or [{"events": 0, "wall_time_sec": 0}]
+    # The last window is the largest: what every window costs once weighs least in it.
+    events, seconds = (_number(iterations[-1], key) for key in ("events", "wall_time_sec"))
     numbers = {key: _number(recommended, key) for key in _NEEDED}
     if events <= 0:
         raise BadPilotReport("the pilot processed no events", cure="See the pilot's log")

@@ -123,6 +123,9 @@ def _job(job: JobSpec) -> dict[str, Any]:
             "first_lumi": generate.first_lumi,
             "events_per_lumi": generate.events_per_lumi,
             "run": generate.run,
+            "numbering_from": generate.first_event
+            if generate.numbering_from is None
+            else generate.numbering_from,
         },
         "mask": None if job.mask is None else by_run(job.mask),
         "events": job.events,

@@ -31,9 +31,10 @@ def span(ranges: Sequence[LumiRange]) -> int:
                 in_run = run
             touched = last + 1
             lumis += touched - first
+        ok = type(lumis) is int and (not ranges or ranges[0][0] >= 0)
     except (TypeError, ValueError):
         return -1
-    return lumis if type(lumis) is int else -1
+    return lumis if ok else -1
 
 
 def _merged(ranges: Sequence[LumiRange]) -> Ranges:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from dags_app.planning.merge_groups import group_jobs
 from dags_app.planning.splitters import split
 from dags_app.planning.splitters.event_based import split_generation
-from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, PlanSpec, SitePool
+from dags_app.planning.types import Estimate, EventBudget, FileSpec, GroupSpec, Plan, PlanSpec, SitePool
 from wms2_project.errors import PermanentError, Wms2Error
+
+PER_GROUP = "per_group"  # lumis run on from job to job inside a group; otherwise each job opens its own
 
 
 class PlanRefused(PermanentError):
@@ -40,17 +42,27 @@ def decide_round(given: RoundInput) -> Plan:
             "no site may run this request: site lists, drains and bans leave none",
             cure="Widen the site list or enable a site",
         )
+    per_core = given.estimate.memory_mb / given.spec.cores
+    fitting = given.sites.offering(per_core)
+    if not fitting:
+        raise PlanRefused(
+            f"no usable site offers {per_core:.0f} MB per core",
+            cure="Ask for less memory or more cores, or add a site",
+        )
     if given.budget is not None:
         plan = build_generation_plan(
             spec=given.spec,
             budget=given.budget,
-            sites=given.sites.names,
+            sites=fitting,
             estimate=given.estimate,
             limit_groups=given.limit_groups,
         )
     else:
         plan = build_plan(
-            spec=given.spec, files=given.files, estimate=given.estimate, limit_groups=given.limit_groups
+            spec=given.spec,
+            files=_at(given.files, fitting, everywhere=fitting == given.sites.names),
+            estimate=given.estimate,
+            limit_groups=given.limit_groups,
         )
     _refuse_impossible(plan)
     if not plan.groups:
@@ -58,10 +70,16 @@ def decide_round(given: RoundInput) -> Plan:
     return replace(plan, events_per_job=given.spec.params.get("events_per_job"))
 
 
+def _at(files: Sequence[FileSpec], sites: frozenset[str], *, everywhere: bool) -> Sequence[FileSpec]:
+    """The files with only these sites left."""
+    return files if everywhere else [replace(file, sites=file.sites & sites) for file in files]
+
+
 def _refuse_impossible(plan: Plan) -> None:
     if plan.unplaceable:
         raise PlanRefused(
-            f"no usable site can read {len(plan.unplaceable)} files, the first is {plan.unplaceable[0]}",
+            f"no usable site has both the memory and the data of {len(plan.unplaceable)} files,"
+            f" the first is {plan.unplaceable[0]}",
             cure="Add a site that holds them, or wait for a replica",
         )
     failed = [job for group in plan.groups for job in group.jobs if job.failed]
@@ -95,6 +113,8 @@ def build_generation_plan(
     """Jobs and groups that generate the budget, and where the next round may go on."""
     jobs = split_generation(budget, spec.params, sites)
     groups = tuple(islice(group_jobs(jobs, spec, estimate), limit_groups))
+    if spec.params.get("lumi_mode") == PER_GROUP:
+        groups = tuple(_share_lumis(groups, first_lumi=budget.first_lumi))
     ends = [job.generate for group in groups for job in group.jobs if job.generate is not None]
     return Plan(
         groups=groups,
@@ -102,3 +122,22 @@ def build_generation_plan(
         next_first_event=budget.first_event + sum(group.events for group in groups),
         next_first_lumi=ends[-1].last_lumi + 1 if ends else budget.first_lumi,
     )
+
+
+def _share_lumis(groups: Sequence[GroupSpec], *, first_lumi: int) -> Iterator[GroupSpec]:
+    """Number lumis through each group: only its last one may be short, and no two groups share one."""
+    for group in groups:
+        origin = group.jobs[0].generate
+        jobs, done = [], 0
+        for job in group.jobs:
+            if job.generate is None or origin is None:
+                raise ValueError("only generated jobs have lumis to number")
+            per_lumi = origin.events_per_lumi
+            last = first_lumi + (done + job.events - 1) // per_lumi
+            shared = replace(
+                job.generate, first_lumi=first_lumi, last_lumi=last, numbering_from=origin.first_event
+            )
+            jobs.append(replace(job, generate=shared))
+            done += job.events
+        yield replace(group, jobs=tuple(jobs))
+        first_lumi = last + 1

@@ -23,7 +23,7 @@ Good = tuple[Ranges, list[int]]  # the good ranges of a run, and where each ends
 class Selection:
     """Run lists and lumi mask of one request. A run is looked up when it is first asked for."""
 
-    __slots__ = ("_allowed", "_mask", "_refused", "_runs", "everything")
+    __slots__ = ("_allowed", "_latest", "_mask", "_refused", "_runs", "everything")
 
     def __init__(
         self, *, allowed: frozenset[int], refused: frozenset[int], mask: Mapping[Any, Any] | None
@@ -32,6 +32,7 @@ class Selection:
         self._refused = refused
         self._mask = mask
         self._runs: dict[int, Good | None] = {}
+        self._latest: LumiRange = (-1, 0, 0)  # that held all of a file: its neighbours mostly lie in it too
         self.everything = not (allowed or refused or mask)
 
     @classmethod
@@ -61,6 +62,9 @@ class Selection:
             return lumis
         run, first, _ = lumis[0]
         last_run, _, last = lumis[-1]
+        in_run, low, high = self._latest
+        if run == last_run == in_run and low <= first and last <= high:
+            return lumis
         if run != last_run:
             by_run = groupby(lumis, key=itemgetter(0))
             return tuple(part for _, own in by_run for part in self.wanted(tuple(own)))
@@ -72,6 +76,7 @@ class Selection:
         if at == len(ends):
             return ()
         if ranges[at][1] <= first and last <= ends[at]:
+            self._latest = ranges[at]
             return lumis
         return intersect(lumis, ranges[at : bisect_left(ends, last) + 1])
 

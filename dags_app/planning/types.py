@@ -18,6 +18,15 @@ class SitePool:
 
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
+    memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites that say so
+
+    def offering(self, memory_mb_per_core: float) -> frozenset[str]:
+        """The usable sites whose cores come with this much memory."""
+        return frozenset(
+            name
+            for name in self.names
+            if self.memory_mb_per_core.get(name, memory_mb_per_core) >= memory_mb_per_core
+        )
 
     def reading(self, storages: frozenset[str]) -> frozenset[str]:
         """The usable sites that read at least one of these storages."""
@@ -71,6 +80,7 @@ class Generation:
     last_lumi: int
     events_per_lumi: int
     run: int = 1
+    numbering_from: int | None = None  # the event that opens `first_lumi`; the job's first unless lumis span jobs
 
 
 @dataclass(frozen=True, slots=True)

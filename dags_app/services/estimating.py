@@ -45,8 +45,14 @@ def current_estimate(workflow: Workflow) -> Estimate:
     if measured is not None:
         return measured
     if workflow.pilot_metrics:
-        return estimate_from_pilot(workflow.pilot_metrics, minimum_memory_mb=workflow.memory_mb)
+        return pilot_estimate(workflow, workflow.pilot_metrics)
     return hinted_estimate(workflow)
+
+
+def pilot_estimate(workflow: Workflow, report: Mapping[str, Any]) -> Estimate:
+    """What the pilot measured; memory never below what a core of the pool comes with."""
+    minimum = settings.MEMORY_PER_CORE_MIN_MB * workflow.cores
+    return estimate_from_pilot(report, minimum_memory_mb=minimum)
 
 
 def hinted_estimate(workflow: Workflow) -> Estimate:

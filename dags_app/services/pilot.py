@@ -12,11 +12,11 @@ from django.conf import settings
 from django.db.models import Q
 
 from dags_app.models import DAG, Round, Workflow
-from dags_app.planning.estimates import BadPilotReport, estimate_from_pilot
+from dags_app.planning.estimates import BadPilotReport
 from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
-from dags_app.services.estimating import current_estimate, plan_spec
+from dags_app.services.estimating import current_estimate, pilot_estimate, plan_spec
 from dags_app.states import RoundKind, RoundStatus, SplittingAlgo
 
 GENERATED_WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
@@ -72,7 +72,7 @@ def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:
     report = (group.metrics or {}).get("pilot")
     if not isinstance(report, dict):
         raise BadPilotReport("the pilot left no report", cure="See the pilot's log")
-    estimate = estimate_from_pilot(report, minimum_memory_mb=workflow.memory_mb)
+    estimate = pilot_estimate(workflow, report)
     workflow.pilot_metrics = report
     Workflow.objects.filter(pk=workflow.pk).update(pilot_metrics=report)
     return estimate

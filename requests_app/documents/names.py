@@ -63,6 +63,7 @@ SPLITTING: dict[str, str] = {
     "events_per_job": "EventsPerJob",
     "events_per_job_fixed": "EventsPerJobFixed",
     "events_per_lumi": "EventsPerLumi",
+    "lumi_mode": "LumiMode",
     "lumis_per_job": "LumisPerJob",
     "job_time_limit": "JobTimeLimit",
     "include_parents": "IncludeParents",

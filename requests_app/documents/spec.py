@@ -30,6 +30,13 @@ class Backend(StrEnum):
 
 
 _SIMULATED_TIERS = ("SIM", "GEN", "LHE", "PREMIX")
+class LumiMode(StrEnum):
+    """Whether every generating job opens lumis of its own, or they run on through a merge group."""
+
+    PER_JOB = "per_job"
+    PER_GROUP = "per_group"
+
+
 LumiMask = Mapping[int, tuple[tuple[int, int], ...]]
 
 
@@ -54,6 +61,7 @@ class SplittingParams:
     events_per_job: int = 1
     events_per_job_fixed: bool = False
     events_per_lumi: int | None = None
+    lumi_mode: LumiMode = LumiMode.PER_JOB
     lumis_per_job: int = 8
     job_time_limit: int = 172_800
     include_parents: bool = False
@@ -76,7 +84,7 @@ class SplittingParams:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in plain.items()
-            if value not in (None, (), {})
+            if value not in (None, (), {}, LumiMode.PER_JOB)
         }
 
 

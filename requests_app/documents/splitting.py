@@ -11,7 +11,7 @@ from requests_app.documents.names import SPLITTING_NAMES
 from requests_app.documents.parsers import choice, flag, lumi_mask, named, runs, several, whole
 from requests_app.documents.problems import key_shown, shown
 from requests_app.documents.shapes import Scope
-from requests_app.documents.spec import RequestSpec, SplittingParams
+from requests_app.documents.spec import LumiMode, RequestSpec, SplittingParams
 from wms2_project.grammar import Name
 
 DEFAULT_JOB_SEC = 12 * 3600
@@ -76,6 +76,7 @@ def _sizes(reader: Reader, params: SplittingParams, spec: RequestSpec) -> Splitt
         events_per_job=per_job,
         events_per_job_fixed=reader.get("events_per_job_fixed", flag, given is not None, step),
         events_per_lumi=per_lumi,
+        lumi_mode=reader.get("lumi_mode", choice(LumiMode), params.lumi_mode, step),
         lumis_per_job=reader.get("lumis_per_job", whole(1, 1_000_000), params.lumis_per_job, step),
         job_time_limit=reader.get(
             "job_time_limit", whole(1, MAX_JOB_TIME_SEC, "seconds"), params.job_time_limit, step

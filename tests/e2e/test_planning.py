@@ -67,3 +67,13 @@ def test_adaptive_monte_carlo_learns_from_round_to_round(stack: Stack, suffix: s
     assert max(events.values()) == 1
     assert len(events) >= 500
     assert not MergeGroup.objects.filter(round__workflow=workflow).exclude(status="collected").exists()
+
+
+def test_the_pilot_predicts_production_within_a_fifth(stack: Stack, suffix: str) -> None:
+    toy = {"wait_sec_per_event": 0.05, "memory_mb": 200, "output_kb_per_event": 0.5}
+    document = stack.seed(suffix)[0] | {"PayloadConfig": {"toy": toy}, "FilesPerJob": 4}
+    done = stack.post("requests", document)
+    stack.wait_for(done["request_name"], "completed")
+    forecast = stack.get(f"workflows/{done['workflow']['id']}/status")["forecast"]
+    assert forecast["predicted"]["source"] == "pilot"
+    assert all(0.8 <= ratio <= 1.25 for ratio in forecast["ratio"].values()), forecast

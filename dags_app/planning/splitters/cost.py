@@ -16,9 +16,7 @@ class JobCost:
     memory_mb: int
 
 
-def job_cost(
-    job: JobSpec, *, time_per_event_sec: float, size_per_event_kb: float, memory_mb: int
-) -> JobCost:
+def job_cost(job: JobSpec, *, time_per_event_sec: float, size_per_event_kb: float, memory_mb: int) -> JobCost:
     """Proportional to the events of the job; memory does not depend on them."""
     return JobCost(
         time_sec=job.events * time_per_event_sec,

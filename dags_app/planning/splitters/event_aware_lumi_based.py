@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
-from dags_app.planning.splitters.lumi_files import LumiFile
 from dags_app.planning.types import FileSpec, JobSpec
 
 DEFAULT_EVENTS_PER_JOB = 5000
@@ -28,7 +27,7 @@ def split_event_aware_lumi_based(
         time_per_event_sec=parameters.time_per_event_sec,
         job_time_limit=parameters.job_time_limit,
         may_fail=parameters.allow_creation_failure,
-        left=parameters.total_events,
+        total=parameters.total_events,
     )
     return fill_jobs(places, parameters, selection, pace)
 
@@ -42,25 +41,24 @@ class _EventPace:
     time_per_event_sec: float
     job_time_limit: int
     may_fail: bool
-    left: int | None
+    total: int | None
 
-    def room(self, file: LumiFile, job: OpenJob) -> Room:
-        events = file.events_per_lumi
-        if file.lumis == 1 and events * self.time_per_event_sec > self.job_time_limit:
+    def room(self, file: FileSpec, lumis: int, per_lumi: int, job: OpenJob) -> Room:
+        if lumis == 1 and per_lumi * self.time_per_event_sec > self.job_time_limit:
             return 1, 1, True, self._failure(file) if self.may_fail else ""
-        full = self.target // events or 1 if events else file.lumis
+        full = self.target // per_lumi or 1 if per_lumi else lumis
         if self.halts:
             return full, full, True, ""
         lacking = self.target - job.events
-        more = (lacking // events if lacking > 0 else 0) if events else file.lumis
+        more = (lacking // per_lumi if lacking > 0 else 0) if per_lumi else lumis
         return job.lumis + more or 1, full, False, ""
 
-    def price(self, file: LumiFile) -> int:
-        return file.events_per_lumi
+    def price(self, per_lumi: int) -> int:
+        return per_lumi
 
-    def _failure(self, one: LumiFile) -> str:
-        (run, lumi, _), events = one.window.file.lumis[0], one.window.file.events
+    def _failure(self, file: FileSpec) -> str:
+        (run, lumi, _), events = file.lumis[0], file.events
         return (
-            f"lumi {lumi} of run {run} is all of {one.window.file.lfn} and cannot be cut: its {events} events "
+            f"lumi {lumi} of run {run} is all of {file.lfn} and cannot be cut: its {events} events "
             f"need about {events * self.time_per_event_sec:.0f} s, a job may take {self.job_time_limit} s"
         )

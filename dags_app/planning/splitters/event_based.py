@@ -59,9 +59,7 @@ def split_generation(
     return _generated(budget, per_job, per_lumi, sites)
 
 
-def _generated(
-    budget: EventBudget, per_job: int, per_lumi: int, sites: frozenset[str]
-) -> Iterator[JobSpec]:
+def _generated(budget: EventBudget, per_job: int, per_lumi: int, sites: frozenset[str]) -> Iterator[JobSpec]:
     event, lumi, left = budget.first_event, budget.first_lumi, budget.events
     while left > 0:
         # A job never straddles the end of the numbers, and the last one stays off the very last.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from dags_app.planning.lumis import Ranges, count, normalised
@@ -12,7 +13,7 @@ from dags_app.planning.splitters.wanted import mask_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 DEFAULT_FILES_PER_JOB = 10
-Part = tuple[FileSpec, Ranges | None]  # a file and its wanted lumis; None when all of it is wanted
+Part = tuple[FileSpec, Ranges | None, int]  # a file, its wanted lumis or None for all of it, their events
 
 
 def split_file_based(
@@ -22,7 +23,7 @@ def split_file_based(
     per_job = parameters.files_per_job or DEFAULT_FILES_PER_JOB
     wanted = [_wanted(files, selection) for files in places]
     if parameters.total_files is not None:
-        names = sorted(file.lfn for parts in wanted for file, _ in parts)[: parameters.total_files]
+        names = sorted(file.lfn for parts in wanted for file, _, _ in parts)[: parameters.total_files]
         kept = frozenset(names)
         wanted = [[part for part in parts if part[0].lfn in kept] for parts in wanted]
     for parts in wanted:
@@ -32,22 +33,23 @@ def split_file_based(
 
 def _wanted(files: list[FileSpec], selection: Selection) -> list[Part]:
     """The files that have anything wanted."""
-    parts = ((file, mask_of(file, selection)) for file in sorted(files, key=attrgetter("lfn")))
+    parts = (_part(file, selection) for file in sorted(files, key=attrgetter("lfn")))
     return [part for part in parts if part[1] != ()]
 
 
+def _part(file: FileSpec, selection: Selection) -> Part:
+    mask = mask_of(file, selection)
+    if not mask:
+        return file, mask, file.events
+    return file, mask, count(mask) * round(file.events / count(normalised(file.lumis)))
+
+
 def _job(parts: Sequence[Part]) -> JobSpec:
-    masks = [mask for _, mask in parts if mask is not None]
-    same = len(masks) in (0, len(parts))
+    masks = [mask for _, mask, _ in parts if mask is not None]
+    mixed = 0 < len(masks) < len(parts)
     return JobSpec(
-        files=tuple(FileWindow(file=file, mask=None if same else mask) for file, mask in parts),
+        files=tuple([FileWindow(file, mask=mask if mixed else None) for file, mask, _ in parts]),
         sites=parts[0][0].sites,
-        events=sum(_events(file, mask) for file, mask in parts),
-        mask=tuple(lumis for mask in masks for lumis in mask) if masks and same else None,
+        events=sum([events for _, _, events in parts]),
+        mask=tuple(chain.from_iterable(masks)) if masks and not mixed else None,
     )
-
-
-def _events(file: FileSpec, mask: Ranges | None) -> int:
-    if mask is None:
-        return file.events
-    return count(mask) * round(file.events / count(normalised(file.lumis)))

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
-from dags_app.planning.lumis import Ranges
+from dags_app.planning.lumis import Ranges, count
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.lumi_files import LumiFile, in_order, read_lumi_files
-from dags_app.planning.splitters.sharing import correct, forget_beyond, windows_once
-from dags_app.planning.types import FileSpec, JobSpec
+from dags_app.planning.splitters.lumi_files import LumiFiles, by_run, read_lumi_files
+from dags_app.planning.splitters.sharing import Shares, correct, shares_until, windows_once
+from dags_app.planning.types import FileSpec, FileWindow, JobSpec, LumiRange
 
 TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
-
 
 # How much of a file jobs may take: lumis the job under way may hold in all, lumis each further job may
 # hold, whether the file starts a job, and why a job with it cannot run ("" if it can).
@@ -24,141 +23,151 @@ Room = tuple[int, int, bool, str]
 class Pace(Protocol):
     """What distinguishes the lumi splitters."""
 
-    left: int | None  # how much may still be taken, None without a limit
+    total: int | None  # how much may be taken in all, None without a limit
 
-    def room(self, file: LumiFile, job: OpenJob) -> Room:
-        """Room for the lumis of the file, given the job under way."""
+    def room(self, file: FileSpec, lumis: int, per_lumi: int, job: OpenJob) -> Room:
+        """Room for a file of so many lumis and events per lumi, given the job under way."""
 
-    def price(self, file: LumiFile) -> int:
-        """What one lumi of the file takes off what is left."""
+    def price(self, per_lumi: int) -> int:
+        """What a lumi of so many events takes off the total."""
 
 
 class OpenJob:
     """A job that is being filled."""
 
-    __slots__ = ("events", "failure", "files", "lumis", "parts")
+    __slots__ = ("events", "failure", "lumis", "parts", "windows")
 
     def __init__(self, failure: str = "") -> None:
-        self.files: list[LumiFile] = []
+        self.windows: list[FileWindow] = []
         self.parts: list[Ranges] = []  # of each file
         self.lumis = 0
         self.events = 0
         self.failure = failure
 
-    def add(self, file: LumiFile, part: Ranges, lumis: int) -> None:
-        """Take these lumis of the file."""
-        if self.files and self.files[-1] is file:
-            self.parts[-1] += part
-        else:
-            self.files.append(file)
-            self.parts.append(part)
-        self.lumis += lumis
-        self.events += lumis * file.events_per_lumi
+    def add(self, window: FileWindow, part: Sequence[LumiRange], per_lumi: int) -> None:
+        """Take part of a file, if it is any."""
+        if part:
+            lumis = count(part)
+            self.windows.append(window)
+            self.parts.append(tuple(part))
+            self.lumis += lumis
+            self.events += lumis * per_lumi
 
-    def finished(self, *, tangled: bool) -> JobSpec:
-        """The job as it is."""
-        if tangled:
-            windows = windows_once(self.files, self.parts)
-        else:
-            windows = tuple([file.window for file in self.files])
-        return JobSpec(
-            files=windows,
-            sites=windows[0].file.sites,
-            events=self.events,
-            mask=tuple(chain.from_iterable(self.parts)),
-            failed_code=TOO_LONG if self.failure else None,
-            failed_reason=self.failure,
-        )
+    def finished(self, shares: Shares | None) -> JobSpec:
+        """The job as it is; shares are given where lumis may be in several files."""
+        windows = tuple(self.windows) if shares is None else windows_once(self.windows, self.parts, shares)
+        mask = self.parts[0] if len(self.parts) == 1 else tuple(chain.from_iterable(self.parts))
+        code = TOO_LONG if self.failure else None
+        return JobSpec(windows, windows[0].file.sites, self.events, None, mask, code, self.failure)
 
 
 def fill_jobs(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection, pace: Pace
 ) -> Iterator[JobSpec]:
     """Jobs of the wanted lumis, at this pace; a job never has files of two places."""
-    for files in places:
-        place = in_order(files)
-        filler = _Filler(pace, split_on_run=parameters.split_on_run)
-        prepared = read_lumi_files(place, selection)
-        if place.tangled and parameters.apply_lumi_correction:
-            jobs = _corrected(filler, prepared)
-        else:
-            jobs = filler.jobs(prepared)
+    left = pace.total
+    for place in places:
+        files = read_lumi_files(place, selection)
+        walk = _Walk(pace, selection, split_on_run=parameters.split_on_run, left=left)
+        shares: Shares | None = {} if files.tangled else None
+        if files.tangled and parameters.apply_lumi_correction:
+            files, shares = correct(files)
+        jobs: Iterable[OpenJob] = walk.jobs(files)
+        if shares and left is not None:
+            jobs = list(jobs)
+            shares = walk.shares_met(shares, files)
         for job in jobs:
-            yield job.finished(tangled=place.tangled)
-        if filler.is_done():
+            yield job.finished(shares)
+        if walk.done:
             return
+        left = walk.left
 
 
-def _corrected(filler: _Filler, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
-    """The jobs after every file has told with whom it shares lumis, or every file until an early stop."""
-    if filler.pace.left is None:
-        return filler.jobs(list(correct(files)))
-    jobs = list(filler.jobs(correct(files)))
-    if filler.is_done():
-        owners = [file for job in jobs for file in job.files]
-        forget_beyond(owners, jobs[-1].files[-1], jobs[-1].parts[-1][-1])
-    return iter(jobs)
-
-
-class _Filler:
+class _Walk:
     """The walk over the files of one place."""
 
-    def __init__(self, pace: Pace, *, split_on_run: bool) -> None:
+    def __init__(self, pace: Pace, selection: Selection, *, split_on_run: bool, left: int | None) -> None:
         self.pace = pace
+        self.selection = selection
         self.split_on_run = split_on_run
-        self.limited = pace.left is not None
+        self.left = left  # of the total
+        self.done = False  # an early stop was reached
         self.job = OpenJob()
         self.run = -1  # of the lumi taken last
         self.stop = True  # the next lumi starts a job
 
-    def is_done(self) -> bool:
-        """Was an early stop reached?"""
-        return self.pace.left is not None and self.pace.left <= 0
+    def shares_met(self, shares: Shares, files: LumiFiles) -> Shares:
+        """The shares of lumis that the walk came by before it ended."""
+        if not self.done:
+            return shares
+        return shares_until(shares, files.files.index(self.job.windows[-1].file), self.job.parts[-1][-1])
 
-    def jobs(self, files: Iterable[LumiFile]) -> Iterator[OpenJob]:
-        """Every job, as soon as it is full. A file that fits as it is goes in without a look at its ranges."""
+    def jobs(self, files: LumiFiles) -> Iterator[OpenJob]:
+        """Every job, as soon as it is full. A file that fits goes in as it is, its ranges unseen."""
         room_of, split_on_run = self.pace.room, self.split_on_run
-        for file in files:
-            job = self.job
-            room = room_of(file, job)
+        for file, own, lumis, wanted in zip(files.files, files.own, files.lumis, files.wanted, strict=True):
+            job, run, per_lumi = self.job, own[0][0], round(file.events / lumis)
+            room = room_of(file, lumis, per_lumi, job)
             open_lumis, fresh_lumis, starts, failure = room
-            if self.limited or file.runs is not None:
-                yield from self._cut(file, room)
-                if self.is_done():
+            starts = starts or self.stop or (split_on_run and run != self.run) or job.lumis >= open_lumis
+            taken = lumis if wanted is own else count(wanted)
+            if (
+                taken > (fresh_lumis if starts else open_lumis - job.lumis)
+                or not wanted
+                or run != own[-1][0]
+                or self.left is not None
+            ):
+                yield from self._cut(file, by_run(own, wanted, self.selection), per_lumi, room)
+                if self.done:
                     break
-                continue
-            starts = starts or self.stop or (split_on_run and file.run != self.run) or job.lumis >= open_lumis
-            if file.wanted > (fresh_lumis if starts else open_lumis - job.lumis):
-                yield from self._cut(file, room)
                 continue
             if starts:
                 if job.lumis:
                     yield job
                 job = self.job = OpenJob(failure)
                 self.stop = False
-            job.add(file, file.ranges, file.wanted)
-            self.run = file.run
+            job.windows.append(FileWindow(file))
+            job.parts.append(wanted)
+            job.lumis += taken
+            job.events += taken * per_lumi
+            self.run = run
         if self.job.lumis:
             yield self.job
 
-    def _cut(self, file: LumiFile, room: Room) -> Iterator[OpenJob]:
-        pace, price = self.pace, self.pace.price(file)
+    def _cut(
+        self, file: FileSpec, runs: list[tuple[int, Ranges]], per_lumi: int, room: Room
+    ) -> Iterator[OpenJob]:
+        """Put the lumis of one file, range by range, into as many jobs as it takes."""
+        job, window, price = self.job, FileWindow(file), self.pace.price(per_lumi)
         capacity, fresh_lumis, starts, failure = room
-        self.stop = self.stop or starts
-        for run, ranges in file.by_run():
-            if self.split_on_run and run != self.run:
-                self.stop = True
+        space, part = capacity - job.lumis, list[LumiRange]()
+        stop = self.stop or starts
+        for run, ranges in runs:
+            stop = stop or (self.split_on_run and run != self.run)
             for _, first, last in ranges:
                 while first <= last:
-                    if self.stop or self.job.lumis >= capacity:
-                        if self.job.lumis:
-                            yield self.job
-                        self.job, self.stop, capacity = OpenJob(failure), False, fresh_lumis
-                    end = min(last, first + capacity - self.job.lumis - 1)
-                    if pace.left is not None and price:
-                        end = min(end, first - (-pace.left // price) - 1)
-                        pace.left -= (end - first + 1) * price
-                    self.job.add(file, ((run, first, end),), end - first + 1)
+                    if stop or space <= 0:
+                        job.add(window, part, per_lumi)
+                        if job.lumis:
+                            yield job
+                        job = self.job = OpenJob(failure)
+                        space, part, stop = fresh_lumis, [], False
+                    end = last if last - first < space else first + space - 1
+                    if self.left is not None:
+                        end = self._affordable(first, end, price)
+                    part.append((run, first, end))
+                    space -= end - first + 1
                     self.run, first = run, end + 1
-                    if self.is_done():
+                    if self.done:
+                        job.add(window, part, per_lumi)
                         return
+        job.add(window, part, per_lumi)
+        self.stop = stop
+
+    def _affordable(self, first: int, last: int, price: int) -> int:
+        """The last lumi that an early stop still allows; what it costs is spent."""
+        if self.left is not None and price:
+            last = min(last, first - (-self.left // price) - 1)
+            self.left -= (last - first + 1) * price
+            self.done = self.left <= 0
+        return last

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
-from dags_app.planning.splitters.lumi_files import LumiFile
 from dags_app.planning.types import FileSpec, JobSpec
 
 DEFAULT_LUMIS_PER_JOB = 1
@@ -23,7 +22,7 @@ def split_lumi_based(
     """
     lumis = parameters.lumis_per_job or DEFAULT_LUMIS_PER_JOB
     room = (lumis, lumis, parameters.halt_job_on_file_boundaries, "")
-    return fill_jobs(places, parameters, selection, _SteadyPace(room, left=parameters.total_lumis))
+    return fill_jobs(places, parameters, selection, _SteadyPace(room, total=parameters.total_lumis))
 
 
 @dataclass(slots=True)
@@ -31,10 +30,10 @@ class _SteadyPace:
     """The same room for every file; every lumi counts as one."""
 
     always: Room
-    left: int | None
+    total: int | None
 
-    def room(self, _file: LumiFile, _job: OpenJob) -> Room:
+    def room(self, _file: FileSpec, _lumis: int, _per_lumi: int, _job: OpenJob) -> Room:
         return self.always
 
-    def price(self, _file: LumiFile) -> int:
+    def price(self, _per_lumi: int) -> int:
         return 1

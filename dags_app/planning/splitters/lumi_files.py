@@ -1,65 +1,54 @@
-"""Files as the lumi splitters see them: in the order of their lumis, with what is wanted of each run."""
+"""Files as the lumi splitters walk them: in the order of their lumis, with what is wanted of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
 from dags_app.planning.lumis import Ranges, count, normalised, order_key, span
 from dags_app.planning.selection import Selection
-from dags_app.planning.types import FileSpec, FileWindow, LumiRange
-
-Runs = list[tuple[int, Ranges]]
-
-
-@dataclass(slots=True)
-class LumiFile:
-    """A file with lumis, and what is wanted of it."""
-
-    window: FileWindow
-    lumis: int  # in the file
-    events_per_lumi: int  # on average, to the nearest whole number
-    run: int  # the lowest
-    ranges: Ranges  # that are wanted
-    wanted: int  # lumis in `ranges`
-    runs: Runs | None  # None when all ranges are of the lowest run, and that is allowed
-    joined: list[tuple[LumiRange, FileWindow]] | None = None  # lumis of it that other files have too
-
-    def by_run(self) -> Runs:
-        """The wanted ranges of each run that is allowed, even if there are none."""
-        return [(self.run, self.ranges)] if self.runs is None else self.runs
+from dags_app.planning.splitters.wanted import wanted_of
+from dags_app.planning.types import FileSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The files of one place that have lumis, by the lumis of their lowest run; in columns, to be light."""
+class LumiFiles:
+    """The files of one place that have lumis, by the lumis of their lowest run. In columns, to be light."""
 
     files: list[FileSpec]
-    ranges: list[Ranges]
-    lumis: list[int]
-    tangled: bool = False  # some lumi may be in two of the files
+    own: list[Ranges]  # the lumis of each file
+    lumis: list[int]  # and how many they are
+    wanted: list[Ranges]
+    tangled: bool  # some lumi may be in two of the files
 
 
-def in_order(files: list[FileSpec]) -> Place:
+def read_lumi_files(files: list[FileSpec], selection: Selection) -> LumiFiles:
     """The files sorted, those of equal lumis by name. Files that come in order are not sorted again."""
     lumis = [span(file.lumis) for file in files]
-    ranges = [file.lumis for file in files]
+    own = [file.lumis for file in files]
     if min(lumis) < 1:
-        whole = [(file, own) for file in files if (own := normalised(file.lumis))]
-        files, ranges = [file for file, _ in whole], [own for _, own in whole]
-        lumis = [count(own) for own in ranges]
-    if not _are_tangled(ranges):
-        return Place(files, ranges, lumis)
-    starts = [(own[0][0] << 64) + own[0][1] for own in ranges]
-    order = sorted(range(len(files)), key=starts.__getitem__)
-    tangled = _are_tangled(ranges[at] for at in order)
+        pairs = [(file, ranges) for file in files if (ranges := normalised(file.lumis))]
+        files, own = [file for file, _ in pairs], [ranges for _, ranges in pairs]
+        lumis = [count(ranges) for ranges in own]
+    tangled = _are_tangled(own)
     if tangled:
-        order.sort(key=lambda at: (order_key(ranges[at]), files[at].lfn))
-    return Place(
-        [files[at] for at in order], [ranges[at] for at in order], [lumis[at] for at in order], tangled
-    )
+        starts = [(ranges[0][0] << 64) + ranges[0][1] for ranges in own]
+        order = sorted(range(len(files)), key=starts.__getitem__)
+        tangled = _are_tangled(own[at] for at in order)
+        if tangled:
+            order.sort(key=lambda at: (order_key(own[at]), files[at].lfn))
+        files, own, lumis = (
+            [files[at] for at in order],
+            [own[at] for at in order],
+            [lumis[at] for at in order],
+        )
+    wanted = [
+        selection.wanted(ranges) if file.mask is None else wanted_of(file, ranges, selection)
+        for file, ranges in zip(files, own, strict=True)
+    ]
+    return LumiFiles(files, own, lumis, wanted, tangled)
 
 
 def _are_tangled(files: Iterable[Ranges]) -> bool:
@@ -73,18 +62,10 @@ def _are_tangled(files: Iterable[Ranges]) -> bool:
     return False
 
 
-def read_lumi_files(place: Place, selection: Selection) -> Iterator[LumiFile]:
-    """The files one by one, with what the selection leaves of them."""
-    select = selection.wanted
-    for file, ranges, lumis in zip(place.files, place.ranges, place.lumis, strict=True):
-        wanted = select(ranges) if file.mask is None else normalised(file.mask)
-        run = ranges[0][0]
-        runs = None if run == ranges[-1][0] and wanted else _runs(ranges, wanted, selection)
-        left = lumis if wanted is ranges else count(wanted)
-        yield LumiFile(FileWindow(file), lumis, round(file.events / lumis), run, wanted, left, runs)
-
-
-def _runs(ranges: Ranges, wanted: Ranges, selection: Selection) -> Runs:
-    found = {run: tuple(lumis) for run, lumis in groupby(wanted, key=itemgetter(0))}
-    runs = dict.fromkeys(run for run, _, _ in ranges)
-    return [(run, found.get(run, ())) for run in runs if selection.allows_run(run)]
+def by_run(own: Ranges, wanted: Ranges, selection: Selection) -> list[tuple[int, Ranges]]:
+    """What is wanted of each run of a file that is allowed, even if that is nothing."""
+    if wanted and own[0][0] == own[-1][0]:
+        return [(own[0][0], wanted)]
+    found = {run: tuple(ranges) for run, ranges in groupby(wanted, key=itemgetter(0))}
+    runs = dict.fromkeys(run for run, _, _ in own)
+    return [(run, found.get(run, ())) for run in runs if run in found or selection.allows_run(run)]

@@ -7,11 +7,24 @@ has the first of them: later files give the lumi up, and that job reads them too
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from dags_app.planning.lumis import Ranges, intersect, normalised
-from dags_app.planning.splitters.lumi_files import LumiFile, Runs
-from dags_app.planning.types import FileWindow, LumiRange
+from dags_app.planning.splitters.lumi_files import LumiFiles
+from dags_app.planning.types import FileSpec, FileWindow, LumiRange
+
+
+class Share(NamedTuple):
+    """Lumis that a file leaves to another one's job."""
+
+    lumis: LumiRange
+    file: FileSpec
+    at: int  # place of the file in the order
+
+
+Shares = dict[str, list[Share]]  # by the name of the file whose job reads them
 
 
 class _Claims:
@@ -21,65 +34,69 @@ class _Claims:
         self.run = run
         self.firsts: list[int] = []
         self.lasts: list[int] = []
-        self.owners: list[LumiFile] = []
+        self.owners: list[str] = []
 
-    def claim(self, first: int, last: int, claimant: LumiFile) -> Iterator[LumiRange]:
-        """Give the claimant what is free, and tell the owners of the rest that it has that too."""
+    def claim(self, first: int, last: int, claimant: str) -> Iterator[tuple[LumiRange, str]]:
+        """Every part of the range with its owner: the claimant, of what was free."""
         at = bisect_left(self.lasts, first)
         while first <= last:
             if at == len(self.firsts) or self.firsts[at] > first:
                 end = last if at == len(self.firsts) else min(last, self.firsts[at] - 1)
-                yield (self.run, first, end)
                 self.firsts.insert(at, first)
                 self.lasts.insert(at, end)
                 self.owners.insert(at, claimant)
-            else:
-                end, owner = min(last, self.lasts[at]), self.owners[at]
-                owner.joined = owner.joined or []
-                owner.joined.append(((self.run, first, end), claimant.window))
+            end = min(last, self.lasts[at])
+            yield (self.run, first, end), self.owners[at]
             first, at = end + 1, at + 1
 
 
-def correct(files: Iterable[LumiFile]) -> Iterator[LumiFile]:
-    """The files, each lumi left in the first that wants it; the others are noted there as joined."""
+def correct(files: LumiFiles) -> tuple[LumiFiles, Shares]:
+    """The files, each lumi left to the first that wants it, and the shares of the others."""
     claims: dict[int, _Claims] = {}
-    for file in files:
-        own: Runs = []
-        for run, ranges in file.by_run():
+    shares: Shares = {}
+    kept: list[Ranges] = []
+    for at, (file, wanted) in enumerate(zip(files.files, files.wanted, strict=True)):
+        mine: list[LumiRange] = []
+        for run, first, last in wanted:
             taken = claims.setdefault(run, _Claims(run))
-            own.append((run, tuple(part for _, a, b in ranges for part in taken.claim(a, b, file))))
-        file.runs = own
-        yield file
+            for part, owner in taken.claim(first, last, file.lfn):
+                if owner == file.lfn:
+                    mine.append(part)
+                else:
+                    shares.setdefault(owner, []).append(Share(part, file, at))
+        kept.append(tuple(mine))
+    return replace(files, wanted=kept), shares
 
 
-def forget_beyond(owners: Iterable[LumiFile], stopped_in: LumiFile, end: LumiRange) -> None:
-    """Let nobody read shares that lie behind the lumi, in the file, where an early stop came."""
-    for owner in owners:
-        owner.joined = [
-            (shared, window)
-            for shared, window in owner.joined or ()
-            if window is not stopped_in.window or shared[:2] <= (end[0], end[2])
-        ]
+def shares_until(shares: Shares, at: int, end: LumiRange) -> Shares:
+    """Those of the files before this one, and of this one up to the lumi where an early stop came."""
+    stop = (at, end[0], end[2])
+    return {
+        owner: [share for share in given if (share.at, *share.lumis[:2]) <= stop]
+        for owner, given in shares.items()
+    }
 
 
-def windows_once(files: Sequence[LumiFile], parts: Sequence[Sequence[LumiRange]]) -> tuple[FileWindow, ...]:
-    """The windows of a job that takes these parts of these files, and no lumi besides from any.
+def windows_once(
+    windows: Sequence[FileWindow], parts: Sequence[Ranges], shares: Shares
+) -> tuple[FileWindow, ...]:
+    """The windows of a job that takes these parts of its files, their shares, and no lumi besides.
 
     The job's mask is the union of the parts; a file in which it would find more gets its own mask.
     """
-    meant: dict[str, tuple[FileWindow, list[LumiRange]]] = {}
-    for file, own in zip(files, parts, strict=True):
-        meant.setdefault(file.window.file.lfn, (file.window, []))[1].extend(own)
-    for file, own in zip(files, parts, strict=True):
-        for shared, window in file.joined or ():
-            if common := intersect((shared,), normalised(own)):
-                meant.setdefault(window.file.lfn, (window, []))[1].extend(common)
+    meant: dict[str, tuple[FileSpec, list[LumiRange]]] = {}
+    for window, own in zip(windows, parts, strict=True):
+        meant.setdefault(window.file.lfn, (window.file, []))[1].extend(own)
+    for window, own in zip(windows, parts, strict=True):
+        for share in shares.get(window.file.lfn, ()):
+            if common := intersect((share.lumis,), normalised(own)):
+                meant.setdefault(share.file.lfn, (share.file, []))[1].extend(common)
     if len(meant) == 1:
-        return (files[0].window,)
+        return tuple(windows)
     mask = normalised([part for own in parts for part in own])
-    return tuple([_window(window, normalised(own), mask) for window, own in meant.values()])
+    return tuple([_window(file, normalised(own), mask) for file, own in meant.values()])
 
 
-def _window(window: FileWindow, meant: Ranges, mask: Ranges) -> FileWindow:
-    found = intersect(normalised(window.file.lumis), mask)
-    return window if found == meant else FileWindow(window.file, mask=meant)
+def _window(file: FileSpec, meant: Ranges, mask: Ranges) -> FileWindow:
+    found = intersect(normalised(file.lumis), mask)
+    return FileWindow(file, mask=None if found == meant else meant)

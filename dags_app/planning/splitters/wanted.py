@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dags_app.planning.lumis import Ranges, normalised
+from dags_app.planning.lumis import Ranges, intersect, normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec
 
 
 def wanted_of(file: FileSpec, lumis: Ranges, selection: Selection) -> Ranges:
     """Those of its lumis that are wanted. A file that brings a mask was selected from already."""
-    if file.mask is not None:
-        return normalised(file.mask)
-    return selection.wanted(lumis)
+    if file.mask is None:
+        return selection.wanted(lumis)
+    return intersect(lumis, normalised(file.mask))
 
 
 def mask_of(file: FileSpec, selection: Selection) -> Ranges | None:

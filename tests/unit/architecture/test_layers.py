@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = [
-    "cli", "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "sandbox", "sites_app",
+    "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "sandbox", "sites_app",
     "wms2_project",
 ]  # fmt: skip
 

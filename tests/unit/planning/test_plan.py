@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -119,11 +120,15 @@ def test_guessed_sizes_count_jobs_and_measured_sizes_fill_the_target() -> None:
     assert [len(group.jobs) for group in filled.groups] == [4, 4, 4, 4, 4]
 
 
-def test_files_of_one_run_stand_together() -> None:
+def test_lumis_of_one_run_stand_together() -> None:
     inputs = [file(number, run=number % 2) for number in range(8)]
-    plan = build_plan(spec=spec(files_per_job=2), files=inputs, estimate=HINTS)
-    for job in plan.groups[0].jobs:
-        assert len({window.file.lumis[0][0] for window in job.files}) == 1
+    plan = build_plan(
+        spec=spec(SplittingAlgo.LUMI_BASED, lumis_per_job=3, split_on_run=False),
+        files=inputs,
+        estimate=HINTS,
+    )
+    runs = [run for group in plan.groups for job in group.jobs for run, _, _ in job.mask or ()]
+    assert runs == [0] * 4 + [1] * 4
 
 
 def test_a_job_index_is_unique_within_the_round() -> None:
@@ -133,8 +138,8 @@ def test_a_job_index_is_unique_within_the_round() -> None:
 
 
 def test_an_algorithm_that_is_not_there_is_refused_with_the_ones_that_are() -> None:
-    with pytest.raises(UnsupportedSplitting, match=r"LumiBased.*EventBased, FileBased"):
-        list(split(SplittingAlgo.LUMI_BASED, [file(1)], {}))
+    with pytest.raises(UnsupportedSplitting, match=r"RunBased.*EventBased, FileBased, LumiBased"):
+        split(cast(SplittingAlgo, "RunBased"), [file(1)], {})
 
 
 def test_no_jobs_make_no_groups() -> None:

@@ -1,0 +1,123 @@
+"""`python -m benchmarks [B1 B3 …] [--json PATH] [--quick]`: measure, print the table, write the record.
+
+The exit code is 1 if a value is worse than its bar or a benchmark broke, 2 for a wrong command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib import import_module
+
+import django
+
+from benchmarks.bars import BARS, Bar
+from benchmarks.harness import NotRun, Result, Run, Verdict, judge
+from benchmarks.places import record_path, submit_root, take_places
+from benchmarks.report import Conditions, print_table, write_record
+
+logger = logging.getLogger("benchmarks")
+# In this order: what needs no service, then what needs a quiet disk, then the large databases.
+RUNNERS = {
+    "B1": "planning:split_and_group",
+    "B2": "peer:split_beside_wmcore",
+    "B4": "dagfiles:read_large_status",
+    "B16": "memory:memory_of_a_million",
+    "B3": "dagfiles:write_large_dag",
+    "B12": "submission:queue_one",
+    "B13": "submission:queue_hundred",
+    "B5": "watching:watch_all",
+    "B6": "claims:claim_batches",
+    "B7": "dispatch:dispatch_due",
+    "B8": "ledger:assign_files",
+    "B9": "pages:first_page",
+    "B10": "pages:deep_page",
+    "B11": "pages:console_list",
+}
+BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmarks asked for; the exit code."""
+    given = parse(arguments)
+    places = take_places(os.environ)
+    conditions = Conditions(
+        quick=given.quick,
+        started_at=datetime.now(UTC),
+        load_before=os.getloadavg(),
+        versions=(run := Run(places=places, quick=given.quick)).versions,
+    )
+    with ExitStack() as stack:
+        stack.enter_context(submit_root(os.environ))
+        stack.callback(run.close)
+        django.setup()
+        wanted = given.ids or list(BARS)
+        measured = {id_: measure(BARS[id_], run, named=bool(given.ids)) for id_ in in_order(wanted)}
+    results = [measured[id_] for id_ in BARS if id_ in measured]
+    print_table(results, conditions)
+    path = record_path(given.json, os.environ)
+    write_record(path, results, conditions)
+    print(f"recorded in {path}")
+    return exit_code(results)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; an unknown benchmark is refused with the list of those there are."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description="The bars of speed and memory, measured.")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="B1 … B16; all of them when none is named")
+    parser.add_argument(
+        "--json", metavar="PATH", help="where the record goes (benchmarks.json in the state directory)"
+    )
+    parser.add_argument("--quick", action="store_true", help="a smoke test: small sizes, no verdict")
+    given = parser.parse_args(arguments)
+    given.ids = [id_.upper() for id_ in given.ids]
+    unknown = [id_ for id_ in given.ids if id_ not in BARS]
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}: choose from {', '.join(BARS)}")
+    return given
+
+
+def in_order(ids: Sequence[str]) -> list[str]:
+    """Each once, the cheap ones first, those nobody measures last."""
+    order = [*RUNNERS, *(id_ for id_ in BARS if id_ not in RUNNERS)]
+    return [id_ for id_ in order if id_ in ids]
+
+
+def measure(bar: Bar, run: Run, *, named: bool) -> Result:
+    """One benchmark; whatever happens to it, the others go on."""
+    if bar.id not in RUNNERS:
+        return Result(bar, Verdict.NOT_RUN, reason="nothing measures it yet")
+    if bar.id in BY_NAME_ONLY and not named:
+        return Result(bar, Verdict.NOT_RUN, reason=BY_NAME_ONLY[bar.id])
+    print(f"{bar.id} {bar.what} … ", end="", file=sys.stderr, flush=True)
+    load, began = os.getloadavg(), time.monotonic()
+    module, _, name = RUNNERS[bar.id].partition(":")
+    try:
+        measured = getattr(import_module(f"benchmarks.{module}"), name)(run)
+        result = judge(bar, measured, quick=run.quick, load=load, seconds=time.monotonic() - began)
+        said = bar.shown(measured.value)
+    except NotRun as reason:
+        result = Result(bar, Verdict.NOT_RUN, reason=str(reason), load=load)
+        said = f"not run: {reason}"
+    except Exception as error:
+        logger.exception("%s broke", bar.id)
+        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        result = Result(bar, Verdict.FAILED, reason=told, load=load, seconds=time.monotonic() - began)
+        said = told
+    print(f"{said} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    return result
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """What could not run here is no fault; a bar missed and a benchmark broken are."""
+    return int(any(result.verdict in (Verdict.MISSED, Verdict.FAILED) for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What a round depends on besides its input: sites, memory, lumi numbering, earlier rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from dags_app.planning.estimates import Measurement, estimate_from_rounds, steer_events_per_job
+from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
+from dags_app.planning.types import Estimate, EventBudget, SitePool
+from dags_app.states import SplittingAlgo
+from tests.unit.planning.builders import HINTS, file, spec
+
+FNAL, CERN = "T1_US_FNAL", "T2_CH_CERN"
+POOL = SitePool(names=frozenset({FNAL, CERN}), by_storage={})
+WINDOW = (2000, 3000)
+
+
+def test_a_site_without_the_memory_is_not_used() -> None:
+    pool = SitePool(names=POOL.names, by_storage={}, memory_mb_per_core={CERN: 2000})
+    plan = decide_round(
+        RoundInput(
+            spec=spec(files_per_job=1), estimate=HINTS, sites=pool, files=[file(1, sites=(FNAL, CERN))]
+        )
+    )
+    assert plan.groups[0].sites == {FNAL}
+
+
+def test_no_site_with_both_data_and_memory_is_told() -> None:
+    pool = SitePool(names=POOL.names, by_storage={}, memory_mb_per_core={CERN: 2000})
+    with pytest.raises(PlanRefused, match=r"both the memory and the data of 1 files.*f00001"):
+        decide_round(
+            RoundInput(spec=spec(files_per_job=1), estimate=HINTS, sites=pool, files=[file(1, sites=(CERN,))])
+        )
+
+
+def test_no_site_with_the_memory_at_all_is_told() -> None:
+    pool = SitePool(names=POOL.names, by_storage={}, memory_mb_per_core={CERN: 2000, FNAL: 1000})
+    with pytest.raises(PlanRefused, match="no usable site offers 2300 MB per core"):
+        decide_round(RoundInput(spec=spec(), estimate=HINTS, sites=pool, files=[file(1)]))
+
+
+def test_nothing_left_is_told_apart_from_impossible() -> None:
+    with pytest.raises(NothingToPlan):
+        decide_round(RoundInput(spec=spec(), estimate=HINTS, sites=POOL, files=[]))
+
+
+def test_a_limited_round_takes_the_first_groups_and_leaves_the_rest() -> None:
+    files = [file(number) for number in range(40)]
+    given = RoundInput(spec=spec(files_per_job=1), estimate=HINTS, sites=POOL, files=files, limit_groups=2)
+    plan = decide_round(given)
+    assert [len(group.jobs) for group in plan.groups] == [8, 8]
+
+
+def test_a_limited_generation_goes_on_where_it_stopped() -> None:
+    budget = EventBudget(first_event=101, first_lumi=11, events=10_000)
+    plan = decide_round(
+        RoundInput(
+            spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=10),
+            estimate=HINTS,
+            sites=POOL,
+            budget=budget,
+            limit_groups=1,
+        )
+    )
+    assert (plan.next_first_event, plan.next_first_lumi, plan.jobs) == (181, 19, 8)
+
+
+def test_lumis_run_on_through_a_group_when_asked() -> None:
+    plan = decide_round(
+        RoundInput(
+            spec=spec(
+                SplittingAlgo.EVENT_BASED, events_per_job=30, events_per_lumi=50, lumi_mode="per_group"
+            ),
+            estimate=HINTS,
+            sites=POOL,
+            budget=EventBudget(first_event=1, first_lumi=1, events=480),
+        )
+    )
+    seen: dict[int, set[int]] = {}
+    for group in plan.groups:
+        for job in group.jobs:
+            made = job.generate
+            assert made is not None
+            assert made.numbering_from is not None
+            for event in range(made.first_event, made.last_event + 1):
+                lumi = made.first_lumi + (event - made.numbering_from) // made.events_per_lumi
+                seen.setdefault(lumi, set()).add(group.index)
+    assert [len(group.jobs) for group in plan.groups] == [8, 8]
+    assert sorted(seen) == list(range(1, 11))
+    assert all(len(groups) == 1 for groups in seen.values())
+    assert plan.next_first_lumi == 11
+
+
+def test_medians_for_time_and_maxima_for_memory() -> None:
+    measured = [
+        Measurement(jobs=8, time_per_event_sec=2.0, peak_rss_mb=1900, size_per_event_kb=10.0),
+        Measurement(jobs=1, time_per_event_sec=50.0, peak_rss_mb=2100, size_per_event_kb=90.0),
+        Measurement(jobs=8, time_per_event_sec=3.0, peak_rss_mb=1800, size_per_event_kb=12.0),
+    ]
+    estimate = estimate_from_rounds(measured, cores=1, memory_per_core_mb=WINDOW)
+    assert estimate == Estimate(3.0, 2520, 12.0, "measured")
+
+
+@pytest.mark.parametrize(("peak", "cores", "memory"), [(100, 1, 2000), (9000, 1, 3000), (9000, 4, 10800)])
+def test_memory_stays_in_the_window_of_the_cores(peak: int, cores: int, memory: int) -> None:
+    measured = [Measurement(jobs=3, time_per_event_sec=1, peak_rss_mb=peak, size_per_event_kb=1)]
+    estimate = estimate_from_rounds(measured, cores=cores, memory_per_core_mb=WINDOW)
+    assert estimate is not None
+    assert estimate.memory_mb == memory
+
+
+def test_two_jobs_say_too_little() -> None:
+    measured = [Measurement(jobs=2, time_per_event_sec=1, peak_rss_mb=1, size_per_event_kb=1)]
+    assert estimate_from_rounds(measured, cores=1, memory_per_core_mb=WINDOW) is None
+    assert estimate_from_rounds([], cores=1, memory_per_core_mb=WINDOW) is None
+
+
+@pytest.mark.parametrize(
+    ("current", "per_event", "expected"),
+    [(100, 1.0, 200), (100, 1000.0, 50), (100, 240.0, 120), (1, 1e9, 1), (100, 0.0, 200)],
+)
+def test_events_per_job_are_steered_at_most_twofold(current: int, per_event: float, expected: int) -> None:
+    steered = steer_events_per_job(current=current, time_per_event_sec=per_event, target_job_sec=28_800)
+    assert steered == expected
