@@ -22,7 +22,7 @@ from dags_app.services import ledger
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.pipeline import NEXT_STEP, Step
-from outputs_app.states import MOVING, TERMINAL, TRANSITIONS, BlockStatus
+from outputs_app.states import MOVING, TRANSITIONS, BlockStatus
 from outputs_app.steps import STEPS
 from sandbox.manifest import GroupManifest, MergedFile
 from wms2_project.errors import IllegalTransition, Wms2Error
@@ -192,8 +192,3 @@ def _record_error(block: OutputBlock, error: Wms2Error) -> None:
         last_error=str(error)[:4000],
         last_error_at=timezone.now(),
     )
-
-
-def is_finished(block: OutputBlock) -> bool:
-    """Will nothing more happen to this block by itself?"""
-    return block.status in TERMINAL

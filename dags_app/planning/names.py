@@ -38,11 +38,6 @@ def merged_id(workflow_id: str, *, round_number: int, group: int, dataset: str) 
     return uuid.uuid5(NAMESPACE, f"merged {workflow_id} {round_number} {group} {dataset}").hex
 
 
-def block_id(block_number: str) -> str:
-    """The unique part of a block's name."""
-    return str(uuid.uuid5(NAMESPACE, f"block {block_number}"))
-
-
 def dataset_directory(base: str, dataset: str) -> str:
     """Where files of a dataset lie below an LFN base, as CMS does it: era, primary, tier, string-version."""
     _, primary, processed, tier = dataset.split("/")
