@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,14 +24,13 @@ SITES = ("T1_US_FNAL", "T2_CH_CERN")
 MANIFEST_BYTES_PER_JOB = 300
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A directory on the disk DAGs are submitted from, gone afterwards."""
-    directory = Path(mkdtemp(prefix="bench-", dir=os.environ.get("WMS2_SUBMIT_ROOT") or None))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+def scratch() -> Path:
+    """A new directory on the disk DAGs are submitted from.
+
+    It goes when the run ends, not before: ext4 keeps from reusing inodes that were just freed, and finding
+    others makes every new file many times slower for a minute or more.
+    """
+    return Path(mkdtemp(prefix="bench-", dir=os.environ.get("WMS2_SUBMIT_ROOT") or None))
 
 
 def dag_layout(nodes: int, *, per_group: int) -> DagLayout:
@@ -60,10 +57,8 @@ def _node(index: int) -> NodeLayout:
 def write_large_dag(run: Run) -> Measured:
     """B3."""
     nodes = run.size(NODES, 2000)
-    with scratch() as root:
-        usual = _against_bare_write(dag_layout(nodes, per_group=NODES_PER_GROUP), root, run.repeat)
-    with scratch() as root:
-        small = _against_bare_write(dag_layout(nodes // 5, per_group=SMALL_GROUP), root, run.repeat)
+    usual = _against_bare_write(dag_layout(nodes, per_group=NODES_PER_GROUP), scratch(), run.repeat)
+    small = _against_bare_write(dag_layout(nodes // 5, per_group=SMALL_GROUP), scratch(), run.repeat)
     samples = dict(usual.samples) | {f"small groups, {who}": taken for who, taken in small.samples.items()}
     note = f"{NODES_PER_GROUP} nodes per group; {small.value:.3g}× at {SMALL_GROUP} per group"
     return Measured(value=usual.value, samples=samples, note=note)
@@ -79,7 +74,6 @@ def _against_bare_write(layout: DagLayout, root: Path, repeat: int) -> Measured:
             handle.flush()
             os.fsync(handle.fileno())
 
-    # New names every time and nothing removed meanwhile: neither pays for what the other left to the disk.
     pairs = alternate(
         timed(lambda: write_dag(layout, root / f"dag{next(numbers)}"), before=os.sync),
         timed(write_bare, before=os.sync),
@@ -111,22 +105,21 @@ def _records(nodes: int, done: int, now: int) -> Iterator[str]:
 def read_large_status(run: Run) -> Measured:
     """B4: the counts and the state of every node; the moonshot is a file that has not changed."""
     nodes = run.size(NODES, 2000)
-    with scratch() as root:
-        path = root / "workflow.dag.status"
-        path.write_text(status_text(nodes, done=nodes // 2))
-        os.sync()
-        first = read_status(path)
-        assert first is not None
-        assert sum(1 for _ in _states(first)) == nodes
+    path = scratch() / "workflow.dag.status"
+    path.write_text(status_text(nodes, done=nodes // 2))
+    os.sync()
+    first = read_status(path)
+    assert first is not None
+    assert sum(1 for _ in _states(first)) == nodes
 
-        def warm(work: Callable[[], object]) -> Sample:
-            """Timed just after a reading: the file and the memory for it are at hand, whoever went before."""
-            return timed(work, before=path.read_bytes, clock=time.process_time)
+    def warm(work: Callable[[], object]) -> Sample:
+        """Timed just after a reading: the file and the memory for it are at hand, whoever went before."""
+        return timed(work, before=path.read_bytes, clock=time.process_time)
 
-        read = warm(path.read_bytes)
-        whole = alternate(warm(lambda: _look(path)), read, repeat=run.repeat)
-        skip = warm(lambda: read_status(path, previous=first.stamp))
-        unchanged = alternate(skip, read, repeat=run.repeat)
+    read = warm(path.read_bytes)
+    whole = alternate(warm(lambda: _look(path)), read, repeat=run.repeat)
+    skip = warm(lambda: read_status(path, previous=first.stamp))
+    unchanged = alternate(skip, read, repeat=run.repeat)
     samples = whole.as_samples() | {f"unchanged, {who}": t for who, t in unchanged.as_samples().items()}
     note = f"{unchanged.ratio:.2g}× when the file has not changed"
     return Measured(value=whole.ratio, samples=samples, note=note, hoped=unchanged.ratio)

@@ -68,7 +68,7 @@ def _fill(made: Databases, name: str, *, rows: int, deep: int | None = None) -> 
 
 
 def hurry(server: psycopg.Connection[Any]) -> None:
-    """The rows are right by construction: skip the checks of references, if we may, and waits for the disk."""
+    """The rows are right by construction: no checks of references, if we may, and no waits for the disk."""
     server.execute("SET synchronous_commit = off")
     with suppress(psycopg.errors.InsufficientPrivilege):
         server.execute("SET session_replication_role = replica")

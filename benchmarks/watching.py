@@ -69,7 +69,8 @@ def watch_all(run: Run) -> Measured:
     made = databases(run)
     name = made.copy("watching")
     made.use(name)
-    with scratch() as root, made.connect(name) as server:
+    root = scratch()
+    with made.connect(name) as server:
         tokens = _add_dags(server, root, dags=dags, groups=groups)
         watched = Watched(root, dags=dags, groups=groups)
         with patch.object(monitoring, "schedd", return_value=Queue(tokens)):

@@ -19,6 +19,7 @@ from lab.processes import mark, wipe
 from lab.services.application import Addresses, application_settings
 from lab.tiers import UNIT, rank
 
+PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
 NO_TESTS_COLLECTED = 5
 LAST_WORDS_SEC = 5.0
 
@@ -61,6 +62,8 @@ def run_tests(layout: Layout, arguments: list[str]) -> int:
         "pytest",
         "-p",
         "lab.tiers",
+        # Unit tests share nothing, so they share the cores; the others share one stack.
+        *(() if plan.services else PARALLEL),
         *plan.paths,
         *plan.arguments,
     ]

@@ -80,7 +80,7 @@ class Generation:
     last_lumi: int
     events_per_lumi: int
     run: int = 1
-    numbering_from: int | None = None  # the event that opens `first_lumi`; the job's first unless lumis span jobs
+    numbering_from: int | None = None  # the event that opens `first_lumi`, where that is not the first
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,10 @@ def _by_place(files: Iterable[FileSpec]) -> list[list[FileSpec]]:
     known: dict[str, FileSpec] = {}
     places: dict[frozenset[str], list[FileSpec]] = {}
     for file in files:
-        if known.setdefault(file.lfn, file) is not file:
+        if file.lfn in known:
             _check_repeated(file, known[file.lfn])
             continue
+        known[file.lfn] = file
         if type(file.events) is not int or file.events < 0:
             raise InvalidInput(
                 f"{file.lfn} has {file.events!r:.40} events",

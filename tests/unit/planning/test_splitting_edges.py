@@ -150,7 +150,8 @@ def test_files_with_and_without_a_mask_share_a_job_and_keep_their_own() -> None:
 
 def test_a_lumi_that_runs_too_long_fails_with_a_sentence() -> None:
     files = [one("a", (7, 3, 3), events=2000), one("b", (7, 4, 5), events=100)]
-    failed, fine = split(AWARE, files, {"job_time_limit": 1500}, time_per_event_sec=1.0)
+    limits = {"job_time_limit": 1500, "events_per_job": 100}
+    failed, fine = split(AWARE, files, limits, time_per_event_sec=1.0)
     assert (failed.failed, failed.failed_code, fine.failed) == (True, 99305, False)
     assert "lumi 3 of run 7" in failed.failed_reason
     assert "2000 s" in failed.failed_reason
