@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 LUMIS_PER_FILE = 20
 EVENTS_PER_FILE = 10_000
 FILES_PER_RUN = 250
@@ -11,7 +9,8 @@ FIRST_RUN = 380_000
 STRETCH = 5  # lumis in a row; then one is missing, as in real data
 STRETCHES = LUMIS_PER_FILE // STRETCH
 PLACES = (("T1_US_FNAL_Disk",), ("T2_CH_CERN",), ("T1_US_FNAL_Disk", "T2_CH_CERN"))
-BAD_LUMIS = 50  # of every so many lumis the mask refuses one
+GOOD_STRETCHES = 10  # of a run, in the mask
+BAD_LUMIS = 30  # after each of them
 
 LumiRange = tuple[int, int, int]
 
@@ -42,12 +41,7 @@ def places_of(number: int) -> tuple[str, ...]:
 def mask_of(files: int) -> dict[str, list[list[int]]]:
     """A certification mask for that many files, as requests carry it: most of every run."""
     last = FILES_PER_RUN * STRETCHES * (STRETCH + 1)
+    step = last // GOOD_STRETCHES
+    good = [[first, first + step - 1 - BAD_LUMIS] for first in range(1, last, step)]
     runs = range(FIRST_RUN, FIRST_RUN + -(-files // FILES_PER_RUN))
-    return {str(run): list(_good(last, offset=run % BAD_LUMIS)) for run in runs}
-
-
-def _good(last: int, *, offset: int) -> Iterator[list[int]]:
-    """Stretches of good lumis, ten to a run, that end one before a bad one."""
-    step = max(BAD_LUMIS, last // 10)
-    for start in range(1, last + 1, step):
-        yield [start, min(last, start + step - 2 - offset % 5)]
+    return {str(run): good for run in runs}

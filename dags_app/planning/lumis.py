@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dags_app.planning.types import LumiRange
 from wms2_project.errors import InvalidInput
@@ -58,6 +58,23 @@ def count(ranges: Iterable[LumiRange]) -> int:
     for _, first, last in ranges:
         total += last - first + 1
     return total
+
+
+def chunks(ranges: Ranges, first_lumis: int, lumis: int) -> Iterator[tuple[Ranges, int]]:
+    """The ranges cut into pieces of so many lumis, the first of another size, the last what is left."""
+    part: list[LumiRange] = []
+    size = space = first_lumis
+    for run, first, last in ranges:
+        while first <= last:
+            end = last if last - first < space else first + space - 1
+            part.append((run, first, end))
+            space -= end - first + 1
+            first = end + 1
+            if not space:
+                yield tuple(part), size
+                part, size, space = [], lumis, lumis
+    if part:
+        yield tuple(part), size - space
 
 
 def intersect(left: Ranges, right: Ranges) -> Ranges:

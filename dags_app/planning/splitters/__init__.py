@@ -54,18 +54,15 @@ def split(
     selection = Selection.of(params)
     selection.check()
     parameters = read_parameters(params, time_per_event_sec=time_per_event_sec)
-    return splitter(_by_place(files), parameters, selection)
+    return splitter(_by_place(list(files)), parameters, selection)
 
 
-def _by_place(files: Iterable[FileSpec]) -> list[list[FileSpec]]:
+def _by_place(files: list[FileSpec]) -> list[list[FileSpec]]:
     """The files of each set of sites; those that most sites can read come first."""
-    known: dict[str, FileSpec] = {}
+    if len({file.lfn for file in files}) < len(files):
+        files = _without_repeats(files)
     places: dict[frozenset[str], list[FileSpec]] = {}
     for file in files:
-        if file.lfn in known:
-            _check_repeated(file, known[file.lfn])
-            continue
-        known[file.lfn] = file
         if type(file.events) is not int or file.events < 0:
             raise InvalidInput(
                 f"{file.lfn} has {file.events!r:.40} events",
@@ -76,11 +73,14 @@ def _by_place(files: Iterable[FileSpec]) -> list[list[FileSpec]]:
     return [places[sites] for sites in sorted(places, key=lambda sites: (-len(sites), sorted(sites)))]
 
 
-def _check_repeated(file: FileSpec, known: FileSpec) -> None:
+def _without_repeats(files: list[FileSpec]) -> list[FileSpec]:
     """The same entry twice is one file; two different entries of one name are a fault."""
-    if file != known:
-        raise InvalidInput(
-            f"{file.lfn} is given twice with different facts",
-            fields={"files": file.lfn},
-            cure="Give each file once, with its events, lumis and sites",
-        )
+    known: dict[str, FileSpec] = {}
+    for file in files:
+        if known.setdefault(file.lfn, file) != file:
+            raise InvalidInput(
+                f"{file.lfn} is given twice with different facts",
+                fields={"files": file.lfn},
+                cure="Give each file once, with its events, lumis and sites",
+            )
+    return list(known.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 
 from dags_app.planning.lumis import Ranges, count, normalised, order_key, span
@@ -20,17 +20,17 @@ class LumiFiles:
     files: list[FileSpec]
     own: list[Ranges]  # the lumis of each file
     lumis: list[int]  # and how many they are
-    wanted: list[Ranges]
+    wanted: Iterable[Ranges]  # worked out as it is walked, once
     tangled: bool  # some lumi may be in two of the files
 
 
 def read_lumi_files(files: list[FileSpec], selection: Selection) -> LumiFiles:
     """The files sorted, those of equal lumis by name. Files that come in order are not sorted again."""
-    lumis = [span(file.lumis) for file in files]
     own = [file.lumis for file in files]
+    lumis = [span(ranges) for ranges in own]
     if min(lumis) < 1:
-        pairs = [(file, ranges) for file in files if (ranges := normalised(file.lumis))]
-        files, own = [file for file, _ in pairs], [ranges for _, ranges in pairs]
+        own = [normalised(ranges) for ranges in own]
+        files, own = [file for file, ranges in zip(files, own, strict=True) if ranges], [*filter(None, own)]
         lumis = [count(ranges) for ranges in own]
     tangled = _are_tangled(own)
     if tangled:
@@ -39,15 +39,12 @@ def read_lumi_files(files: list[FileSpec], selection: Selection) -> LumiFiles:
         tangled = _are_tangled(own[at] for at in order)
         if tangled:
             order.sort(key=lambda at: (order_key(own[at]), files[at].lfn))
-        files, own, lumis = (
-            [files[at] for at in order],
-            [own[at] for at in order],
-            [lumis[at] for at in order],
-        )
-    wanted = [
-        selection.wanted(ranges) if file.mask is None else wanted_of(file, ranges, selection)
-        for file, ranges in zip(files, own, strict=True)
-    ]
+        files, own = [files[at] for at in order], [own[at] for at in order]
+        lumis = [lumis[at] for at in order]
+    if any(file.mask is not None for file in files):
+        wanted = map(wanted_of, files, own, repeat(selection))
+    else:
+        wanted = map(selection.wanted, own)
     return LumiFiles(files, own, lumis, wanted, tangled)
 
 
@@ -64,8 +61,6 @@ def _are_tangled(files: Iterable[Ranges]) -> bool:
 
 def by_run(own: Ranges, wanted: Ranges, selection: Selection) -> list[tuple[int, Ranges]]:
     """What is wanted of each run of a file that is allowed, even if that is nothing."""
-    if wanted and own[0][0] == own[-1][0]:
-        return [(own[0][0], wanted)]
     found = {run: tuple(ranges) for run, ranges in groupby(wanted, key=itemgetter(0))}
     runs = dict.fromkeys(run for run, _, _ in own)
     return [(run, found.get(run, ())) for run in runs if run in found or selection.allows_run(run)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.planning.lumis import count, intersect, normalised, order_key, span, subtract
+from dags_app.planning.lumis import chunks, count, intersect, normalised, order_key, span, subtract
 from dags_app.planning.types import LumiRange
 from wms2_project.errors import InvalidInput
 
@@ -44,8 +44,19 @@ def test_intersection_and_difference_are_those_of_the_lumis(a: list[LumiRange], 
     assert normalised(subtract(left, right)) == subtract(left, right)
 
 
-@given(st.lists(st.sets(st.integers(0, 12), min_size=1).map(sorted), min_size=2, max_size=6))
-def test_files_sort_as_their_lumis_written_out_would(files: list[list[int]]) -> None:
+@given(some_ranges, st.integers(1, 12), st.integers(1, 12))
+def test_chunks_are_of_the_sizes_asked_for(ranges: list[LumiRange], first: int, further: int) -> None:
+    normal = normalised(ranges)
+    parts = list(chunks(normal, first, further))
+    lumis = [lumi for part, _ in parts for lumi in sorted(single(part))]
+    assert lumis == sorted(single(normal))
+    assert [count(part) for part, _ in parts] == [number for _, number in parts]
+    assert [number for _, number in parts][:-1] == [first, *[further] * (len(parts) - 2)][: len(parts) - 1]
+
+
+@given(st.lists(st.integers(1, 2**13 - 1), min_size=2, max_size=6))
+def test_files_sort_as_their_lumis_written_out_would(drawn: list[int]) -> None:
+    files = [[bit for bit in range(13) if bits >> bit & 1] for bits in drawn]
     ranges = [normalised([(1, lumi, lumi) for lumi in lumis]) for lumis in files]
     written = [[lumi for _, lumi in sorted(single(own))] for own in sorted(ranges, key=order_key)]
     assert written == sorted(files)

@@ -44,7 +44,7 @@ FLAGS = ["split_on_run", "halt_job_on_file_boundaries", "apply_lumi_correction"]
 WRONG: list[tuple[str, Any]] = [
     *((name, value) for name in COUNTS for value in (0, -1, math.nan, math.inf, 1.5, "8", True, [1])),
     *((name, value) for name in LIMITS for value in (-1, math.nan, "8", True)),
-    *((name, value) for name in FLAGS for value in ("false", 2, math.nan, [])),
+    *((name, value) for name in FLAGS for value in ("false", 2, math.nan, [1])),
 ]
 
 

@@ -25,7 +25,7 @@ files = st.lists(
         st.integers(0, 500),
         st.sets(st.sampled_from(SITES), min_size=1),
     ),
-    max_size=40,
+    max_size=15,
     unique_by=lambda one: one.lfn,
 )
 algorithms = st.sampled_from([SplittingAlgo.FILE_BASED, SplittingAlgo.EVENT_BASED])
