@@ -18,9 +18,10 @@ from importlib import import_module
 import django
 
 from benchmarks.bars import BARS, Bar
-from benchmarks.harness import NotRun, Result, Run, Verdict, judge
+from benchmarks.harness import Result, Verdict, judge
 from benchmarks.places import record_path, submit_root, take_places
 from benchmarks.report import Conditions, print_table, write_record
+from benchmarks.run import NotRun, Run
 
 logger = logging.getLogger("benchmarks")
 # In this order: first what needs a disk that is at rest, last what needs the largest database.

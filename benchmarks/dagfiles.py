@@ -9,7 +9,8 @@ from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 
-from benchmarks.harness import Measured, Run, Sample, alternate, timed
+from benchmarks.harness import Measured, Sample, alternate, timed
+from benchmarks.run import Run
 from condor.dagfile import dag_entries, write_dag
 from condor.layout import Asset, DagLayout, GroupLayout, NodeLayout
 from condor.statusfile import read_status
@@ -61,7 +62,7 @@ def write_large_dag(run: Run) -> Measured:
     small = _against_bare_write(dag_layout(nodes // 5, per_group=SMALL_GROUP), scratch(), run.repeat)
     samples = dict(usual.samples) | {f"small groups, {who}": taken for who, taken in small.samples.items()}
     note = f"{NODES_PER_GROUP} nodes per group; {small.value:.3g}× at {SMALL_GROUP} per group"
-    return Measured(value=usual.value, samples=samples, note=note)
+    return Measured(usual.value, samples, note=note, spread=usual.spread)
 
 
 def _against_bare_write(layout: DagLayout, root: Path, repeat: int) -> Measured:
@@ -79,7 +80,7 @@ def _against_bare_write(layout: DagLayout, root: Path, repeat: int) -> Measured:
         timed(write_bare, before=os.sync),
         repeat=repeat,
     )
-    return Measured(value=pairs.ratio, samples=pairs.as_samples())
+    return Measured(value=pairs.ratio, samples=pairs.as_samples(), spread=pairs.spread)
 
 
 def status_text(nodes: int, *, done: int) -> str:
@@ -122,7 +123,7 @@ def read_large_status(run: Run) -> Measured:
     unchanged = alternate(skip, read, repeat=run.repeat)
     samples = whole.as_samples() | {f"unchanged, {who}": t for who, t in unchanged.as_samples().items()}
     note = f"{unchanged.ratio:.2g}× when the file has not changed"
-    return Measured(value=whole.ratio, samples=samples, note=note, hoped=unchanged.ratio)
+    return Measured(whole.ratio, samples, note=note, hoped=unchanged.ratio, spread=whole.spread)
 
 
 def _look(path: Path) -> int:

@@ -12,8 +12,8 @@ from django.db import connection
 from django.db.models import AutoField, Model
 from psycopg import sql
 
-from benchmarks.harness import NotRun, Run
 from benchmarks.places import DATABASE, Places, with_path
+from benchmarks.run import NotRun, Run
 
 LOCK = 0x776D7332  # whoever holds it is the only benchmark on the server
 

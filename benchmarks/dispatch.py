@@ -11,7 +11,8 @@ from typing import Any
 import redis
 
 from benchmarks.claims import due_requests, make_due
-from benchmarks.harness import Measured, NotRun, Run, alternate, timed
+from benchmarks.harness import Measured, alternate, timed
+from benchmarks.run import NotRun, Run
 from requests_app.states import QUEUES
 from requests_app.tasks import sweep
 from wms2_project.celery import app
@@ -91,7 +92,7 @@ def dispatch_due(run: Run) -> Measured:
         )
     rate = due / sorted(pairs.candidate)[len(pairs.candidate) // 2]
     note = f"{rate:,.0f}/s, {len(message)} bytes each, none twice"
-    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note)
+    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note, spread=pairs.spread)
 
 
 def len_of_queues(server: redis.Redis) -> int:

@@ -9,25 +9,16 @@ import gc
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.bars import Bar
-from benchmarks.places import Places
 
-REPEAT = 5
-QUICK_REPEAT = 2
 SLOW_SEC = 20.0  # a sample that takes longer is not repeated as often
 SLOW_REPEAT = 2
 Sample = Callable[[], float]
-T = TypeVar("T")
-
-
-class NotRun(Exception):
-    """The benchmark cannot run here; the message says why."""
 
 
 class Verdict(StrEnum):
@@ -48,6 +39,7 @@ class Measured:
     samples: Mapping[str, Sequence[float]]
     note: str = ""
     hoped: float | None = None
+    spread: tuple[float, float] | None = None  # where the middle half of the repetitions lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +62,6 @@ class Result:
         return self.verdict is Verdict.MET and self.bar.reaches_moonshot(hoped)
 
 
-@dataclass(slots=True)
-class Run:
-    """What a benchmark is given: how large to be, how often to repeat, where to work, what others opened."""
-
-    places: Places
-    quick: bool = False
-    versions: dict[str, str] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
-    _shared: dict[str, Any] = field(default_factory=dict)
-
-    def size(self, full: int, quick: int) -> int:
-        """How many, in a measurement or in a smoke test."""
-        return quick if self.quick else full
-
-    @property
-    def repeat(self) -> int:
-        """How often, unless it is slow."""
-        return QUICK_REPEAT if self.quick else REPEAT
-
-    def shared(self, name: str, opened: Callable[[], AbstractContextManager[T]]) -> T:
-        """Something several benchmarks use: opened by the first, closed after the last."""
-        if name not in self._shared:
-            self._shared[name] = self._stack.enter_context(opened())
-        value: T = self._shared[name]
-        return value
-
-    def close(self) -> None:
-        """Close what is shared, the last first."""
-        self._shared.clear()
-        self._stack.close()
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Seconds of candidate and reference, in the order they were taken."""
@@ -118,6 +78,18 @@ class Pairs:
     def rate_percent(self) -> float:
         """How much of the reference's rate the candidate reaches."""
         return 100 / self.ratio
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Between which ratios the middle half of the pairs lies: how far the ratio can be trusted."""
+        ratios = [ours / theirs for ours, theirs in zip(self.candidate, self.reference, strict=True)]
+        return percentile(ratios, 25), percentile(ratios, 75)
+
+    @property
+    def spread_percent(self) -> tuple[float, float]:
+        """The same for rates."""
+        low, high = self.spread
+        return 100 / high, 100 / low
 
     def as_samples(self) -> dict[str, tuple[float, ...]]:
         """For the record."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.db import connection, transaction
 
 from benchmarks.database import databases, multiply
-from benchmarks.harness import Measured, Run, alternate, timed
+from benchmarks.harness import Measured, alternate, timed
 from benchmarks.rows import first_request
+from benchmarks.run import Run
 from dags_app.models import InputFile, Round
 from dags_app.services.ledger import assign
 from dags_app.states import FileState
@@ -67,4 +68,5 @@ def assign_files(run: Run) -> Measured:
 
         pairs = alternate(timed(ours, before=clean), timed(copy_and_join, before=clean), repeat=run.repeat)
     rate = files / sorted(pairs.candidate)[len(pairs.candidate) // 2]
-    return Measured(pairs.rate_percent, pairs.as_samples(), note=f"{files} files, {rate:,.0f}/s")
+    note = f"{files} files, {rate:,.0f}/s"
+    return Measured(pairs.rate_percent, pairs.as_samples(), note=note, spread=pairs.spread_percent)

@@ -15,8 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.dagfiles import NODES_AROUND_JOBS, status_text
-from benchmarks.harness import Measured, Run, repeated
+from benchmarks.harness import Measured, repeated
 from benchmarks.planning import ESTIMATE, ledger_rows, plan_spec
+from benchmarks.run import Run
 from condor.dagfile import Digest, dag_entries
 from condor.layout import DagmanSettings, Retries, Throttles
 from condor.statusfile import read_status

@@ -10,9 +10,10 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from benchmarks.harness import Measured, Run, Sample, alternate, percentile, stopped
+from benchmarks.harness import Measured, Sample, alternate, percentile, stopped
 from benchmarks.population import PAGE, Population, content, population
 from benchmarks.rows import EPOCH
+from benchmarks.run import Run
 
 REST = "/api/v1/requests"
 CONSOLE = "/admin/requests_app/request/"
@@ -83,7 +84,7 @@ def first_page(run: Run) -> Measured:
         f"{everything.rows:,} rows: p99 {1000 * worst[0]:.0f} ms and {1000 * worst[1]:.0f} ms, "
         f"median {1000 * median(pairs.candidate):.0f} ms and {1000 * median(pairs.reference):.1f} ms"
     )
-    return Measured(worst[0] / worst[1], pairs.as_samples(), note=note)
+    return Measured(worst[0] / worst[1], pairs.as_samples(), note=note, spread=pairs.spread)
 
 
 def _check_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
@@ -108,7 +109,8 @@ def deep_page(run: Run) -> Measured:
     assert len(json.loads(deep())["results"]) == PAGE
     pairs = alternate(stopped(deep), stopped(first), repeat=times)
     number = (everything.rows - everything.deep) // PAGE
-    return Measured(pairs.ratio, pairs.as_samples(), note=f"page {number:,} of {everything.rows:,} rows")
+    note = f"page {number:,} of {everything.rows:,} rows"
+    return Measured(pairs.ratio, pairs.as_samples(), note=note, spread=pairs.spread)
 
 
 def rest_page(everything: Population, path: str) -> Callable[[], bytes]:
@@ -129,4 +131,4 @@ def console_list(run: Run) -> Measured:
 
     pairs = alternate(page_in(everything.many), page_in(everything.few), repeat=run.repeat)
     note = f"{everything.rows:,} rows: {1000 * median(pairs.candidate):.0f} ms"
-    return Measured(pairs.ratio, pairs.as_samples(), note=note)
+    return Measured(pairs.ratio, pairs.as_samples(), note=note, spread=pairs.spread)

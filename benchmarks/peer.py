@@ -12,7 +12,8 @@ from time import process_time
 from typing import IO, Any
 
 from benchmarks import planning
-from benchmarks.harness import Measured, NotRun, Run, alternate, timed
+from benchmarks.harness import Measured, alternate, timed
+from benchmarks.run import NotRun, Run
 from dags_app.planning.splitters import split
 from dags_app.states import SplittingAlgo
 
@@ -34,7 +35,8 @@ def split_beside_wmcore(run: Run) -> Measured:
             repeat=run.repeat,
         )
     note = f"{algo}, {files} files, no mask: {peer.jobs} jobs on both sides"
-    return Measured(value=1 / pairs.ratio, samples=pairs.as_samples(), note=note)
+    low, high = pairs.spread
+    return Measured(1 / pairs.ratio, pairs.as_samples(), note=note, spread=(1 / high, 1 / low))
 
 
 class Peer:

@@ -7,7 +7,8 @@ from time import process_time
 from typing import Any
 
 from benchmarks import dataset
-from benchmarks.harness import Measured, Run, alternate, timed
+from benchmarks.harness import Measured, alternate, timed
+from benchmarks.run import Run
 from dags_app.planning.plan import build_plan
 from dags_app.planning.splitters import SPLITTERS
 from dags_app.planning.types import Estimate, FileSpec, Plan, PlanSpec
@@ -90,4 +91,4 @@ def split_and_group(run: Run) -> Measured:
         repeat=run.repeat,
     )
     note = f"{algo}: {plans[-1].jobs} jobs in {len(plans[-1].groups)} groups"
-    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note)
+    return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note, spread=pairs.spread)

@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from benchmarks.database import Databases, databases
-from benchmarks.harness import Run
 from benchmarks.rows import add_requests, add_work, first_request
+from benchmarks.run import Run
 from wms2_project.api.auth import issue_token
 
 MANY, FEW = 1_000_000, 1000

@@ -17,7 +17,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import REPEAT, Result, Verdict
+from benchmarks.harness import Result, Verdict
+from benchmarks.run import REPEAT
 
 COLOURS = {
     Verdict.MET: "green",
@@ -26,9 +27,11 @@ COLOURS = {
     Verdict.FAILED: "bold magenta",
     Verdict.QUICK: "dim",
 }
-COLUMNS = ("ID", "what", "measured", "against", "bar", "verdict", "moonshot", "note")
+COLUMNS = ("ID", "what", "measured", "spread", "against", "bar", "verdict", "moonshot", "note")
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "redis", "psycopg", "htcondor")
-PIPED_WIDTH = 240
+VERDICT = COLUMNS.index("verdict")
+PIPED_WIDTH = 260
+BEYOND_A_LIMIT = 115  # percent of a rate nobody can exceed: then it was noise, or not the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,12 @@ def row_of(result: Result) -> tuple[str, ...]:
     bar, measured = result.bar, result.measured
     head = (bar.id, bar.what)
     if measured is None:
-        return (*head, "–", bar.against, bar.limit, result.verdict, "", result.reason)
+        return (*head, "–", "", bar.against, bar.limit, result.verdict, "", result.reason)
     reached = "" if result.moonshot is None else "reached " if result.moonshot else "no "
     moonshot = f"{reached}({bar.shown(bar.moonshot)})"
-    return (*head, bar.shown(measured.value), bar.against, bar.limit, result.verdict, moonshot, _note(result))
+    middle = "" if measured.spread is None else "–".join(f"{end:.3g}" for end in measured.spread)
+    judged = (bar.against, bar.limit, result.verdict, moonshot, _note(result))
+    return (*head, bar.shown(measured.value), middle, *judged)
 
 
 def _note(result: Result) -> str:
@@ -63,7 +68,10 @@ def _note(result: Result) -> str:
         return result.reason
     taken = max(len(samples) for samples in measured.samples.values())
     fewer = f"{taken} repetition{'s' if taken > 1 else ''}" if taken < REPEAT else ""
-    return "; ".join(part for part in (measured.note, fewer) if part)
+    doubt = ""
+    if result.bar.unit == "%" and measured.value > BEYOND_A_LIMIT and result.verdict is not Verdict.QUICK:
+        doubt = "DOUBTFUL: faster than its limit"
+    return "; ".join(part for part in (measured.note, fewer, doubt) if part)
 
 
 def print_table(results: Sequence[Result], conditions: Conditions, *, out: TextIO | None = None) -> None:
@@ -77,7 +85,7 @@ def print_table(results: Sequence[Result], conditions: Conditions, *, out: TextI
     for result in results:
         cells = list(row_of(result))
         if on_terminal:
-            cells[5] = f"[{COLOURS[result.verdict]}]{cells[5]}[/]"
+            cells[VERDICT] = f"[{COLOURS[result.verdict]}]{cells[VERDICT]}[/]"
         table.add_row(*cells)
     console.print(table)
     if conditions.quick:
@@ -115,6 +123,7 @@ def _as_json(result: Result) -> dict[str, Any]:
     measured = result.measured
     return told | {
         "value": measured.value,
+        "spread": measured.spread,
         "moonshot_value": measured.hoped,
         "moonshot_reached": result.moonshot,
         "note": _note(result),

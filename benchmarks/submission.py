@@ -14,7 +14,8 @@ from statistics import median
 from django.conf import settings
 
 from benchmarks.database import databases
-from benchmarks.harness import Measured, NotRun, Run, repeated, timed
+from benchmarks.harness import Measured, percentile, repeated, timed
+from benchmarks.run import NotRun, Run
 from dags_app.adapters import schedd
 from dags_app.models import DAG, Workflow
 from dags_app.services.control import remove_dag
@@ -44,7 +45,8 @@ def queue_one(run: Run) -> Measured:
         repeat=run.repeat,
     )
     note = f"{jobs} jobs in groups of {settings.JOBS_PER_GROUP}; without the waits between sweeps"
-    return Measured(median(taken), {"seconds": taken}, note=note)
+    spread = percentile(taken, 25), percentile(taken, 75)
+    return Measured(median(taken), {"seconds": taken}, note=note, spread=spread)
 
 
 def queue_hundred(run: Run) -> Measured:

@@ -90,6 +90,12 @@ def credit_group(*, group: MergeGroup) -> None:
     )
 
 
+def exclude_rest(*, workflow: Workflow, reason: str) -> int:
+    """Files no round will ever read are not waited for; each says why."""
+    rest = workflow.input_files.filter(state__in=[FileState.FRESH, FileState.ATTEMPTED])
+    return rest.update(state=FileState.EXCLUDED, excluded_reason=reason)
+
+
 def give_back(*, round_: Round) -> int:
     """Files of the round that no finished group covers may be planned again."""
     return round_.files.filter(state=FileState.ASSIGNED).update(state=FileState.ATTEMPTED)

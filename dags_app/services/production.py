@@ -31,6 +31,9 @@ from wms2_project.errors import TransientError
 __all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
 
 
+EARLY_STOPS = ("total_files", "total_lumis", "total_events")  # the request wants so much and no more
+
+
 def newest_dag(*, workflow: Workflow) -> DAG | None:
     """The DAG that speaks for the workflow now."""
     return workflow.dags.select_related("round", "workflow").order_by("-created_at", "-id").first()

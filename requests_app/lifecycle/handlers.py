@@ -97,6 +97,9 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             worn = ledger.worn_out_files(workflow=workflow)
             if worn:
                 return hold(f"{len(worn)} files failed in every round, the first is {worn[0]}", files=worn)
+            left = ledger.work_left(workflow=workflow)
+            if left:
+                return hold(f"{left}, and no job can be made of the rest: files without lumis, or masked")
             return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
         except PlanRefused as refused:
             return hold(str(refused))

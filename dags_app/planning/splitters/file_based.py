@@ -9,7 +9,7 @@ from operator import attrgetter
 from dags_app.planning.lumis import Ranges, count, normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import mask_of
+from dags_app.planning.splitters.wanted import wanted_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 DEFAULT_FILES_PER_JOB = 10
@@ -38,10 +38,14 @@ def _wanted(files: list[FileSpec], selection: Selection) -> list[Part]:
 
 
 def _part(file: FileSpec, selection: Selection) -> Part:
-    mask = mask_of(file, selection)
+    if file.mask is None and selection.everything:
+        return file, None, file.events
+    lumis = normalised(file.lumis)
+    mask = wanted_of(file, lumis, selection)
     if not mask:
-        return file, mask, file.events
-    return file, mask, count(mask) * round(file.events / count(normalised(file.lumis)))
+        return file, (), 0
+    total = count(lumis)
+    return file, mask, (total if mask is lumis else count(mask)) * round(file.events / total)
 
 
 def _job(parts: Sequence[Part]) -> JobSpec:

@@ -117,3 +117,14 @@ def test_a_rescue_is_prepared_once_and_in_the_same_directory() -> None:
     assert production.prepare_dag(parent=ended, kind=DAGKind.RESCUE).pk == rescue.pk
     assert (rescue.submit_dir, rescue.parent_id) == (ended.submit_dir, ended.pk)
     assert DAG.objects.filter(parent=ended).count() == 1
+
+
+def test_what_lies_beyond_an_early_stop_is_excluded_not_planned_later(
+    workflow: Workflow, sites: SitePool
+) -> None:
+    workflow.splitting_algo = "FileBased"
+    workflow.splitting_params = {"files_per_job": 1, "total_files": 3}
+    dag = production.plan_round(workflow=workflow, sites=sites, priority=0)
+    states = sorted(workflow.input_files.values_list("state", flat=True))
+    assert (dag.round.jobs, states) == (3, ["assigned"] * 3 + ["excluded"] * 5)
+    assert workflow.input_files.filter(state="excluded").first().excluded_reason == "beyond total_files"

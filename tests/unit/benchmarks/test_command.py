@@ -73,6 +73,16 @@ def test_a_piped_table_is_plain_text_with_one_line_per_bar() -> None:
         assert part in third
 
 
+@pytest.mark.parametrize(("percent", "doubted"), [(193.0, True), (104.0, False), (40.0, False)])
+def test_a_rate_far_beyond_its_limit_is_doubted_not_praised(percent: float, doubted: bool) -> None:
+    samples = {"candidate": [1.0] * 5, "reference": [1.0] * 5}
+
+    line = printed(judge(BARS["B6"], Measured(percent, samples, spread=(80.0, 250.0))))[1]
+
+    assert ("DOUBTFUL" in line) is doubted
+    assert "80–250" in line
+
+
 def test_a_smoke_test_and_a_busy_machine_are_named_as_such() -> None:
     assert printed(MET, quick=True)[-1] == "quick: not a measurement"
     assert "the machine was busy" in printed(MET, load=1000.0)[-1]

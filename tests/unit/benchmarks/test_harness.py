@@ -13,7 +13,6 @@ from benchmarks.harness import (
     Measured,
     Pairs,
     Result,
-    Run,
     Verdict,
     alternate,
     judge,
@@ -21,6 +20,7 @@ from benchmarks.harness import (
     timed,
 )
 from benchmarks.places import Places
+from benchmarks.run import Run
 
 AT_MOST = Bar("X1", "something", "something else", bar=15, moonshot=4)
 AT_LEAST = Bar("X2", "something", "something else", bar=50, moonshot=90, unit="%", at_least=True)
@@ -45,6 +45,16 @@ def test_one_outlier_does_not_move_the_ratio() -> None:
 
     assert pairs.ratio == 3.0
     assert pairs.rate_percent == pytest.approx(33.33, abs=0.01)
+
+
+def test_the_spread_tells_how_far_a_ratio_can_be_trusted() -> None:
+    steady = Pairs(candidate=(2.0,) * 5, reference=(1.0,) * 5)
+    noisy = Pairs(candidate=(0.8, 0.8, 0.8, 0.8, 2.4), reference=(1.6, 0.4, 0.8, 2.4, 2.4))
+
+    assert steady.spread == (2.0, 2.0)
+    assert steady.spread_percent == (50.0, 50.0)
+    assert noisy.spread == pytest.approx((0.5, 1.0))
+    assert noisy.spread_percent == pytest.approx((100, 200))
 
 
 def test_slow_work_is_repeated_less_often() -> None:
