@@ -108,14 +108,21 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
         workflow.next_first_lumi = plan.next_first_lumi or workflow.next_first_lumi
         workflow.save(update_fields=["next_first_event", "next_first_lumi", "updated_at"])
     else:
-        spans = list(file_groups(plan))
-        round_.planned_files = ledger.assign(round_=round_, spans=spans)
-        if round_.planned_files != len(spans):
-            raise TransientError(
-                "the ledger changed while the round was being planned", cure="It is planned again"
-            )
+        round_.planned_files = _assign_files(round_, plan)
     round_.save()
     return round_
+
+
+def _assign_files(round_: Round, plan: Plan) -> int:
+    """Give the planned files to their groups; what an early stop leaves over is excluded with its reason."""
+    workflow, spans = round_.workflow, list(file_groups(plan))
+    assigned = ledger.assign(round_=round_, spans=spans)
+    if assigned != len(spans):
+        raise TransientError("the ledger changed while the round was planned", cure="It is planned again")
+    asked = [name for name in EARLY_STOPS if workflow.splitting_params.get(name)]
+    if asked and round_.kind == RoundKind.PRODUCTION and not workflow.adaptive:
+        ledger.exclude_rest(workflow=workflow, reason=f"beyond {', '.join(asked)}")
+    return assigned
 
 
 def _record_dag(round_: Round, plan: Plan, dag: DAG) -> DAG:
