@@ -18,14 +18,6 @@ class Step(StrEnum):
     ANNOUNCE = "announce"
 
 
-class Tier(StrEnum):
-    """How urgent a step is: unprotected data first, looking at transfers last."""
-
-    PROTECT = "protect"
-    REQUEST = "request"
-    POLL = "poll"
-
-
 NEXT_STEP: dict[BlockStatus, Step] = {
     BlockStatus.PENDING: Step.REGISTER,
     BlockStatus.DBS_REGISTERED: Step.PROTECT,
@@ -35,16 +27,6 @@ NEXT_STEP: dict[BlockStatus, Step] = {
     BlockStatus.TRANSFERRED: Step.RELEASE_SOURCE,
     BlockStatus.SOURCE_RELEASED: Step.ANNOUNCE,
 }
-
-TIERS: dict[Step, Tier] = {
-    Step.REGISTER: Tier.PROTECT,
-    Step.PROTECT: Tier.PROTECT,
-    Step.REQUEST_TRANSFERS: Tier.REQUEST,
-    Step.POLL_TRANSFERS: Tier.POLL,
-    Step.RELEASE_SOURCE: Tier.REQUEST,
-    Step.ANNOUNCE: Tier.REQUEST,
-}
-
 
 class Undo(StrEnum):
     """What takes back the effects of a state."""

@@ -41,7 +41,7 @@ def preview_request(
     check_size(document)
     spec = read_document(document)
     workflow = workflow_of(spec)
-    inputs, sites = _given(files) if files is not None else _found(workflow, now)
+    inputs, sites = read_files(files) if files is not None else _found(workflow, now)
     plan = decide_round(
         RoundInput(
             spec=plan_spec(workflow),
@@ -58,10 +58,6 @@ def preview_request(
     body["pilot_first"] = not (spec.urgent or spec.adaptive)
     body["estimated_completion"] = (now + wall).isoformat()
     return Preview(plan=plan, body=body)
-
-
-def _given(files: Sequence[Mapping[str, Any]]) -> tuple[Sequence[FileSpec], SitePool]:
-    return read_files(files)
 
 
 def _found(workflow: Workflow, now: datetime) -> tuple[Sequence[FileSpec], SitePool]:

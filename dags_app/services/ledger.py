@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F, Sum
+from django.db.models import F
 
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from dags_app.planning.selection import selects_everything, wanted_lumis
@@ -116,13 +116,3 @@ def worn_out_files(*, workflow: Workflow, limit: int = 100) -> list[str]:
     """Files that were tried as often as allowed and never processed."""
     rows = workflow.input_files.filter(state=FileState.ATTEMPTED, attempts__gte=settings.MAX_FILE_ATTEMPTS)
     return list(rows.order_by("lfn").values_list("lfn", flat=True)[:limit])
-
-
-def events_accounted(*, workflow: Workflow) -> int:
-    """Input events (or generated ones) whose output is in our tables."""
-    if workflow.generates:
-        rows = MergeGroup.objects.filter(round__workflow=workflow, status=GroupStatus.COLLECTED)
-        return rows.aggregate(events=Sum("events_read"))["events"] or 0
-    return (
-        workflow.input_files.filter(state=FileState.PROCESSED).aggregate(events=Sum("events"))["events"] or 0
-    )

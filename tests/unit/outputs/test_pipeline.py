@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outputs_app.pipeline import NEXT_STEP, TIERS, UNDO, Step, Tier, Undo
+from outputs_app.pipeline import NEXT_STEP, UNDO, Step, Undo
 from outputs_app.states import MOVING, TERMINAL, TRANSITIONS, BlockStatus
 
 
@@ -21,13 +21,9 @@ def test_every_way_to_the_end_protects_before_it_announces_or_releases() -> None
             assert protected < path.index(BlockStatus.TRANSFERRED) < path.index(BlockStatus.SOURCE_RELEASED)
 
 
-def test_every_moving_state_has_a_step_and_every_step_a_tier() -> None:
+def test_every_moving_state_has_a_step_and_every_step_an_effect() -> None:
     assert set(NEXT_STEP) == set(MOVING)
-    assert set(TIERS) == set(Step)
-
-
-def test_unprotected_data_is_the_most_urgent() -> None:
-    assert {step for step, tier in TIERS.items() if tier is Tier.PROTECT} == {Step.REGISTER, Step.PROTECT}
+    assert set(NEXT_STEP.values()) == set(Step)
 
 
 def test_every_state_with_effects_can_be_undone() -> None:
