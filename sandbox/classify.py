@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from sandbox.memory import UNKNOWN_MEMORY, Memory
+from sandbox.userlog import JobEvents
+
 TABLE = Path(__file__).with_name("exit_codes.csv")
 # A job this long that still fails will fail again, at the same price.
 LONGEST_RETRIED_SEC = 120_000
@@ -19,11 +22,15 @@ REPORT_LOST = 99303
 REMOVED = 99400
 NOT_SUBMITTED = 50666
 MEMORY, DISK, WALL_TIME = 50660, 50662, 50664
-# Broken for every node of the group alike: the plan, or the payload's configuration.
-AFFECTS_EVERY_NODE = frozenset({7000, 7001, 7002, 71104, 71105})
-# Retries ask for more memory each time (see the submit file), so these are worth one.
+# What ran out of memory is worth another try with more of it.
 MORE_MEMORY = frozenset({"yes-more-memory", "no-raise-memory"})
 MEMORY_LIMITS = frozenset({8030, 8031})
+# Killed without a word: by memory only if the job had nearly used up what it asked for.
+SILENT_KILL, NEARLY_ALL = 137, 0.8
+NO_EVENTS = JobEvents()
+# HoldReasonCode: the job ran longer than allowed; a file could not be opened or transferred.
+HELD_FOR_DURATION = frozenset({46, 47})
+HELD_FOR_FILES = frozenset({7, 8, 12, 13, 14})
 # $RETURN of DAGMan where there is no exit status.
 RETURN_NOT_SUBMITTED, RETURN_REMOVED = -1001, -1002
 
@@ -38,14 +45,7 @@ class Classification:
     reason: str
     advice: str
     bad_input_files: tuple[str, ...] = ()
-
-    @property
-    def aborts_dag(self) -> bool:
-        return self.exit_code in AFFECTS_EVERY_NODE
-
-    @property
-    def wants_memory(self) -> bool:
-        return self.retryable and (self.advice in MORE_MEMORY or self.exit_code in MEMORY_LIMITS)
+    next_memory_mb: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,13 @@ def exit_codes() -> dict[int, Row]:
 
 
 def classify(
-    exit_code: int, *, attempt: int = 0, wall_time_sec: float = 0.0, bad_inputs: Sequence[str] = ()
+    exit_code: int,
+    *,
+    attempt: int = 0,
+    wall_time_sec: float = 0.0,
+    bad_inputs: Sequence[str] = (),
+    used_mb: int = 0,
+    memory: Memory = UNKNOWN_MEMORY,
 ) -> Classification:
     """Classify a failed attempt (numbered from 0) by the CMS exit code of its report."""
     row = exit_codes().get(exit_code) or _unlisted(exit_code)
@@ -80,18 +86,31 @@ def classify(
     if found.retryable and wall_time_sec > LONGEST_RETRIED_SEC:
         told = f"{row.reason}; ran {wall_time_sec:.0f} s, too long to try again"
         return replace(found, retryable=False, reason=told)
-    return found
+    return _with_memory(found, used_mb, memory) if found.retryable else found
 
 
-def code_without_report(return_value: int, hold_reason: str = "") -> int:
-    """The CMS exit code of an attempt that left no report, from DAGMan's $RETURN and the hold reason.
+def _with_memory(found: Classification, used_mb: int, memory: Memory) -> Classification:
+    """More memory where that was missing; without more to be had, no further attempt."""
+    short = found.advice in MORE_MEMORY or found.exit_code in MEMORY_LIMITS
+    if found.exit_code == SILENT_KILL:
+        short = used_mb >= NEARLY_ALL * memory.requested_mb
+    if not short or not memory.known:
+        return found
+    if memory.next_mb is None:
+        told = f"{found.reason}; needs more than the ceiling of {memory.ceiling_mb} MB"
+        return replace(found, retryable=False, reason=told)
+    return replace(found, next_memory_mb=memory.next_mb)
+
+
+def code_without_report(return_value: int, events: JobEvents = NO_EVENTS) -> int:
+    """The CMS exit code of an attempt that left no report, from DAGMan's $RETURN and the event log.
 
     An exit status is no help here: it has lost all but 8 bits of the code.
     """
-    if hold_reason:
-        return _code_of_hold(hold_reason.lower())
+    if events.hold_reason:
+        return _code_of_hold(events.hold_code, events.hold_reason)
     if return_value == RETURN_REMOVED:
-        return REMOVED
+        return _code_in_words(events.removal_reason)
     if return_value == RETURN_NOT_SUBMITTED:
         return NOT_SUBMITTED
     if -64 <= return_value < 0:
@@ -99,12 +118,22 @@ def code_without_report(return_value: int, hold_reason: str = "") -> int:
     return REPORT_LOST
 
 
-def _code_of_hold(reason: str) -> int:
-    if "memory" in reason:
+def _code_of_hold(hold_code: int, reason: str) -> int:
+    """The reason's words decide only where they are not a path or an operator's prose."""
+    if hold_code in HELD_FOR_DURATION:
+        return WALL_TIME
+    if hold_code in HELD_FOR_FILES:
+        return REMOVED
+    return _code_in_words(reason)
+
+
+def _code_in_words(reason: str) -> int:
+    told = reason.lower()
+    if "memory" in told:
         return MEMORY
-    if "disk" in reason:
+    if "disk" in told:
         return DISK
-    if any(word in reason for word in ("wall", "duration", "run time", "runtime", "execute time")):
+    if any(word in told for word in ("wall", "duration", "run time", "runtime", "execute time")):
         return WALL_TIME
     return REMOVED
 

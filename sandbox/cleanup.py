@@ -11,7 +11,9 @@ from statistics import median
 
 from sandbox.context import Context, Tally
 from sandbox.failure import REPORT_UNUSABLE, JobFailure
+from sandbox.faults import inject_fault
 from sandbox.jsonfile import ManifestError
+from sandbox.knobs import read_knobs
 from sandbox.manifest import (
     GroupManifest,
     JobsManifest,
@@ -21,7 +23,6 @@ from sandbox.manifest import (
     write_group_manifest,
 )
 from sandbox.merge import read_processing_reports
-from sandbox.payload import check_injected_failure, read_knobs
 from sandbox.report import NodeReport, Output, read_report
 from sandbox.storage import verified_input
 
@@ -30,7 +31,7 @@ MANIFEST_PART = "merge_output.json.part"
 
 def run_cleanup(context: Context, tally: Tally) -> None:
     """Idempotent: a second run writes the same manifest and finds nothing to delete."""
-    check_injected_failure(context, read_knobs(context.manifest.payload))
+    inject_fault(context, read_knobs(context.manifest.payload))
     directory = context.scratch / "reports"
     reports = read_processing_reports(context.manifest, directory, context.site)
     merged = _merged_outputs(context, directory / "merge.report.json")

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sandbox.context import Context, Tally, Touched
+from sandbox.context import Context, Tally, Touched, wall_time_limit
 from sandbox.eventfile import EventFileError, FileFacts, facts
 from sandbox.failure import (
     BAD_CONFIGURATION,
@@ -26,6 +26,7 @@ from sandbox.failure import (
 )
 from sandbox.fjr import FjrError, JobReport, parse_fjr
 from sandbox.jsonfile import write_json
+from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import Job
 from sandbox.payload import Window
@@ -43,6 +44,13 @@ def read_command(payload: dict[str, Any]) -> list[str] | None:
     if not words or not command or not command[0]:
         raise JobFailure(BAD_CONFIGURATION, f"payload: command: {command!r:.80} is not a list of words")
     return list(command)
+
+
+def check_payload(payload: dict[str, Any]) -> None:
+    """Raises JobFailure if the sandbox would refuse this payload_config in every job."""
+    read_knobs(payload)
+    read_command(payload)
+    wall_time_limit(payload)
 
 
 def run_command(context: Context, job: Job, tally: Tally, command: list[str], part: int) -> Window:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sandbox import names
 from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
@@ -16,13 +17,26 @@ from sandbox.manifest import JobsManifest
 from sandbox.report import Output, PilotReport
 
 
+def wall_time_limit(payload: dict[str, Any]) -> float | None:
+    """The seconds a payload_config allows its jobs; None = no limit of its own."""
+    limit = payload.get("max_wall_time_sec")
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise JobFailure(BAD_CONFIGURATION, f"payload: max_wall_time_sec: {limit!r:.80} is not a time")
+    return limit
+
+
 @dataclass(frozen=True)
 class Context:
+    """`memory_mb` is what the job asked the pool for; None = it does not know."""
+
     manifest: JobsManifest
     node: str
     site: str
     attempt: int
     scratch: Path
+    memory_mb: int | None = None
     started: float = field(default_factory=time.monotonic)
 
     def pfn(self, lfn: str) -> Path:
@@ -36,12 +50,8 @@ class Context:
     @property
     def deadline(self) -> float | None:
         """When (monotonic clock) the payload's own wall-time limit ends; None = it has none."""
-        limit = self.manifest.payload.get("max_wall_time_sec")
-        if limit is None:
-            return None
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
-            raise JobFailure(BAD_CONFIGURATION, f"payload: max_wall_time_sec: {limit!r:.80} is not a time")
-        return self.started + limit
+        limit = wall_time_limit(self.manifest.payload)
+        return None if limit is None else self.started + limit
 
     def out_of_time(self, what: str) -> JobFailure:
         limit = self.manifest.payload.get("max_wall_time_sec")

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from sandbox import names
 from sandbox.atomic import replacing
+from sandbox.memory import FILE as RAISED_MEMORY
 from sandbox.userlog import read_job_events
 
 EVENT_LOG = "group.dag.nodes.log"
 ELECTED = "elected_site.inc"
+REPORTS = "reports"  # where the group's other jobs start, and what they send back lands
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,6 +35,10 @@ def main(arguments: Sequence[str]) -> int:
     if not names.matches(names.SITE, site):
         sys.stderr.write(f"landing {job_id}: {EVENT_LOG} names no legal site for it, found {site!r:.80}\n")
         return 1
+    with open(RAISED_MEMORY, "ab"):  # a group that starts over keeps what it learnt about its nodes
+        pass
+    # Made here, for groups that get so far: a DAG has many, and every directory costs when it is written.
+    Path(REPORTS).mkdir(exist_ok=True)
     with replacing(Path(ELECTED)) as handle:
         handle.write(f"elected_site = {site}\n".encode("ascii"))
     return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sandbox.atomic import replacing
-from sandbox.lumis import Lumis, compress
+from sandbox.lumis import LumiEvents, Lumis, compress, tally
 
 HEADER = b'{"format": "wms2-events", "version": 1}\n'
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -41,6 +42,7 @@ class FileFacts:
     adler32: str
     events: int
     lumis: Lumis
+    lumi_events: LumiEvents
 
 
 class EventWriter:
@@ -48,7 +50,7 @@ class EventWriter:
 
     def __init__(self, handle: BinaryIO) -> None:
         self._handle = handle
-        self._seen: dict[int, set[int]] = {}
+        self._seen: dict[int, Counter[int]] = {}
         self.size_bytes = 0
         self.events = 0
         self._checksum = 1
@@ -56,11 +58,12 @@ class EventWriter:
 
     def write(self, event: Event) -> None:
         self._put(b"%d %d %d %s\n" % (event.run, event.lumi, event.event, event.payload.encode("ascii")))
-        self._seen.setdefault(event.run, set()).add(event.lumi)
+        self._seen.setdefault(event.run, Counter())[event.lumi] += 1
         self.events += 1
 
     def facts(self) -> FileFacts:
-        return FileFacts(self.size_bytes, f"{self._checksum:08x}", self.events, compress(self._seen))
+        seen, adler32 = self._seen, f"{self._checksum:08x}"
+        return FileFacts(self.size_bytes, adler32, self.events, compress(seen), tally(seen))
 
     def _put(self, data: bytes) -> None:
         self._handle.write(data)
@@ -111,10 +114,10 @@ def checksum(path: Path) -> tuple[int, str]:
 
 def facts(path: Path) -> FileFacts:
     """Read the whole file and tell what is in it."""
-    seen: dict[int, set[int]] = {}
+    seen: dict[int, Counter[int]] = {}
     events = 0
     for event in read_events(path):
-        seen.setdefault(event.run, set()).add(event.lumi)
+        seen.setdefault(event.run, Counter())[event.lumi] += 1
         events += 1
     size, adler32 = checksum(path)
-    return FileFacts(size, adler32, events, compress(seen))
+    return FileFacts(size, adler32, events, compress(seen), tally(seen))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
-from sandbox.failure import process_exit
+from sandbox.failure import process_exit, steps_of
 from sandbox.jsonfile import ManifestError, clean_text, read_json
 from sandbox.postrecord import LOG_TAIL_CHARACTERS
 from sandbox.report import NodeReport, read_report
@@ -28,6 +28,8 @@ MANIFEST = Path("merge_output.json")
 EVENT_LOG = Path("group.dag.nodes.log")
 LOG_TAIL_LINES = 200
 MAX_LISTED_FILES = 1000
+# Log lines that name a file because something is wrong with it; others merely say that it was opened.
+_TROUBLE = re.compile(r"error|exception|fail|cannot|can't|could not|unable|corrupt|truncated", re.IGNORECASE)
 _LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
 
 
@@ -47,30 +49,52 @@ class Evidence:
 
     @property
     def wall_time_sec(self) -> float:
-        return self.report.wall_time_sec if self.report else 0.0
+        return self.report.wall_time_sec if self.report else _metric(self.fjr, "Timing", "TotalJobTime")
 
     @property
     def cpu_time_sec(self) -> float:
-        return self.report.cpu_time_sec if self.report else 0.0
+        return self.report.cpu_time_sec if self.report else _metric(self.fjr, "Timing", "TotalJobCPU")
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """Exit code of each step; empty where no report speaks about the job."""
+        return steps_of(self.exit_code) if self.report or self.fjr else {}
+
+    @property
+    def failed_step(self) -> str:
+        """The first step that failed, '' if none did or nobody knows."""
+        return next((step for step, code in self.steps.items() if code), "")
 
     def cmssw(self) -> dict[str, Any]:
         """The part of the record that speaks about the framework."""
-        steps = self.fjr.steps if self.fjr else {"cmsRun1": self.exit_code}
-        read = self.report.events_read if self.report else 0
-        inputs = [one.lfn for one in self.report.inputs] if self.report else []
-        outputs = [one.lfn for one in self.report.outputs] if self.report else []
         return {
             "exit_code": self.exit_code,
-            "steps": {step: {"status": int(code != 0), "exit_code": code} for step, code in steps.items()},
-            "error_message": self.report.error if self.report else self.note,
-            "input_files": inputs[:MAX_LISTED_FILES],
-            "output_files": outputs[:MAX_LISTED_FILES],
-            "performance": {
-                "peak_rss_mb": self.memory_mb,
-                "avg_event_time_sec": self.wall_time_sec / read if read else 0.0,
-                "events_read": read,
-                "events_written": self.report.events_written if self.report else 0,
+            "steps": {
+                step: {"status": int(code != 0), "exit_code": code} for step, code in self.steps.items()
             },
+            "error_message": self._error_message(),
+            "input_files": self._listed("inputs", "input_files"),
+            "output_files": self._listed("outputs", "output_files"),
+            "performance": self._performance(),
+        }
+
+    def _error_message(self) -> str:
+        if self.report is not None:
+            return self.report.error
+        errors = self.fjr.errors if self.fjr else ()
+        return clean_text(errors[0].text) if errors else self.note
+
+    def _listed(self, in_report: str, in_fjr: str) -> list[str]:
+        files = getattr(self.report, in_report) if self.report else getattr(self.fjr, in_fjr, ())
+        return [clean_text(one.lfn, 500) for one in files[:MAX_LISTED_FILES]]
+
+    def _performance(self) -> dict[str, float]:
+        read = self.report.events_read if self.report else self.fjr.events_read if self.fjr else 0
+        return {
+            "peak_rss_mb": self.memory_mb,
+            "avg_event_time_sec": self.wall_time_sec / read if read else 0.0,
+            "events_read": read,
+            "events_written": self.report.events_written if self.report else 0,
         }
 
 
@@ -87,7 +111,8 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
     else:
         from sandbox.classify import code_without_report
 
-        code = code_without_report(return_value, events.hold_reason)
+        code = code_without_report(return_value, events)
+    log_tail = read_tail(Path(f"{node}.err")) if failed else ""
     told = "; ".join(part for part in (note, events.hold_reason, events.removal_reason) if part)
     site = events.site or (report.site if report else "")
     return Evidence(
@@ -97,9 +122,9 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
         fjr=fjr,
         site=site if names.matches(names.SITE, site) else "",
         hold_reason=clean_text(events.hold_reason),
-        memory_mb=report.peak_rss_mb if report else events.memory_mb or 0,
-        bad_inputs=_bad_inputs(node, report, fjr) if failed else (),
-        log_tail=read_tail(Path(f"{node}.err")) if failed else "",
+        memory_mb=report.peak_rss_mb if report else events.memory_mb or _peak_rss_mb(fjr),
+        bad_inputs=_bad_inputs(node, report, fjr, log_tail) if failed else (),
+        log_tail=log_tail,
     )
 
 
@@ -167,17 +192,37 @@ def _trusted_fjr(node: str, return_value: int) -> JobReport | None:
     return fjr if process_exit(fjr.exit_code) == return_value else None
 
 
-def _bad_inputs(node: str, report: NodeReport | None, fjr: JobReport | None) -> tuple[str, ...]:
-    """Input files to blame; only files planned for this node can be, whatever a report says."""
+def _peak_rss_mb(fjr: JobReport | None) -> int:
+    return round(_metric(fjr, "ApplicationMemory", "PeakValueRss"))
+
+
+def _metric(fjr: JobReport | None, summary: str, name: str) -> float:
+    """A job wrote it: nothing below zero, nothing beyond belief."""
+    value = fjr.metric(summary, name) if fjr else None
+    return min(max(value or 0.0, 0.0), 1e9)
+
+
+def _bad_inputs(
+    node: str, report: NodeReport | None, fjr: JobReport | None, log_tail: str
+) -> tuple[str, ...]:
+    """Input files to blame; only files planned for this node can be, whatever a report says.
+
+    Who names a file outright is believed before a message, a message before the log.
+    """
     planned = _planned_inputs(node)
-    texts = [report.error] if report else []
-    named = list(report.bad_inputs) if report else []
-    if fjr is not None:
-        named += fjr.skipped_files
-        texts += [error.text for error in fjr.errors]
-    named += [lfn for text in texts for lfn in _LFN_IN_TEXT.findall(text)]
-    blamed = tuple(lfn for lfn in dict.fromkeys(named) if lfn in planned)
-    return blamed or (planned if len(planned) == 1 else ())
+    named = [*(report.bad_inputs if report else ()), *(fjr.skipped_files if fjr else ())]
+    messages = [report.error] if report else []
+    messages += [error.text for error in fjr.errors] if fjr else []
+    trouble = [line for line in log_tail.split("\n") if _TROUBLE.search(line)]
+    for source in (named, _lfns_in(messages), _lfns_in(trouble)):
+        blamed = tuple(lfn for lfn in dict.fromkeys(source) if lfn in planned)
+        if blamed:
+            return blamed
+    return planned if len(planned) == 1 else ()
+
+
+def _lfns_in(texts: list[str]) -> list[str]:
+    return [lfn for text in texts for lfn in _LFN_IN_TEXT.findall(text)]
 
 
 def _planned_inputs(node: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 BAD_ARGUMENTS = 70
+SANDBOX_BROKEN = 74
 BAD_CONFIGURATION = 7002
 OUT_OF_MEMORY = 8004
 FILE_OPEN = 8020
@@ -13,6 +14,7 @@ FILE_CORRUPT = 8022
 LOCAL_WRITE = 8033
 EXECUTABLE_MISSING = 50110
 NO_VALID_FJR = 50115
+OVER_MEMORY = 50660
 WALL_TIME = 50664
 OUTPUT_MISSING = 60302
 STAGE_OUT = 60307
@@ -24,6 +26,7 @@ REPORT_UNUSABLE = 60450
 MANIFEST_MISSING = 71104
 MANIFEST_UNUSABLE = 71105
 UNCAUGHT = 99109
+STAGE_OUT_CODES = range(60300, 60500)
 
 
 class JobFailure(Exception):
@@ -42,6 +45,13 @@ class Terminated(BaseException):
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
         self.signal_number = signal_number
+
+
+def steps_of(code: int) -> dict[str, int]:
+    """The exit code of each step: the framework's, and the stage-out's where the code is of that kind."""
+    if code in STAGE_OUT_CODES:
+        return {"cmsRun1": 0, "stageOut1": code}
+    return {"cmsRun1": code}
 
 
 def process_exit(code: int) -> int:

@@ -5,13 +5,15 @@ The parser reads a stream of elements, skips what it does not know, caps the siz
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
+from sandbox.failure import steps_of
+
 MAX_BYTES = 64 * 1024 * 1024
-STAGE_OUT_CODES = range(60300, 60500)
 
 
 class FjrError(Exception):
@@ -62,10 +64,7 @@ class JobReport:
 
     @property
     def steps(self) -> dict[str, int]:
-        """Exit code of each step: the framework's, and the stage-out's where the error is of that kind."""
-        if self.exit_code in STAGE_OUT_CODES:
-            return {"cmsRun1": 0, "stageOut1": self.exit_code}
-        return {"cmsRun1": self.exit_code}
+        return steps_of(self.exit_code)
 
     @property
     def events_read(self) -> int:
@@ -75,9 +74,10 @@ class JobReport:
     def metric(self, summary: str, name: str) -> float | None:
         """A number of the performance report, e.g. ApplicationMemory, PeakValueRss; None if not there."""
         try:
-            return float(self.performance[summary][name])
+            value = float(self.performance[summary][name])
         except (KeyError, ValueError):
             return None
+        return value if math.isfinite(value) else None
 
 
 def parse_fjr(source: Path | str | bytes) -> JobReport:

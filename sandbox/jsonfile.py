@@ -97,6 +97,10 @@ class Fields:
             self.refuse(key, "a string")
         return clean_text(value, limit)
 
+    def text_or_empty(self, key: str) -> str:
+        """'' where the field is missing or null."""
+        return "" if self.raw.get(key) is None else self.text(key)
+
     def flag(self, key: str) -> bool:
         value = self.raw.get(key)
         if not isinstance(value, bool):
@@ -136,16 +140,17 @@ class Fields:
             self.refuse(key, f"a list of {kind}s")
         return tuple(values)
 
-    def lumis(self, key: str) -> Lumis:
-        """{"run": [[first, last], …]} with whole numbers."""
+    def lumis(self, key: str, *, counted: bool = False) -> Lumis:
+        """{"run": [[first, last], …]} with whole numbers; counted ones have a third, the events in each."""
         found: Lumis = {}
+        size = 3 if counted else 2
         for run, ranges in self.child(key).raw.items():
             if not (run.isascii() and run.isdigit() and len(run) <= 10 and isinstance(ranges, list)):
                 self.refuse(key, '{"run": [[first, last], …]}')
             for pair in ranges:
-                if not (isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)):
+                if not (isinstance(pair, list) and len(pair) == size and all(type(n) is int for n in pair)):
                     self.refuse(key, f"pairs of whole numbers for run {run}")
-                if not 0 <= pair[0] <= pair[1] <= MAX_LUMI:
+                if not 0 <= pair[0] <= pair[1] <= MAX_LUMI or min(pair) < 0:
                     self.refuse(key, f"ranges first <= last for run {run}")
             found[int(run)] = [list(pair) for pair in ranges]
         return found

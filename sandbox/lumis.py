@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 Lumis = dict[int, list[list[int]]]
+LumiEvents = dict[int, list[list[int]]]  # {run: [[first, last, events in each], …]}
 
 
 def compress(seen: Mapping[int, Iterable[int]]) -> Lumis:
@@ -19,6 +20,19 @@ def union(parts: Iterable[Lumis]) -> Lumis:
         for run, ranges in part.items():
             collected.setdefault(run, []).extend(ranges)
     return {run: _coalesce(collected[run]) for run in sorted(collected) if collected[run]}
+
+
+def tally(counts: Mapping[int, Mapping[int, int]]) -> LumiEvents:
+    """Events of each lumi; neighbours that hold equally many share a range."""
+    found: LumiEvents = {}
+    for run, lumis in sorted(counts.items()):
+        ranges = found.setdefault(run, [])
+        for lumi, events in sorted(lumis.items()):
+            if ranges and ranges[-1][1:] == [lumi - 1, events]:
+                ranges[-1][1] = lumi
+            else:
+                ranges.append([lumi, lumi, events])
+    return found
 
 
 def expand(lumis: Lumis) -> dict[int, tuple[int, ...]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sandbox import names
 from sandbox.jsonfile import SCHEMA, Fields, ManifestError, ManifestMissing, write_json
-from sandbox.lumis import Lumis
+from sandbox.lumis import LumiEvents, Lumis
 from sandbox.report import PilotReport, parse_output, parse_pilot
 
 __all__ = [
@@ -110,6 +110,7 @@ class MergedFile:
     events: int
     lumis: Lumis
     parents: tuple[str, ...]
+    lumi_events: LumiEvents = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ from pathlib import Path
 from sandbox.context import Context, Tally, Touched
 from sandbox.eventfile import Event, EventFileError, read_events, write_events
 from sandbox.failure import FILE_READ, REPORT_UNUSABLE, JobFailure
+from sandbox.faults import inject_fault
 from sandbox.jsonfile import ManifestError
+from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import JobsManifest, OutputPlan
-from sandbox.payload import check_injected_failure, read_knobs
 from sandbox.report import NodeReport, Output, read_report
 from sandbox.storage import stage_out, unreadable, verified_input
 
 
 def run_merge(context: Context, tally: Tally) -> None:
-    check_injected_failure(context, read_knobs(context.manifest.payload))
+    inject_fault(context, read_knobs(context.manifest.payload))
     reports = read_processing_reports(context.manifest, context.scratch / "reports", context.site)
     for index, output in enumerate(context.manifest.outputs):
         parts = [_part_of(report, context.manifest.unmerged_lfn(report.node, index)) for report in reports]
@@ -58,8 +59,8 @@ def _merge_dataset(
     if facts.events != planned:
         raise JobFailure(FILE_READ, f"{lfn}: {facts.events} events from files that should hold {planned}")
     stage_out(context, local, lfn, facts.adler32)
-    lumis = union(part.lumis for part in parts)
-    return Output(output.dataset, lfn, facts.size_bytes, facts.adler32, facts.events, lumis)
+    lumis, counts = union(part.lumis for part in parts), facts.lumi_events
+    return Output(output.dataset, lfn, facts.size_bytes, facts.adler32, facts.events, lumis, counts)
 
 
 def _stream(context: Context, parts: Iterable[Output], tally: Tally) -> Iterator[Event]:

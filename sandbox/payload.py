@@ -1,4 +1,4 @@
-"""The toy payload: real files in, real files out, with knobs for cost, yield and failure.
+"""The toy payload: real files in, real files out, with knobs (`sandbox.knobs`) for cost and yield.
 
 Everything it writes depends only on the events and the knobs, so that a retry writes the same bytes.
 """
@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sandbox.context import Context, Tally, Touched
 from sandbox.eventfile import Event, EventFileError, FileFacts, read_events, writing
-from sandbox.failure import BAD_CONFIGURATION, JobFailure
+from sandbox.failure import OVER_MEMORY, JobFailure
+from sandbox.knobs import Knobs
 from sandbox.lumis import Lumis, compress, union
 from sandbox.manifest import Generate, InputFile, Job
+from sandbox.measure import peak_rss_mb
 from sandbox.storage import unreadable, verified_input
 
 PAGE_BYTES = 4096
@@ -36,59 +37,10 @@ class Window:
         return sum(facts.size_bytes for _, facts in self.parts)
 
 
-@dataclass(frozen=True)
-class Knobs:
-    """`payload.toy`; `fail_*` make chosen nodes, sites and first attempts exit with `fail_exit_code`."""
-
-    cpu_sec_per_event: float = 0.0
-    wait_sec_per_event: float = 0.0
-    memory_mb: float = 0.0
-    filter_efficiency: float = 1.0
-    output_kb_per_event: float = 0.0625
-    fail_exit_code: int = 0
-    fail_nodes: tuple[str, ...] = ()
-    fail_sites: tuple[str, ...] = ()
-    fail_attempts: int | None = None
-
-
-def read_knobs(payload: dict[str, Any]) -> Knobs:
-    """The knobs of a payload_config; what is not given keeps its light default."""
-    given = payload.get("toy") or {}
-    if not isinstance(given, dict):
-        raise JobFailure(BAD_CONFIGURATION, f"payload: toy: expected an object, found {given!r:.80}")
-    attempts = given.get("fail_attempts")
-    return Knobs(
-        cpu_sec_per_event=_number(given, "cpu_sec_per_event", Knobs.cpu_sec_per_event, 3600),
-        wait_sec_per_event=_number(given, "wait_sec_per_event", Knobs.wait_sec_per_event, 3600),
-        memory_mb=_number(given, "memory_mb", Knobs.memory_mb, 1_000_000),
-        filter_efficiency=_number(given, "filter_efficiency", Knobs.filter_efficiency, 1),
-        output_kb_per_event=_number(given, "output_kb_per_event", Knobs.output_kb_per_event, 16_384),
-        fail_exit_code=int(_number(given, "fail_exit_code", Knobs.fail_exit_code, 999_999)),
-        fail_nodes=_words(given, "fail_nodes"),
-        fail_sites=_words(given, "fail_sites"),
-        fail_attempts=None if attempts is None else int(_number(given, "fail_attempts", 0, 1000)),
-    )
-
-
-def check_injected_failure(context: Context, knobs: Knobs) -> None:
-    """Fail on request. Without `fail_nodes` all processing nodes are meant; others only by name."""
-    job = context.manifest.jobs.get(context.node)
-    meant = context.node in knobs.fail_nodes if knobs.fail_nodes else job is not None
-    if not knobs.fail_exit_code or not meant:
-        return
-    if knobs.fail_sites and context.site not in knobs.fail_sites:
-        return
-    if knobs.fail_attempts is not None and context.attempt >= knobs.fail_attempts:
-        return
-    blamed = [file.lfn for file in job.files[:1]] if job else []
-    told = f"InjectedFailure: {knobs.fail_exit_code} on attempt {context.attempt} at {context.site}"
-    raise JobFailure(knobs.fail_exit_code, " ".join([told, *blamed]), bad_inputs=blamed)
-
-
 def run_toy(context: Context, job: Job, tally: Tally, knobs: Knobs, part: int) -> Window:
     """Process the job's events in order into `work/part<n>.<output>.root`."""
     deadline = context.deadline
-    ballast = _hold_memory(knobs.memory_mb)
+    ballast = _hold_memory(context, knobs.memory_mb)
     paths = [context.work / f"part{part}.{index}.root" for index in range(len(context.manifest.outputs))]
     datasets = [output.dataset for output in context.manifest.outputs]
     seen: dict[int, set[int]] = {}
@@ -179,23 +131,12 @@ def _burn(cpu_sec: float) -> None:
         hashlib.blake2b(bytes(PAGE_BYTES)).digest()
 
 
-def _hold_memory(memory_mb: float) -> bytearray:
+def _hold_memory(context: Context, memory_mb: float) -> bytearray:
+    """Really take the memory; over what the job asked for it ends, as a site's watchdog would end it."""
     ballast = bytearray(int(memory_mb * 1024 * 1024))
     pages = len(range(0, len(ballast), PAGE_BYTES))
     ballast[::PAGE_BYTES] = b"\1" * pages  # untouched pages would not be resident
+    peak = peak_rss_mb() if memory_mb else 0
+    if context.memory_mb is not None and peak > context.memory_mb:
+        raise JobFailure(OVER_MEMORY, f"OverMemory: {peak} MB used, {context.memory_mb} MB requested")
     return ballast
-
-
-def _number(given: dict[str, Any], key: str, default: float, maximum: float) -> float:
-    value = given.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= maximum:
-        told = f"payload: toy: {key}: {value!r:.80} is not a number from 0 to {maximum}"
-        raise JobFailure(BAD_CONFIGURATION, told)
-    return value
-
-
-def _words(given: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = given.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise JobFailure(BAD_CONFIGURATION, f"payload: toy: {key}: {value!r:.80} is not a list of names")
-    return tuple(value)

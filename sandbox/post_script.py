@@ -22,9 +22,13 @@ from typing import Any
 from sandbox import names
 from sandbox.evidence import Evidence, gather, promote_manifest, set_aside
 from sandbox.jsonfile import SCHEMA, ManifestError, clean_text, read_json, write_json
+from sandbox.memory import UNKNOWN_MEMORY, Memory, raise_memory, read_memory
 from sandbox.postrecord import SUCCESS, record_name
 
-USAGE = "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count> [cooloff_base_sec]"
+USAGE = (
+    "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count>"
+    " [cooloff_base_sec memory_ceiling_mb]"
+)
 DONE, RETRY, STOP, ABORT = 0, 1, 42, 43
 COOLOFF_BASE_SEC = 60
 COOLOFF_MAX_SEC = 3600
@@ -43,6 +47,7 @@ class Attempt:
     dag_status: str
     failed_count: str
     cooloff_base_sec: int
+    memory_ceiling_mb: int
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,10 @@ class Decision:
     reason: str
     advice: str = ""
     retryable: bool = False
-    wants_memory: bool = False
+    memory: Memory = UNKNOWN_MEMORY
+    next_memory_mb: int | None = None
     bad_input_files: tuple[str, ...] = ()
+    proof: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,6 +71,10 @@ def main(arguments: Sequence[str]) -> int:
     earlier = _earlier_answer(attempt)
     if earlier is not None:
         return earlier
+    return _judge(attempt)
+
+
+def _judge(attempt: Attempt) -> int:
     evidence = gather(attempt.node, attempt.return_value, attempt.job_id)
     decision = decide(attempt, evidence)
     record = build_record(attempt, evidence, decision, time.time())
@@ -73,6 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{attempt.node}: the record could not be written: {error}\n")
     _forget_later_attempts(attempt)
     _set_cooloff(attempt, decision)
+    _set_memory(attempt.node, decision.next_memory_mb)
     if decision.exit_status != DONE:
         set_aside(attempt.node, attempt.number)
     return decision.exit_status
@@ -80,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse_arguments(arguments: Sequence[str]) -> Attempt:
     """What is not a number counts as a failed first attempt without retries left to know of."""
-    padded = [clean_text(one, 64) for one in [*arguments, *[""] * 8]]
+    padded = [clean_text(one, 64) for one in [*arguments, *[""] * 9]]
     return Attempt(
         node=padded[0],
         return_value=_whole(padded[1], 1),
@@ -90,6 +102,7 @@ def parse_arguments(arguments: Sequence[str]) -> Attempt:
         dag_status=padded[5],
         failed_count=padded[6],
         cooloff_base_sec=max(_whole(padded[7], COOLOFF_BASE_SEC), 0),
+        memory_ceiling_mb=max(_whole(padded[8], 0), 0),
     )
 
 
@@ -101,29 +114,35 @@ def decide(attempt: Attempt, evidence: Evidence) -> Decision:
             return Decision(DONE, SUCCESS, "")
         return Decision(RETRY, "transient", unusable, retryable=True)
     from sandbox.classify import classify
+    from sandbox.proof import find_proof
 
+    memory = read_memory(attempt.node, ceiling_mb=attempt.memory_ceiling_mb)
     found = classify(
         evidence.exit_code,
         attempt=attempt.number,
         wall_time_sec=evidence.wall_time_sec,
         bad_inputs=evidence.bad_inputs,
+        used_mb=evidence.memory_mb,
+        memory=memory,
     )
-    status = ABORT if found.aborts_dag else RETRY if found.retryable else STOP
-    reason = "; ".join(part for part in (found.reason, evidence.note) if part)
+    proof = find_proof(evidence.exit_code, site=evidence.site, bad_inputs=found.bad_input_files)
+    status = ABORT if proof else RETRY if found.retryable else STOP
     return Decision(
         exit_status=status,
         category=found.category,
-        reason=reason,
+        reason="; ".join(part for part in (found.reason, proof, evidence.note) if part),
         advice=found.advice,
-        retryable=found.retryable,
-        wants_memory=found.wants_memory,
+        retryable=status == RETRY,
+        memory=memory,
+        next_memory_mb=found.next_memory_mb if status == RETRY else None,
         bad_input_files=found.bad_input_files,
+        proof=clean_text(proof),
     )
 
 
 def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: float) -> dict[str, Any]:
     final = decision.exit_status != RETRY or attempt.number >= attempt.max_retries
-    action = "retry_more_memory" if decision.wants_memory else ACTIONS[decision.exit_status]
+    action = "retry_more_memory" if decision.next_memory_mb else ACTIONS[decision.exit_status]
     if final and decision.exit_status == RETRY:
         action = "retries_exhausted"
     return {
@@ -146,6 +165,11 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
             "site": evidence.site,
             "schedd": os.uname().nodename,
         },
+        "memory": {
+            "requested_mb": decision.memory.requested_mb,
+            "next_mb": decision.next_memory_mb,
+            "ceiling_mb": attempt.memory_ceiling_mb,
+        },
         "cmssw": evidence.cmssw(),
         "classification": {
             "category": decision.category,
@@ -154,6 +178,8 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
             "action": action,
             "reason": decision.reason,
             "advice": decision.advice,
+            "step": evidence.failed_step,
+            "proof": decision.proof,
         },
         "dag": {"status": attempt.dag_status, "failed_count": attempt.failed_count},
         "log_tail": evidence.log_tail,
@@ -171,7 +197,11 @@ def _earlier_answer(attempt: Attempt) -> int | None:
         return None
     status = known.get("post_exit_code")
     same = job.get("job_id") == attempt.job_id and job.get("return_value") == attempt.return_value
-    return status if same and status in (RETRY, STOP, ABORT) else None
+    if not same or status not in (RETRY, STOP, ABORT):
+        return None
+    memory = known.get("memory")
+    _set_memory(attempt.node, memory.get("next_mb") if isinstance(memory, dict) else None)
+    return int(status)
 
 
 def _forget_later_attempts(attempt: Attempt) -> None:
@@ -192,6 +222,13 @@ def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
             path.write_text(f"{int(time.time()) + wait}\n", encoding="ascii")
         else:
             path.unlink()
+
+
+def _set_memory(node: str, memory_mb: object) -> None:
+    """After the record, which names the same figure: doing it twice changes nothing."""
+    if type(memory_mb) is int and 0 < memory_mb < 10**8:
+        with suppress(OSError):
+            raise_memory(node, memory_mb)
 
 
 def _whole(text: str, default: int) -> int:

@@ -17,7 +17,11 @@ _FILE = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\.post\.([0-9]{1,6})\.json", re
 
 @dataclass(frozen=True)
 class PostRecord:
-    """The part of a record that recovery decides on; `site` is '' where the job never ran."""
+    """The part of a record that recovery decides on.
+
+    '' = not known: `site` where the job never ran, `step` where no report names the step that failed,
+    `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43).
+    """
 
     node_name: str
     timestamp: str
@@ -35,6 +39,9 @@ class PostRecord:
     bad_input_files: tuple[str, ...]
     error_message: str
     log_tail: str
+    step: str = ""
+    hold_reason: str = ""
+    proof: str = ""
 
 
 def record_name(node: str, attempt: int) -> str:
@@ -65,6 +72,9 @@ def read_record(path: Path) -> PostRecord:
         bad_input_files=told.name_list("bad_input_files", names.LFN, "LFN"),
         error_message=fields.child("cmssw").text("error_message"),
         log_tail=fields.text("log_tail", limit=LOG_TAIL_CHARACTERS),
+        step=told.text_or_empty("step"),
+        hold_reason=job.text_or_empty("hold_reason"),
+        proof=told.text_or_empty("proof"),
     )
 
 

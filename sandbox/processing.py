@@ -9,9 +9,11 @@ from sandbox.command import read_command, run_command
 from sandbox.context import Context, Tally
 from sandbox.eventfile import Event, FileFacts, read_events, write_events
 from sandbox.failure import MANIFEST_UNUSABLE, JobFailure
+from sandbox.faults import inject_fault
+from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import Job
-from sandbox.payload import Window, check_injected_failure, read_knobs, run_toy
+from sandbox.payload import Window, run_toy
 from sandbox.pilot import run_pilot
 from sandbox.report import Output
 from sandbox.storage import stage_out
@@ -24,7 +26,7 @@ def run_processing(context: Context, tally: Tally) -> None:
         raise JobFailure(MANIFEST_UNUSABLE, f"jobs.json: jobs: {context.node} is not among them")
     knobs = read_knobs(context.manifest.payload)
     command = read_command(context.manifest.payload)
-    check_injected_failure(context, knobs)
+    inject_fault(context, knobs)
 
     def run_window(window: Job, part: int) -> Window:
         if command is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sandbox import names
 from sandbox.jsonfile import SCHEMA, Fields, clean_text, write_json
-from sandbox.lumis import Lumis
+from sandbox.lumis import LumiEvents, Lumis
 
 MAX_EXIT_CODE = 999_999
 
@@ -20,7 +20,7 @@ class InputRead:
 
 @dataclass(frozen=True)
 class Output:
-    """One file on storage, of one dataset."""
+    """One file on storage, of one dataset; only a merge tells the events of each lumi."""
 
     dataset: str
     lfn: str
@@ -28,6 +28,7 @@ class Output:
     adler32: str
     events: int
     lumis: Lumis
+    lumi_events: LumiEvents = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ def parse_output(fields: Fields) -> Output:
         adler32=fields.name("adler32", names.ADLER32, "eight hexadecimal digits"),
         events=fields.integer("events"),
         lumis=fields.lumis("lumis"),
+        lumi_events=fields.lumis("lumi_events", counted=True) if "lumi_events" in fields.raw else {},
     )
 
 

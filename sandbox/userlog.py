@@ -10,15 +10,17 @@ from pathlib import Path
 MAX_BYTES = 64 * 1024 * 1024
 _SITE = re.compile(r'^\tGLIDEIN_CMSSite = "([^"\n]*)"$', re.MULTILINE)
 _MEMORY = re.compile(r"^\t(?:(\d+)  -  MemoryUsage of job|   Memory \(MB\) +: +(\d+) +\d)", re.MULTILINE)
+_HOLD_CODE = re.compile(r"^\tCode (\d{1,6}) Subcode", re.MULTILINE)
 _END = b"\n..."
 
 
 @dataclass(frozen=True)
 class JobEvents:
-    """'' and None = the log does not say."""
+    """'', 0 and None = the log does not say; `hold_code` is HTCondor's HoldReasonCode."""
 
     site: str = ""
     hold_reason: str = ""
+    hold_code: int = 0
     removal_reason: str = ""
     memory_mb: int | None = None
 
@@ -58,11 +60,13 @@ def _updated(found: JobEvents, kind: str, body: str) -> JobEvents:
     detail = body.split("\n", 2)[1].strip()[:500] if "\n" in body else ""
     if kind == "001":
         site = _SITE.search(body)
-        return replace(found, site=site.group(1) if site else "", hold_reason="", removal_reason="")
+        return JobEvents(site=site.group(1) if site else "", memory_mb=found.memory_mb)
     if kind == "012":
-        return replace(found, hold_reason=detail or "held without a reason")
+        code = _HOLD_CODE.search(body)
+        reason = detail or "held without a reason"
+        return replace(found, hold_reason=reason, hold_code=int(code.group(1)) if code else 0)
     if kind == "013":
-        return replace(found, hold_reason="")
+        return replace(found, hold_reason="", hold_code=0)
     if kind == "009":
         return replace(found, removal_reason=detail)
     if kind in ("005", "006"):

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         group=group[0] if group else "",
         role=role,
         site=site if names.matches(names.SITE, site) else "",
-        attempt=_attempt(),
+        attempt=_told("WMS2_ATTEMPT") or 0,
         exit_code=verdict.code,
         error=verdict.error or tally.note,
         started_at=started_at,
@@ -98,7 +98,14 @@ def _work(role: str, node: str, site: str, scratch: Path, tally: Tally, group: l
         raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
     manifest = read_jobs(scratch / "jobs.json")
     group.append(manifest.group)
-    context = Context(manifest=manifest, node=node, site=site, attempt=_attempt(), scratch=scratch)
+    context = Context(
+        manifest=manifest,
+        node=node,
+        site=site,
+        attempt=_told("WMS2_ATTEMPT") or 0,
+        scratch=scratch,
+        memory_mb=_told("WMS2_MEMORY_MB"),
+    )
     context.work.mkdir(exist_ok=True)
     ROLES[role](context, tally)
 
@@ -142,9 +149,10 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Ha
         signal.signal(number, handler)
 
 
-def _attempt() -> int:
-    text = os.environ.get("WMS2_ATTEMPT", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+def _told(variable: str) -> int | None:
+    """A whole number the submit file put into the environment."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
 def _leave(back: Path, report: NodeReport, tally: Tally) -> int:

@@ -19,6 +19,7 @@ from sandbox import post_script, wrapper
 from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
 from sandbox.eventfile import Event, read_events, write_events
 
+NODE = "proc_000000"
 SITE = "T2_CH_CERN"
 DATASET = "/Toy/Run2026-Test-v1/RECO"
 SECOND = "/Toy/Run2026-Test-v1/AOD"
@@ -92,7 +93,13 @@ class World:
 
     def plan(self) -> None:
         self.reports.mkdir(parents=True, exist_ok=True)
+        (self.root / "back").mkdir(exist_ok=True)
+        shutil.copy(RUN_SCRIPT, self.root)
+        shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
+        nodes = [*self.jobs, "merge", "cleanup"]
+        lines = [f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1"\n' for node in nodes]
+        (self.group / "group.dag").write_text("".join(lines))
 
     def scratch(self, node: str) -> Path:
         """A worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
@@ -139,7 +146,7 @@ class World:
 
     def post(self, node: str, status: int, retry: int = 0, job_id: str = "7.0", max_retries: int = 3) -> int:
         """Run the POST script in the group directory, by its launcher if `processes`."""
-        arguments = [node, str(status), str(retry), str(max_retries), job_id, "0", "0", "60"]
+        arguments = [node, str(status), str(retry), str(max_retries), job_id, "0", "0", "60", "2000"]
         if not self.processes:
             self.monkeypatch.chdir(self.group)
             return post_script.guarded_main(arguments)
@@ -177,6 +184,20 @@ def small_group(world: World) -> World:
     world.add_job("proc_000001", [{**second, "last_event": 24}])
     world.add_job("proc_000002", [{**second, "first_event": 25}])
     return world
+
+
+@pytest.fixture
+def failed(world: World) -> World:
+    """A group whose only node can be made to fail by `fail`."""
+    world.add_job(NODE, [world.add_file("a", 10)])
+    world.plan()
+    return world
+
+
+def fail(world: World, code: int) -> int:
+    world.payload = {"toy": {"fail_exit_code": code}}
+    world.plan()
+    return world.run(NODE)
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,28 @@ from __future__ import annotations
 import pytest
 
 from sandbox.classify import classify, code_without_report, exit_codes
+from sandbox.memory import Memory
+from sandbox.userlog import JobEvents
 
 NEVER_RETRIED = {70, 73, 8001, 8006, 8009, 8023, 8026, 8501, 50664, 71102, 71104, 71105}
+
+# Every code of the table, by how often it is tried again; what stands in neither is not.
+RETRIED = {
+    1, 9, 15, 50, 71, 72, 74, 81, 126, 127, 132, 135, 137, 143, 147, 151, 195, 243, 8004, 8030, 8031, 8033,
+    9000, 10031, 10034, 11003, 11005, 50513, 50660, 50661, 50665, 50666, 60307, 60311, 60315, 60317, 60321,
+    60403, 71103, 99108, 99303, 99400, 99401, 99996,
+}  # fmt: skip
+RETRIED_ONCE = {
+    8, 11, 65, 134, 139, 8002, 8015, 10040, 50110, 50115, 50669, 60302, 60324, 60450, 60451, 99109,
+}  # fmt: skip
+
+
+def test_every_code_of_the_table_is_tried_again_as_often_as_it_deserves() -> None:
+    answers = {code: tuple(classify(code, attempt=n).retryable for n in (0, 1, 2)) for code in exit_codes()}
+
+    assert {code for code, tries in answers.items() if all(tries)} == RETRIED
+    assert {code for code, tries in answers.items() if tries == (True, False, False)} == RETRIED_ONCE
+    assert all(set(answers[code]) == {False} for code in answers.keys() - RETRIED - RETRIED_ONCE)
 
 
 def test_every_row_of_the_table_is_one_of_four_categories() -> None:
@@ -56,15 +76,36 @@ def test_what_never_helps_is_never_retried(code: int) -> None:
     assert classify(code).retryable is False
 
 
-def test_memory_kills_are_retried_with_more_memory() -> None:
-    assert all(classify(code).wants_memory for code in (50660, 50661, 8004, 8030, 8031, 137))
-    assert not classify(60307).wants_memory
+@pytest.mark.parametrize(
+    ("code", "used_mb", "requested_mb", "ceiling_mb", "next_mb"),
+    [
+        (50660, 0, 1000, 3000, 1500),
+        (50661, 0, 1000, 3000, 1500),
+        (8004, 0, 1001, 3000, 1502),
+        (8030, 0, 1500, 3000, 2250),
+        (8031, 0, 2250, 3000, 3000),
+        (137, 900, 1000, 3000, 1500),
+        (137, 100, 1000, 3000, None),
+        (60307, 999, 1000, 3000, None),
+        (50664, 999, 1000, 3000, None),
+        (50660, 0, 0, 0, None),
+    ],
+)
+def test_only_what_ran_out_of_memory_gets_half_as_much_again(
+    code: int, used_mb: int, requested_mb: int, ceiling_mb: int, next_mb: int | None
+) -> None:
+    found = classify(code, used_mb=used_mb, memory=Memory(requested_mb, ceiling_mb))
+
+    assert found.next_memory_mb == next_mb
+    assert found.retryable is (code != 50664)
 
 
-def test_only_what_breaks_every_node_aborts() -> None:
-    aborting = {code for code in exit_codes() if classify(code).aborts_dag}
+@pytest.mark.parametrize("code", [50660, 8004, 8031])
+def test_beyond_the_ceiling_there_is_no_further_attempt(code: int) -> None:
+    found = classify(code, memory=Memory(3000, 3000))
 
-    assert aborting == {7000, 7001, 7002, 71104, 71105}
+    assert (found.retryable, found.next_memory_mb) == (False, None)
+    assert "needs more than the ceiling of 3000 MB" in found.reason
 
 
 def test_a_very_long_failure_is_not_repeated() -> None:
@@ -80,21 +121,48 @@ def test_only_data_failures_blame_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("return_value", "hold_reason", "code"),
+    ("return_value", "code"),
     [
-        (85, "", 99303),
-        (0, "", 99303),
-        (-9, "", 137),
-        (-15, "", 143),
-        (-1001, "", 50666),
-        (-1002, "", 99400),
-        (-1002, "Job has gone over cgroup memory limit of 128 megabytes.", 50660),
-        (-1002, "Disk usage exceeded request_disk", 50662),
-        (-1002, "The job exceeded allowed job duration of 10", 50664),
-        (-1002, "Transfer input files failure", 99400),
+        (85, 99303),
+        (0, 99303),
+        (-9, 137),
+        (-15, 143),
+        (-64, 192),
+        (-1001, 50666),
+        (-1002, 99400),
+        (-500, 99303),
     ],
 )
-def test_without_a_report_signal_and_hold_reason_speak(
-    return_value: int, hold_reason: str, code: int
-) -> None:
-    assert code_without_report(return_value, hold_reason) == code
+def test_without_a_report_the_signal_speaks_and_an_exit_status_does_not(return_value: int, code: int) -> None:
+    assert code_without_report(return_value) == code
+
+
+@pytest.mark.parametrize(
+    ("hold_code", "reason", "code"),
+    [
+        (34, "Error from slot1_1@n: Job has gone over cgroup memory limit of 128 megabytes.", 50660),
+        (26, "memory usage 300 MB exceeded request_memory 100 MB", 50660),
+        (34, "Job has gone over disk limit of 100 megabytes", 50662),
+        (3, "Disk usage exceeded request_disk", 50662),
+        (46, "The job exceeded allowed job duration of 0+00:01:00", 50664),
+        (47, "The job exceeded allowed execute duration of 0+00:01:00", 50664),
+        (0, "The job exceeded allowed job duration of 10", 50664),
+        (
+            13,
+            "Transfer input files failure: reading /disk1/memory/jobs.json: No such file",
+            99400,
+        ),
+        (12, "Transfer output files failure at execution point: back/ does not exist", 99400),
+        (26, "The system macro SYSTEM_PERIODIC_HOLD expression evaluated to TRUE", 99400),
+        (1, "via condor_hold (by user ana)", 99400),
+    ],
+)
+def test_a_hold_is_classified_by_its_code_then_its_words(hold_code: int, reason: str, code: int) -> None:
+    assert code_without_report(-1002, JobEvents(hold_reason=reason, hold_code=hold_code)) == code
+
+
+def test_a_pool_that_removes_at_once_is_understood_too() -> None:
+    removed = JobEvents(removal_reason="SYSTEM_PERIODIC_REMOVE: ResidentSetSize over Memory")
+
+    assert code_without_report(-1002, removed) == 50660
+    assert code_without_report(5, removed) == 99303

@@ -45,6 +45,7 @@ GROUP: dict[str, Any] = {
             "adler32": "0123abcd",
             "events": 400,
             "lumis": {"316877": [[1, 80]]},
+            "lumi_events": {"316877": [[1, 80, 5]]},
             "parents": ["/store/data/in.root"],
         }
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 from sandbox import fjr
 from sandbox.fjr import FjrError, FjrInput, FjrOutput, FrameworkError, JobReport, parse_fjr
 from sandbox.fjrwrite import render_fjr, write_fjr
+from tests.unit.sandbox.conftest import NODE
+
+if TYPE_CHECKING:
+    from tests.unit.sandbox.conftest import World
 
 SAMPLES = Path(os.environ.get("WMS2_SAMPLES", Path(__file__).parents[4] / "shared" / "samples")) / "fjr"
 needs_samples = pytest.mark.skipif(
@@ -148,3 +153,44 @@ def test_the_facts_of_real_reports_are_found() -> None:
     assert measured.metric("Timing", "TotalJobTime") == 23.5703
     assert measured.metric("ApplicationMemory", "PeakValueRss") is not None
     assert pileup.events_read == 813
+
+
+FACTS = {
+    "CMSSWFailReport": (8001, 1, 1, 0, 2),
+    "CMSSWJobReportXrdSiteStatistics": (0, 3, 1, 0, 1),
+    "CMSSWMergeReport": (0, 200, 1, 0, 1),
+    "CMSSWMultipleInput": (0, 4, 1, 0, 0),
+    "CMSSWPileup": (0, 813, None, 0, 1),
+    "CMSSWProcessingReport": (0, 2, 1, 0, 2),
+    "CMSSWSkippedNonExistentFile": (0, 5, 1, 1, 6),
+    "CMSSWTwoFileLocal": (0, 10, 1, 0, 1),
+    "CMSSWWithEventCounts": (0, 2, 1, 0, 2),
+    "PerformanceReport": (0, 10, 1, 0, 1),
+}
+
+
+@needs_samples
+@pytest.mark.parametrize("sample", FACTS)
+def test_errors_steps_inputs_and_outputs_of_every_real_report(sample: str) -> None:
+    code, events, runs, skipped, outputs = FACTS[sample]
+    report = parse_fjr(SAMPLES / f"{sample}.xml")
+
+    assert (report.exit_code, report.steps, len(report.errors)) == (code, {"cmsRun1": code}, int(code > 0))
+    assert report.events_read == events
+    assert (len(report.skipped_files), len(report.output_files)) == (skipped, outputs)
+    seen = {run for one in report.input_files for run, lumis in one.runs.items() if lumis}
+    assert runs is None or len(seen) == runs
+
+
+@needs_samples
+def test_post_judges_a_job_by_the_real_report_it_left(world: World) -> None:
+    world.add_job(NODE, [world.add_file("a", 10)])
+    world.plan()
+    (world.reports / f"{NODE}.fjr.xml").write_bytes((SAMPLES / "CMSSWFailReport.xml").read_bytes())
+
+    assert world.post(NODE, 8001 % 256) == 42
+    told = world.record(NODE)["cmssw"]
+    assert (told["exit_code"], told["steps"]) == (8001, {"cmsRun1": {"status": 1, "exit_code": 8001}})
+    assert "CastorDbRecord" in told["error_message"]
+    assert told["input_files"][0].startswith("/store/data/BeamCommissioning09/")
+    assert (len(told["output_files"]), told["performance"]["events_read"]) == (2, 1)

@@ -42,6 +42,7 @@ def test_every_event_is_in_the_merged_file_exactly_once(small_group: World, proc
         100,
         {316877: [[1, 10]]},
     )
+    assert output.lumi_events == {316877: [[1, 10, 10]]}
     assert manifest.metrics.output_kb_per_event == pytest.approx(seen.size_bytes / 1024 / 100)
 
 

@@ -17,12 +17,16 @@ from hypothesis import strategies as st
 
 from sandbox import post_script
 from sandbox.build import LAUNCHERS, SOURCE, copy_scripts
+from sandbox.failure import process_exit
+from sandbox.fjr import FrameworkError, JobReport
+from sandbox.fjrwrite import write_fjr
 from sandbox.postrecord import last_records, read_record
+from sandbox.report import NodeReport, write_report
+from tests.unit.sandbox.conftest import NODE, fail
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import World
 
-NODE = "proc_000000"
 LFN = "/store/data/a.root"
 LOG = """000 (007.000.000) 2026-11-16 02:01:46 Job submitted from host: <127.0.0.1:15115>
     DAG Node: proc_000000
@@ -46,20 +50,6 @@ LOG = """000 (007.000.000) 2026-11-16 02:01:46 Job submitted from host: <127.0.0
 """
 
 
-@pytest.fixture
-def failed(world: World) -> World:
-    """A group whose only node can be made to fail by `fail`."""
-    world.add_job(NODE, [world.add_file("a", 10)])
-    world.plan()
-    return world
-
-
-def fail(world: World, code: int) -> int:
-    world.payload = {"toy": {"fail_exit_code": code}}
-    world.plan()
-    return world.run(NODE)
-
-
 @pytest.mark.parametrize(
     ("code", "answer", "category", "action"),
     [
@@ -68,7 +58,7 @@ def fail(world: World, code: int) -> int:
         (8004, 1, "transient", "retry_more_memory"),
         (8021, 42, "data", "permanent_failure"),
         (8001, 42, "permanent", "permanent_failure"),
-        (7001, 43, "permanent", "abort_dag"),
+        (7001, 42, "permanent", "permanent_failure"),
     ],
 )
 def test_the_code_of_the_report_decides_not_the_exit_status(
@@ -107,6 +97,7 @@ def test_a_record_has_all_that_the_next_level_reads(failed: World) -> None:
         "T1_US_FNAL",
         60307,
     )
+    assert (read.step, read.hold_reason, read.proof) == ("stageOut1", "", "")
 
 
 def test_the_last_retry_is_final(failed: World) -> None:
@@ -168,6 +159,33 @@ def test_a_job_held_for_memory_and_removed_is_tried_with_more(failed: World) -> 
     assert "memory limit" in record["job"]["hold_reason"]
     assert record["job"]["memory_mb"] == 777
     assert record["classification"]["action"] == "retry_more_memory"
+    read = read_record(failed.group / f"{NODE}.post.0.json")
+    assert read.step == ""
+    assert "memory limit" in read.hold_reason
+
+
+@pytest.mark.parametrize(("told", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
+def test_what_a_framework_report_measured_is_believed_within_reason(
+    failed: World, told: str, read: int
+) -> None:
+    figures = {"ApplicationMemory": {"PeakValueRss": told}, "Timing": {"TotalJobTime": told}}
+    errors = (FrameworkError(50660, "OverMemory", "too much"),)
+    write_fjr(failed.reports / f"{NODE}.fjr.xml", JobReport(errors=errors, performance=figures))
+    failed.post(NODE, 50660 % 256)
+
+    assert read_record(failed.group / f"{NODE}.post.0.json").memory_mb == read
+
+
+def test_a_record_of_an_older_sandbox_is_still_read(failed: World) -> None:
+    failed.post(NODE, fail(failed, 60307))
+    path = failed.group / f"{NODE}.post.0.json"
+    record = failed.record(NODE)
+    for part, key in (("job", "hold_reason"), ("classification", "step"), ("classification", "proof")):
+        del record[part][key]
+    path.write_text(json.dumps(record))
+
+    read = read_record(path)
+    assert (read.step, read.hold_reason, read.proof, read.exit_code) == ("", "", "", 60307)
 
 
 def test_a_signal_is_recorded(failed: World) -> None:
@@ -181,18 +199,6 @@ def test_the_framework_report_speaks_when_the_other_is_lost(failed: World) -> No
 
     assert failed.post(NODE, status) == 42
     assert failed.record(NODE)["classification"]["bad_input_files"] == [LFN]
-
-
-def test_a_report_cannot_blame_files_that_were_not_planned(failed: World) -> None:
-    failed.add_job(NODE, [failed.add_file("a", 10), failed.add_file("b", 10)])
-    status = fail(failed, 8021)
-    path = failed.reports / f"{NODE}.report.json"
-    told = {"bad_inputs": ["/store/data/other.root", "/store/data/b.root"], "error": "FileReadError"}
-    path.write_text(json.dumps({**failed.report(NODE), **told}))
-    (failed.reports / f"{NODE}.fjr.xml").unlink()
-    failed.post(NODE, status)
-
-    assert failed.record(NODE)["classification"]["bad_input_files"] == ["/store/data/b.root"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "other plan"])
@@ -224,38 +230,59 @@ def test_a_damaged_manifest_makes_way_for_a_whole_one(small_group: World) -> Non
     assert json.loads((small_group.group / "merge_output.json").read_text())["jobs"] == 3
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+# Every file the script may read, from the group's directory.
+READ = [
+    f"reports/{NODE}.report.json",
+    f"reports/{NODE}.fjr.xml",
+    "reports/cleanup.report.json",
+    "reports/merge_output.json.part",
+    "merge_output.json",
+    "jobs.json",
+    f"{NODE}.err",
+    f"{NODE}.post.0.json",
+    "group.dag.nodes.log",
+    "memory.inc",
+    "group.dag",
+    "../sandbox.tar.gz",
+    "../mg_000001/proc_000009.post.0.json",
+]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     files=st.dictionaries(
-        st.sampled_from(
-            [
-                f"reports/{NODE}.report.json",
-                f"reports/{NODE}.fjr.xml",
-                "reports/cleanup.report.json",
-                "reports/merge_output.json.part",
-                "merge_output.json",
-                "jobs.json",
-                f"{NODE}.err",
-                f"{NODE}.post.0.json",
-                "group.dag.nodes.log",
-            ]
-        ),
+        st.sampled_from(READ),
         st.binary(max_size=200) | st.sampled_from([b"{}", b"[]", b"null", b'{"schema": 1}', LOG.encode()]),
     ),
-    arguments=st.lists(st.text(max_size=8) | st.sampled_from(["0", "1", "7.0", "-1002"]), max_size=8),
+    told=st.none() | st.sampled_from([0, 74, 7002, 8020, 50660, 99400]),
+    arguments=st.lists(st.text(max_size=8) | st.sampled_from(["0", "1", "7.0", "-1002"]), max_size=9),
     node=st.sampled_from([NODE, "cleanup", "merge"]),
 )
 def test_any_leftovers_and_arguments_get_one_of_the_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], arguments: list[str], node: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, bytes],
+    told: int | None,
+    arguments: list[str],
+    node: str,
 ) -> None:
     for old in tmp_path.rglob("*.*"):
         old.unlink()
-    (tmp_path / "reports").mkdir(exist_ok=True)
+    group = tmp_path / "mg_000000"
+    for place in (group / "reports", tmp_path / "mg_000001"):
+        place.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    monkeypatch.chdir(tmp_path)
+        (group / name).write_bytes(content)
+    if told is not None:  # a whole report among the noise leads further into the script
+        write_report(
+            group / "reports" / f"{node}.report.json",
+            NodeReport(node, "", "processing", "", 0, told, "", 0.0, 1.0, 1.0, 1, 1, 1),
+        )
+        arguments = [str(process_exit(told)), *arguments[1:]]
+    monkeypatch.chdir(group)
 
-    assert post_script.main([node, *arguments]) in (1, 42, 43)
+    answers = (0, 1, 42, 43) if told == 0 else (1, 42, 43)
+    assert post_script.main([node, *arguments]) in answers
 
 
 def test_a_bug_is_printed_and_the_node_tried_again(
@@ -301,6 +328,13 @@ def test_a_retry_waits_for_its_cool_off_without_sleeping(failed: World) -> None:
     assert run_pre(failed) == 0
 
 
+@pytest.mark.parametrize("noise", [b"", b"\n", b"soon\n", b"-1\n", b"1e9\n", b"\xff\x00\n", b"$(reboot)\n"])
+def test_a_cool_off_that_cannot_be_read_delays_nothing(failed: World, noise: bytes) -> None:
+    (failed.group / f"{NODE}.not_before").write_bytes(noise)
+
+    assert run_pre(failed) == 0
+
+
 def test_success_ends_the_cool_off(failed: World) -> None:
     failed.post(NODE, fail(failed, 60307))
     failed.post(NODE, fail(failed, 0), retry=1, job_id="8.0")
@@ -336,7 +370,9 @@ def test_the_landing_elects_the_site_where_it_ran(tmp_path: Path) -> None:
         0,
         "elected_site = T2_US_Purdue\n",
     )
+    assert (tmp_path / "a" / "memory.inc").read_bytes() == b""
     assert set(LAUNCHERS) <= {path.name for path in (tmp_path / "a" / "scripts").iterdir()}
+    assert (tmp_path / "a" / "reports").is_dir()
 
 
 @pytest.mark.parametrize(
