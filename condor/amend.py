@@ -1,68 +1,140 @@
 """Changes to a DAG's directory between two submissions.
 
 The caller holds `submit_lock` and knows that no DAGMan of this directory is queued; only `write_priority` may
-be used while it runs.
+be used while it runs. Every change may be repeated.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
-from condor.dagfile import DIGEST_FILE, DagEntry, Digest, dag_entries
-from condor.dagtext import GROUP_DAG
-from condor.layout import DagLayout
+from condor.dagtext import GROUP_DAG, OUTER_DAG, amend_group, drop_groups
+from condor.layout import check_int
+from condor.statusfile import highest_rescue
 from condor.submitfile import PRIORITY_FILE, render_priority
-from wms2_project.errors import Conflict, TransientError
+from wms2_project.errors import TransientError
+from wms2_project.grammar import Name, check, matches
 
-_RUN_STATE = ("elected_site.inc", f"{GROUP_DAG}.lock", f"{GROUP_DAG}.nodes.log", f"{GROUP_DAG}.status")
+ELECTED_SITE = "elected_site.inc"
+_RUN_STATE = (ELECTED_SITE, f"{GROUP_DAG}.lock", f"{GROUP_DAG}.nodes.log", f"{GROUP_DAG}.status")
+_SITES = re.compile(r'^VARS landing .* SITES="([A-Za-z0-9_,]+)"$', re.ASCII | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What a group shall be like from now on; None leaves a number as it is."""
+
+    sites: Collection[str]
+    without: Collection[str] = ()
+    memory_mb: int | None = None
+    retries: int | None = None
 
 
 def write_priority(directory: Path, priority: int) -> None:
     """Jobs submitted from now on get this priority; those already queued keep theirs."""
-    _replace(directory / PRIORITY_FILE, render_priority(priority).encode(), 0o644)
+    replace_file(directory / PRIORITY_FILE, render_priority(priority).encode())
 
 
-def rewrite_dag(layout: DagLayout, directory: Path) -> int:
-    """Give a DAG other resources, sites, retries or manifests; what is done stays done.
+def change_group(group_directory: Path, change: GroupChange) -> None:
+    """Other sites, memory or retries for the group's next jobs, less nodes; what is done stays done."""
+    path = group_directory / GROUP_DAG
+    before = path.read_text("ascii")
+    after = amend_group(
+        before,
+        sites=[check(Name.SITE, site, field="sites") for site in sorted(change.sites)],
+        without=frozenset(change.without),
+        memory_mb=None
+        if change.memory_mb is None
+        else check_int("memory_mb", change.memory_mb, 1, 10_000_000),
+        retries=None if change.retries is None else check_int("retries", change.retries, 0, 1000),
+    )
+    if after != before:
+        replace_file(path, after.encode("ascii"))
+    _forget_in_rescues(path, frozenset(change.without), retries=change.retries is not None)
+    for node in change.without:  # what it failed of is no longer true of the group
+        for record in group_directory.glob(f"{node}.post.*.json"):
+            record.unlink(missing_ok=True)
 
-    The groups must be the same. Returns how many files changed.
+
+def settle_killed(directory: Path, *, done: Collection[str]) -> bool:
+    """Put down which groups are done for a DAGMan that was killed before it could; answer whether it was.
+
+    Its lock would make the next one recover from the log, in which every removed group has failed.
     """
-    digest = Digest()
-    changed: list[DagEntry] = []
-    for entry in dag_entries(layout):
-        digest.add(entry)
-        path = directory / entry.path
-        if entry.content is None:
-            if not path.is_dir():
-                raise Conflict(f"{path} is not part of the DAG that was submitted", cure="Plan a new DAG")
-        elif not path.exists() or path.read_bytes() != entry.content:
-            changed.append(entry)
-    if digest.groups != sum(1 for found in directory.iterdir() if found.name.startswith("mg_")):
-        raise Conflict(f"{directory} holds groups the new layout lacks", cure="Plan a new DAG")
-    for entry in changed:
-        _replace(directory / entry.path, entry.content or b"", entry.mode)
-    if changed:
-        _replace(directory / DIGEST_FILE, f"{digest.hexdigest()}\n".encode(), 0o644)
-    return len(changed)
+    path = directory / OUTER_DAG
+    lock = path.with_name(f"{OUTER_DAG}.lock")
+    if not lock.exists():
+        return False
+    if done:
+        last = highest_rescue(path)
+        number = int(last.name.rpartition("rescue")[2]) + 1 if last else 1
+        lines = "".join(f"DONE {name}\n" for name in sorted(done))
+        replace_file(path.with_name(f"{OUTER_DAG}.rescue{number:03d}"), lines.encode("ascii"))
+    path.with_name(f"{OUTER_DAG}.nodes.log").unlink(missing_ok=True)
+    lock.unlink()
+    return True
+
+
+def remove_groups(directory: Path, groups: Collection[str]) -> None:
+    """The DAG goes on without these groups; what they left on disk stays for whoever looks."""
+    path = directory / OUTER_DAG
+    before = path.read_text("ascii")
+    after = drop_groups(before, frozenset(groups))
+    if after != before:
+        replace_file(path, after.encode("ascii"))
+    _forget_in_rescues(path, frozenset(groups), retries=False)
+
+
+def _forget_in_rescues(dag_file: Path, gone: frozenset[str], *, retries: bool) -> None:
+    """A rescue file names every node and its retries: DAGMan refuses unknown nodes and obeys old numbers."""
+    for path in sorted(dag_file.parent.glob(f"{dag_file.name}.rescue*")):
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        kept = [
+            line
+            for line in lines
+            if not gone & set(line.split()[1:2]) and not (retries and line.startswith("RETRY proc_"))
+        ]
+        if kept != lines:
+            replace_file(path, "".join(kept).encode("utf-8"))
 
 
 def restart_group(group_directory: Path) -> None:
     """Make the group begin anew, with a landing of its own, at the next submission."""
     doomed = [group_directory / name for name in _RUN_STATE]
     doomed += group_directory.glob(f"{GROUP_DAG}.rescue*")
+    doomed += group_directory.glob("*.post.*.json")  # they speak of the landing before
     for path in doomed:
         path.unlink(missing_ok=True)
 
 
-def _replace(path: Path, content: bytes, mode: int) -> None:
+def elected_site(group_directory: Path) -> str:
+    """Where the group has landed; '' if it has not."""
+    try:
+        text = (group_directory / ELECTED_SITE).read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    site = text.rpartition("=")[2].strip()
+    return site if matches(Name.SITE, site) else ""
+
+
+def allowed_sites(group_directory: Path) -> frozenset[str]:
+    """Where the group may land as it stands on disk."""
+    found = _SITES.search((group_directory / GROUP_DAG).read_text("ascii"))
+    return frozenset(found.group(1).split(",")) if found else frozenset()
+
+
+def replace_file(path: Path, content: bytes) -> None:
     """Old content or new content, never something between."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as handle:
             handle.write(content)
             handle.flush()
-            os.fchmod(handle.fileno(), mode)
+            os.fchmod(handle.fileno(), 0o644)
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except OSError as error:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,12 +21,18 @@ from typing import Any, TextIO
 import classad2
 import htcondor2
 
+MAX_ANALYSIS = 100_000  # characters
+PR_SET_PDEATHSIG = 1
+
 
 def locate(name: str) -> Any:
     """The schedd's own ad: the local one, or the named one from the collector."""
     collector = htcondor2.Collector()
     if name:
-        return collector.locate(htcondor2.DaemonType.Schedd, name)
+        found = collector.locate(htcondor2.DaemonType.Schedd, name)
+        if found is None:  # it may be down, or not have told the collector of itself yet
+            raise OSError(f"the collector knows no schedd {name}")
+        return found
     return collector.locate(htcondor2.DaemonType.Schedd)
 
 
@@ -67,8 +75,19 @@ def submit_dag(schedd: str, directory: str, dag_file: str, batch_name: str, prio
         os.chdir("/")
 
 
+def analyze(schedd: str, constraint: str, within_sec: float) -> str:
+    """HTCondor's own match analysis of one job; only its command-line tool has it."""
+    named = ["-name", schedd] if schedd else []
+    command = ["condor_q", *named, "-better-analyze", "-limit", "1", "-constraint", constraint]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=within_sec, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"condor_q did not end within {within_sec:g} s") from error
+    return done.stdout[:MAX_ANALYSIS]
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    operation.__name__: operation for operation in (describe, query, history, act, edit, submit_dag)
+    operation.__name__: operation for operation in (describe, query, history, act, edit, submit_dag, analyze)
 }
 
 
@@ -125,6 +144,8 @@ def main() -> None:
     os.environ.pop("PYTHONPATH", None)
     os.environ["PATH"] = os.pathsep.join([htcondor2.param["BIN"], os.environ.get("PATH", os.defpath)])
     os.chdir("/")
+    # A submission must not outlive the process that would record it: whoever looks for it next has to see it.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         answers.write(json.dumps({"value": "ready"}) + "\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wms2_project.errors import ScheddUnreachable
+from wms2_project.tracing import SpanKind, note, span
 
 COMMAND = (sys.executable, "-P", "-m", "condor.bindings")
 START_TIMEOUT_SEC = 30.0
@@ -39,8 +40,10 @@ class BoundedCalls:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
 
+    @span("schedd call", kind=SpanKind.CLIENT)
     def call(self, operation: str, *, timeout_sec: float, **arguments: Any) -> Any:
         """The operation's value; BindingsError if it failed, ScheddUnreachable if it did not end in time."""
+        note(f"schedd: {operation}", service="schedd")
         self._forget_inherited()
         if not self._lock.acquire(timeout=timeout_sec):
             raise ScheddUnreachable(f"{operation} waited {timeout_sec:g} s for earlier calls", cure=_CURE)

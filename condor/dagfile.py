@@ -73,7 +73,6 @@ def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
             raise refuse("groups", f"{group.name} is there twice")
         names[group.name] = None
         yield DagEntry(group.name, None)
-        yield DagEntry(f"{group.name}/reports", None)
         yield DagEntry(f"{group.name}/{GROUP_DAG}", render_group(layout, group).encode())
         yield DagEntry(f"{group.name}/{MANIFEST}", group.manifest)
     if not names:
@@ -137,7 +136,6 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             role=role,
             request_name=layout.request_name,
             workflow_id=layout.workflow_id,
-            memory_ceiling_mb=layout.memory_ceiling_mb,
             held_grace_sec=layout.held_grace_sec,
             gpus=layout.gpus,
         )

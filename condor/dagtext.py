@@ -47,7 +47,7 @@ def _block(role: str, scripts: str, category: str) -> str:
 _ELECT = rf"SCRIPT POST @ \.\./scripts/elect_site\.sh {re.escape(_LANDING_ARGUMENTS)}\n"
 _CLASSIFY = (
     r"(?:SCRIPT DEFER 75 \d+ PRE @ \.\./scripts/pre\.sh \$JOB\n)?"
-    rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)} \d+\n"
+    rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)} \d+ \d+\n"
 )
 _GROUP_GRAMMAR = re.compile(
     r"CONFIG \.\./dagman\.config\nNODE_STATUS_FILE group\.dag\.status \d+\n"
@@ -87,10 +87,10 @@ def render_outer(layout: DagLayout, group_names: Sequence[str]) -> str:
 
 def render_group(layout: DagLayout, group: GroupLayout) -> str:
     """`group.dag`: landing, then the processing nodes, then merge, then cleanup."""
-    retries, throttles, cooloff = layout.retries, layout.throttles, layout.retries.cooloff_sec
+    retries, throttles, scripts = layout.retries, layout.throttles, _scripts(layout)
     sites = ",".join(group.sites)
     elect = f"SCRIPT POST @ ../scripts/elect_site.sh {_LANDING_ARGUMENTS}\n"
-    processing = _node_renderer("proc", sites, _scripts(cooloff), retries.processing, "Processing")
+    processing = _node_renderer("proc", sites, scripts, retries.processing, "Processing")
     names = " ".join([node.name for node in group.nodes])
     parts = [
         f"CONFIG ../{CONFIG}\n"
@@ -100,11 +100,45 @@ def render_group(layout: DagLayout, group: GroupLayout) -> str:
         f"MAXJOBS Cleanup {throttles.cleanup}\n",
         _node_renderer("landing", sites, elect, retries.landing, "Landing")(layout.landing),
         *map(processing, group.nodes),
-        _node_renderer("merge", sites, _scripts(cooloff), retries.merge, "Merge")(layout.merge),
-        _node_renderer("cleanup", sites, _scripts(cooloff), retries.cleanup, "Cleanup")(layout.cleanup),
+        _node_renderer("merge", sites, scripts, retries.merge, "Merge")(layout.merge),
+        _node_renderer("cleanup", sites, scripts, retries.cleanup, "Cleanup")(layout.cleanup),
         f"PARENT landing CHILD {names}\nPARENT {names} CHILD merge\nPARENT merge CHILD cleanup\n",
     ]
     return _checked("".join(parts), _GROUP_GRAMMAR, f"{group.name}/{GROUP_DAG}")
+
+
+def amend_group(
+    text: str, *, sites: Sequence[str], without: frozenset[str], memory_mb: int | None, retries: int | None
+) -> str:
+    """A `group.dag` of ours with other sites, less nodes, other memory or retries of its processing nodes."""
+    head, *parts = re.split(r"(?m)^(?=JOB |PARENT )", text)
+    kept = [head]
+    for part in parts:
+        kind, name = part.split(" ", 2)[:2]
+        if kind == "PARENT":
+            kept.append(" ".join(word for word in part.rstrip("\n").split(" ") if word not in without) + "\n")
+        elif name not in without:
+            part = re.sub(r'SITES="[^"]*"', f'SITES="{",".join(sites)}"', part)
+            if name.startswith("proc_"):
+                part = _with_numbers(part, name, memory_mb, retries)
+            kept.append(part)
+    return _checked("".join(kept), _GROUP_GRAMMAR, GROUP_DAG)
+
+
+def drop_groups(text: str, groups: frozenset[str]) -> str:
+    """A `workflow.dag` of ours without these groups."""
+    kept = [line for line in text.splitlines(keepends=True) if not groups & set(line.split())]
+    return _checked("".join(kept), _OUTER_GRAMMAR, OUTER_DAG)
+
+
+def _with_numbers(part: str, name: str, memory_mb: int | None, retries: int | None) -> str:
+    if memory_mb is not None:
+        part = re.sub(r'MEM="\d+"', f'MEM="{memory_mb}"', part)
+    if retries is None:
+        return part
+    part = re.sub(r"(?m)^RETRY .*\n", "", part)
+    line = f"RETRY {name} {retries} UNLESS-EXIT {NEVER_RETRY_EXIT}\n" if retries else ""
+    return re.sub(r"(?m)^(?=ABORT-DAG-ON )", line, part)
 
 
 def render_config(settings: DagmanSettings) -> str:
@@ -127,11 +161,16 @@ def render_config(settings: DagmanSettings) -> str:
     return _checked(text, _CONFIG_GRAMMAR, CONFIG)
 
 
-def _scripts(cooloff_sec: int) -> str:
-    """POST decides about an attempt; PRE puts off the next one, by DAGMan's clock, while it cools off."""
+def _scripts(layout: DagLayout) -> str:
+    """POST decides about an attempt; PRE puts off the next one, by DAGMan's clock, while it cools off.
+
+    POST is told how far it may raise a node's memory.
+    """
+    cooloff_sec = layout.retries.cooloff_sec
     defer = min(cooloff_sec, MAX_DEFER_SEC)
     pre = f"SCRIPT DEFER {DEFER_EXIT} {defer} PRE @ ../scripts/pre.sh $JOB\n" if defer else ""
-    return f"{pre}SCRIPT POST @ ../scripts/post.sh {_POST_ARGUMENTS} {cooloff_sec}\n"
+    policy = f"{cooloff_sec} {layout.memory_ceiling_mb}"
+    return f"{pre}SCRIPT POST @ ../scripts/post.sh {_POST_ARGUMENTS} {policy}\n"
 
 
 def _node_renderer(

@@ -159,7 +159,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class DagLayout:
-    """One DAG. `groups` may be a generator: each group is written as it comes."""
+    """One DAG. `groups` need not be in memory: each is written as it comes, and may be asked for again."""
 
     request_name: str
     workflow_id: str

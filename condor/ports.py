@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from condor.types import DagmanAd, Presence, ScheddLimits
+from condor.analysis import MatchAnalysis
+from condor.types import DagmanAd, Presence, ScheddLimits, StuckJob
 
 
 class ScheddPort(Protocol):
@@ -36,12 +37,24 @@ class ScheddPort(Protocol):
         """Every queued DAG of ours, or those named, in one query."""
         ...
 
+    def stuck_jobs(self, batch_names: Iterable[str], *, idle_sec: int) -> list[StuckJob]:
+        """Jobs of the DAGs named that are on hold, or idle for so long: one query, bounded in number."""
+        ...
+
+    def working_groups(self, batch_names: Iterable[str]) -> set[tuple[str, str]]:
+        """The groups of the DAGs named, with their batch, that have a job which is not on hold."""
+        ...
+
     def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd | None:
         """The final ad of a DAG that has left the queue; None if history does not hold it."""
         ...
 
     def remove_dag(self, batch_name: str, *, reason: str) -> int:
         """Remove the DAG so that it can be resumed; returns how many DAGMans were removed."""
+        ...
+
+    def clear_batch(self, batch_name: str, *, reason: str) -> int:
+        """Remove every job of the batch that its DAGMans left behind; returns how many are still there."""
         ...
 
     def hold_dag(self, batch_name: str, *, reason: str) -> int:
@@ -56,8 +69,16 @@ class ScheddPort(Protocol):
         """Change the priority of the jobs that are queued now; returns how many."""
         ...
 
+    def limit_sites(self, batch_name: str, allowed: Collection[str]) -> tuple[int, int]:
+        """Take other sites from landings that wait; how many changed, and how many have no allowed site."""
+        ...
+
     def ping(self) -> bool:
         """Does the schedd answer?"""
+        ...
+
+    def explain_idle(self, batch_name: str) -> MatchAnalysis | None:
+        """HTCondor's own analysis of one idle job of the DAG; None if no job is idle."""
         ...
 
     def limits(self) -> ScheddLimits:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from condor.analysis import MatchAnalysis, parse_analysis
 from condor.bounded import BindingsError, BoundedCalls
-from condor.layout import check_int, refuse
-from condor.types import DagmanAd, JobStatus, Presence, ScheddLimits
+from condor.layout import GROUP_NAME, check_int, refuse
+from condor.types import DagmanAd, JobStatus, Presence, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
-from wms2_project.grammar import Name, matches
+from wms2_project.grammar import Name, check, matches
 
 BATCH_PREFIX = "wms2-"
 _DAGMAN = "JobUniverse == 7"
@@ -27,9 +28,14 @@ _ATTRIBUTES = [
     "DAG_AdUpdateTime", "DAG_NodesTotal", "DAG_NodesDone", "DAG_NodesFailed", "DAG_NodesFutile",
     "DAG_NodesQueued", "DAG_JobsIdle", "DAG_JobsRunning", "DAG_JobsHeld",
 ]  # fmt: skip
+_STUCK_ATTRIBUTES = [
+    "JobBatchName", "DAGNodeName", "Iwd", "HoldReason", "HoldReasonCode", "EnteredCurrentStatus",
+]  # fmt: skip
+_MAX_STUCK = 1000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
+_HOLD_ROUNDS = 5
 _CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
 
 
@@ -97,11 +103,26 @@ class Schedd:
         if batch_names is None:
             ours = f'regexp("^{BATCH_PREFIX}", JobBatchName)'
         else:
-            names = [check_batch_name(name) for name in batch_names]
-            if not names:
+            ours = _batches(batch_names)
+            if not ours:
                 return {}
-            ours = f'stringListMember(JobBatchName, "{",".join(names)}")'
         return gather_ads(self._query(f"{_DAGMAN} && {ours}"))
+
+    def stuck_jobs(self, batch_names: Iterable[str], *, idle_sec: int) -> list[StuckJob]:
+        ours = _batches(batch_names)
+        if not ours:
+            return []
+        limit = check_int("idle_sec", idle_sec, 0, 10**9)
+        idle = f"(JobStatus == 1 && time() - EnteredCurrentStatus > {limit})"
+        stuck = f"JobUniverse == 5 && (JobStatus == 5 || {idle}) && {ours}"
+        return [build_stuck_job(ad) for ad in self._query(stuck, _STUCK_ATTRIBUTES, limit=_MAX_STUCK)]
+
+    def working_groups(self, batch_names: Iterable[str]) -> set[tuple[str, str]]:
+        ours = _batches(batch_names)
+        if not ours:
+            return set()
+        ads = self._query(f"JobUniverse == 5 && JobStatus != 5 && {ours}", ["JobBatchName", "Iwd"])
+        return {(ad["JobBatchName"], _group_of(ad)) for ad in ads}
 
     def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd | None:
         check_int("cluster_id", cluster_id, 1, 2**31 - 1)
@@ -114,8 +135,22 @@ class Schedd:
             self._wake(dagmans, reason)
         return self._act("Remove", dagmans, reason)
 
+    def clear_batch(self, batch_name: str, *, reason: str) -> int:
+        """Looks before it acts: nearly always there is nothing left."""
+        left = len(self._query(_batch(batch_name), ["ClusterId"]))
+        if left:
+            self._act("Remove", _batch(batch_name), reason)
+        return left
+
     def hold_dag(self, batch_name: str, *, reason: str) -> int:
-        return self._act("Hold", f"{_batch(batch_name)} && {_DAGMAN} && JobStatus != 5", reason)
+        """Again until none runs on: the outer DAGMan may have been submitting another group meanwhile."""
+        running = f"{_batch(batch_name)} && {_DAGMAN} && JobStatus != 5 && JobStatus != 3"
+        held = 0
+        for _ in range(_HOLD_ROUNDS):
+            held += self._act("Hold", running, reason)
+            if not self._query(running, ["ClusterId"], limit=1):
+                break
+        return held
 
     def release_dag(self, batch_name: str, *, reason: str) -> int:
         return self._act("Release", f"{_batch(batch_name)} && {_DAGMAN} && JobStatus == 5", reason)
@@ -127,12 +162,34 @@ class Schedd:
             return 0
         return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
 
+    def limit_sites(self, batch_name: str, allowed: Collection[str]) -> tuple[int, int]:
+        """Only landings have a choice; one without an allowed site is left as it is, and counted."""
+        for site in allowed:
+            check(Name.SITE, site, field="sites")
+        waiting = f'{_batch(batch_name)} && CMS_NodeRole == "landing" && JobStatus == 1'
+        listed = [str(ad["DESIRED_Sites"]) for ad in self._query(waiting, ["DESIRED_Sites"])]
+        changed = stuck = 0
+        for sites in set(listed):
+            left = [site for site in sites.split(",") if site in allowed]
+            if not left:
+                stuck += listed.count(sites)
+            elif left != sites.split(","):
+                among = f'{waiting} && DESIRED_Sites == "{_plain_list(sites)}"'
+                new = f'"{",".join(left)}"'
+                changed += int(self._call("edit", constraint=among, attribute="DESIRED_Sites", value=new))
+        return changed, stuck
+
     def ping(self) -> bool:
         try:
             self._query("false", ["ClusterId"], limit=1)
         except ScheddUnreachable:
             return False
         return True
+
+    def explain_idle(self, batch_name: str) -> MatchAnalysis | None:
+        idle = f"{_batch(batch_name)} && JobUniverse != 7 && JobStatus == 1"
+        within_sec = max(self._timeout_sec - 2, 1.0)  # it must end before it is ended
+        return parse_analysis(self._call("analyze", constraint=idle, within_sec=within_sec))
 
     def limits(self) -> ScheddLimits:
         told = self._call("describe", attributes=_LIMIT_ATTRIBUTES)
@@ -252,8 +309,39 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
     )
 
 
+def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
+    """A job that does not move."""
+    return StuckJob(
+        batch_name=ad["JobBatchName"],
+        group=_group_of(ad),
+        node=ad.get("DAGNodeName", ""),
+        hold_code=int(ad.get("HoldReasonCode", 0)),
+        reason=_one_line(ad["HoldReason"]) if ad.get("HoldReason") else "",
+        since=datetime.fromtimestamp(ad.get("EnteredCurrentStatus", 0), UTC),
+    )
+
+
+def _group_of(ad: Mapping[str, Any]) -> str:
+    """A job's directory is `<group>/reports`, or for the landing the group's own."""
+    parts = Path(ad.get("Iwd", "")).parts
+    return next((part for part in reversed(parts) if GROUP_NAME.fullmatch(part)), "")
+
+
+def _batches(batch_names: Iterable[str]) -> str:
+    """The constraint that selects these batches; '' for none."""
+    names = [check_batch_name(name) for name in batch_names]
+    return f'stringListMember(JobBatchName, "{",".join(names)}")' if names else ""
+
+
 def _batch(batch_name: str) -> str:
     return f'JobBatchName == "{check_batch_name(batch_name)}"'
+
+
+def _plain_list(sites: str) -> str:
+    """A site list read back from an ad, safe to stand in a constraint."""
+    for site in sites.split(","):
+        check(Name.SITE, site, field="DESIRED_Sites")
+    return sites
 
 
 def _one_line(reason: str) -> str:

@@ -3,9 +3,9 @@
 One function refuses what could end a value or start a command; the text is then parsed back and must hold
 exactly the allowed keys with the intended values, or nothing is returned.
 
-How files travel: a job's initial directory is `<group>/reports`, so the contents of its scratch directory
-`back/` land there. An empty `back` directory is part of the input: a job that dies at its first instruction
-still has one, and is not put on hold for a missing output.
+How files travel: a job's initial directory is `<group>/reports` (the landing's POST makes it), so what its
+scratch directory `back/` holds lands there. An empty `back` directory is part of the input: a job that dies
+at its first instruction still has one, and is not put on hold for a missing output.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from condor.types import RenderError
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = "include ifexist : elected_site.inc"
+# `memory_<node> = <MB>` after an attempt that ran out of memory. The landing's POST leaves this file and the
+# one above: DAGMan's direct submission fails on an absent include, whatever "ifexist" says (seen in 23.9).
+RAISED_MEMORY_INCLUDE = "include : memory.inc"
 PRIORITY_FILE = "priority.inc"
 PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
 BACK_DIRECTORY = "back"
@@ -69,7 +72,6 @@ class SubmitDescription:
     role: Role
     request_name: str
     workflow_id: str
-    memory_ceiling_mb: int
     held_grace_sec: int
     gpus: int = 0
     executable: str = EXECUTABLE
@@ -90,9 +92,7 @@ def quote(value: str) -> str:
 def render_submit(description: SubmitDescription) -> str:
     """The submit file of one role, checked by parsing it back."""
     intended = _entries(description)
-    lines = [PRIORITY_INCLUDE]
-    if description.role is not Role.LANDING:
-        lines.insert(0, PINNED_SITE_INCLUDE)
+    lines = _includes(description.role)
     lines += [f"{key} = {value}" for key, value in intended.items()]
     lines.append("queue")
     text = "\n".join(lines) + "\n"
@@ -108,7 +108,7 @@ def render_priority(priority: int) -> str:
 
 def parse_submit(text: str, role: Role) -> dict[str, str]:
     """Read a submit file of ours strictly: known keys once each, our includes, one final queue."""
-    includes = [PRIORITY_INCLUDE] if role is Role.LANDING else [PINNED_SITE_INCLUDE, PRIORITY_INCLUDE]
+    includes = _includes(role)
     lines = text.split("\n")
     if lines[: len(includes)] != includes or lines[-2:] != ["queue", ""]:
         raise RenderError(f"{role.submit_file} does not begin with its includes or end with one queue")
@@ -125,6 +125,11 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
     if missing:
         raise RenderError(f"{role.submit_file} lacks {', '.join(sorted(missing))}")
     return found
+
+
+def _includes(role: Role) -> list[str]:
+    own = [] if role is Role.LANDING else [PINNED_SITE_INCLUDE, RAISED_MEMORY_INCLUDE]
+    return [*own, PRIORITY_INCLUDE]
 
 
 def _entries(description: SubmitDescription) -> dict[str, str]:
@@ -168,7 +173,6 @@ def _landing_entries() -> dict[str, str]:
 
 def _job_entries(description: SubmitDescription) -> dict[str, str]:
     role = description.role
-    ceiling = check_int("memory_ceiling_mb", description.memory_ceiling_mb, 1, 10_000_000)
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{BACK_DIRECTORY}"]
@@ -179,7 +183,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         # The executable is found from the group's directory, everything else from its initial directory.
         "executable": f"../{executable}",
         "arguments": f"{role.value} $(NODE) $(elected_site:none)",
-        "environment": '"WMS2_ATTEMPT=$(RETRY)"',
+        "environment": '"WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"',
         "initialdir": "reports",
         "should_transfer_files": "YES",
         "when_to_transfer_output": "ON_EXIT",
@@ -187,8 +191,8 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         "transfer_output_files": f"{BACK_DIRECTORY}/",
         "output": "../$(NODE).out",
         "error": "../$(NODE).err",
-        # Half as much again for every further attempt, up to the ceiling, never less than planned.
-        "memory_wanted": f"max({{$(MEM), min({{$(MEM) * pow(1.5, $(RETRY)), {ceiling}}})}})",
+        # Never less than planned: a plan may have been given more since the file was written.
+        "memory_wanted": "max({$(MEM), $(memory_$(NODE):0)})",
         "request_memory": "$INT(memory_wanted)",
         "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',
     }

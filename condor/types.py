@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, IntEnum
@@ -99,6 +99,18 @@ class DagmanAd:
 
 
 @dataclass(frozen=True, slots=True)
+class StuckJob:
+    """A job of a group that is on hold (`hold_code` is its HoldReasonCode), or that waits to start (0)."""
+
+    batch_name: str
+    group: str
+    node: str
+    hold_code: int
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class StatusFile:
     """One complete node status file. `dag_status` uses the node values (5 done, 6 error)."""
 
@@ -115,6 +127,7 @@ class StatusFile:
     nodes_post: int
     jobs_held: int
     jobs_idle: int
+    done: Sequence[str]
     nodes: Mapping[str, NodeState]
 
 

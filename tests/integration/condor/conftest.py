@@ -23,9 +23,10 @@ from condor.types import DagmanAd
 RUN = rb"""#!/bin/bash
 role=$1 node=$2 site=$3
 behaviour=$(sed -n "s/.*\"$node\": \"\([^\"]*\)\".*/\1/p" jobs.json)
-case $behaviour in killed-once) [ "$WMS2_ATTEMPT" = 0 ] && kill -9 $$;; esac
+case $behaviour$WMS2_ATTEMPT in killed-once0) kill -9 $$ ;; failed-once0) exit 5 ;; esac
 mkdir -p back
-echo "{\"role\": \"$role\", \"site\": \"$site\", \"attempt\": $WMS2_ATTEMPT}" >back/$node.report.json
+told="\"attempt\": $WMS2_ATTEMPT, \"memory_mb\": $WMS2_MEMORY_MB"
+echo "{\"role\": \"$role\", \"site\": \"$site\", $told}" >back/$node.report.json
 [ -d reports ] && ls reports >back/$node.seen
 case $behaviour in
     sleep) sleep 300 ;;
@@ -40,11 +41,14 @@ site=$(awk -v job="001 ($(printf %03d "${3%%.*}")." '
     index($0, job) == 1 { on = 1; next } /^\.\.\./ { on = 0 }
     on && /GLIDEIN_CMSSite/ { gsub(/.*= "|"$/, ""); site = $0 } END { print site }' group.dag.nodes.log)
 [ -n "$site" ] || exit 1
+touch memory.inc
+mkdir -p reports
 echo "elected_site = $site" >elected_site.inc.tmp && mv elected_site.inc.tmp elected_site.inc
 """
 POST = rb"""#!/bin/bash
 echo "$*" >>post.log
 env >post.env
+[ "$2" = -9 ] && echo "memory_$1 = 96" >>memory.inc
 case $2 in 0 | 42 | 43) exit "$2" ;; *) exit 1 ;; esac
 """
 ASSETS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from condor.amend import restart_group, rewrite_dag, write_priority
+from condor.amend import GroupChange, change_group, replace_file, restart_group, write_priority
 from condor.dagfile import submit_lock
 from condor.schedd import Schedd
 from condor.statusfile import highest_rescue, parse_metrics, read_status
@@ -53,7 +53,9 @@ def ran(
     schedd: Schedd, pool_sites: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ran]:
     bench = Bench(schedd, tmp_path_factory.mktemp("ran"), pool_sites)
-    written = bench.write(bench.layout({"proc_000001": "killed-once"}, groups=2))
+    written = bench.write(
+        bench.layout({"proc_000001": "killed-once", "proc_000003": "failed-once"}, groups=2)
+    )
     for suffix in ("condor.sub", "lib.out", "lib.err", "dagman.log"):
         written.dag_file.with_name(f"workflow.dag.{suffix}").write_text("left by a killed worker\n")
     with submit_lock(written.dag_file.parent):
@@ -112,13 +114,14 @@ def test_jobs_carry_the_attributes_cms_looks_for(ran: Ran) -> None:
     assert [job[key] for key in wanted] == ["ana_test-v1", WORKFLOW_ID, "processing", "proc_000000", 10, 1]
 
 
-def test_a_job_that_dies_at_once_is_retried_with_more_memory_and_never_held(ran: Ran) -> None:
-    attempts = [
-        (job["RequestMemory"], job.get("NumHolds", 0))
-        for job in ran.bench.past(ran.name, "RequestMemory", "NumHolds")
-        if job["DAGNodeName"] == "proc_000001"
-    ]
-    assert attempts == [(64, 0), (96, 0)]
+def test_only_a_node_whose_memory_was_raised_asks_for_more(ran: Ran) -> None:
+    attempts: dict[str, list[tuple[int, int]]] = {}
+    for job in ran.bench.past(ran.name, "RequestMemory", "NumHolds"):
+        seen = (job["RequestMemory"], job.get("NumHolds", 0))
+        attempts.setdefault(job["DAGNodeName"], []).append(seen)
+    assert attempts["proc_000001"] == [(64, 0), (96, 0)]
+    assert attempts["proc_000003"] == [(64, 0), (64, 0)]
+    assert reports(ran.group)["proc_000001"]["memory_mb"] == 96
     post = (ran.group / "post.log").read_text()
     assert "proc_000001 -9 0 1 " in post
     assert "proc_000001 0 1 1 " in post
@@ -267,15 +270,16 @@ def test_a_failed_group_starts_over_elsewhere(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000000": "exit-42"}))
     directory = written.dag_file.parent
     assert not bench.finish(bench.submit(written)).succeeded
-    first = elected(directory / "mg_000000")
+    group = directory / "mg_000000"
+    first = elected(group)
 
-    bench.sites = tuple(site for site in bench.sites if site != first)
-    assert rewrite_dag(bench.layout(), directory) == 2
-    restart_group(directory / "mg_000000")
+    change_group(group, GroupChange(sites=[site for site in bench.sites if site != first]))
+    replace_file(group / "jobs.json", b"{}\n")
+    restart_group(group)
     again = bench.submit(written)
 
     assert bench.finish(again).succeeded
-    assert elected(directory / "mg_000000") != first
+    assert elected(group) != first
     assert sorted(job["DAGNodeName"] for job in bench.past(again)) == sorted(NODES)
 
 

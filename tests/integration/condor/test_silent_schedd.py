@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from condor.schedd import Schedd
 from condor.types import Presence
 from tests.integration.condor.conftest import Bench
+from tests.pool import schedd_pid
 from wms2_project.errors import ScheddUnreachable
 
 BOUND_SEC = 2.0
-
-
-def schedd_pid() -> int:
-    """This pool's own schedd: the child of its master, whose process id stands in the address."""
-    import htcondor2
-
-    address = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)["MyAddress"]
-    found = re.search(r"sock=schedd_([0-9]+)_", address)
-    assert found, f"{address} names no master"
-    master = int(found[1])
-    children = [
-        int(path.name)
-        for path in Path("/proc").glob("[0-9]*")
-        if _status(path).get("PPid") == str(master) and _status(path).get("Name") == "condor_schedd"
-    ]
-    assert len(children) == 1
-    return children[0]
-
-
-def _status(process: Path) -> dict[str, str]:
-    try:
-        lines = (process / "status").read_text().splitlines()
-    except OSError:
-        return {}
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
 @pytest.fixture

@@ -6,47 +6,130 @@ from pathlib import Path
 
 import pytest
 
-from condor.amend import restart_group, rewrite_dag, write_priority
+from condor.amend import (
+    GroupChange,
+    allowed_sites,
+    change_group,
+    elected_site,
+    remove_groups,
+    restart_group,
+    settle_killed,
+    write_priority,
+)
 from condor.dagfile import write_dag
-from tests.unit.condor.builders import make_group, make_layout, make_node
-from wms2_project.errors import Conflict
+from condor.types import RenderError
+from tests.unit.condor.builders import make_layout
+from wms2_project.errors import InvalidInput
 
 
 @pytest.fixture
 def dag(tmp_path: Path) -> Path:
     write_dag(make_layout(), tmp_path / "dag")
-    (tmp_path / "dag" / "workflow.dag.condor.sub").touch()
     (tmp_path / "dag" / "workflow.dag.rescue001").write_text("DONE mg_000000\n")
     return tmp_path / "dag"
 
 
-def test_more_memory_reaches_the_group_and_keeps_what_is_done(dag: Path) -> None:
-    group = make_group(1)
-    more = [make_node(2, memory_mb=4000), make_node(3, memory_mb=4000)]
-    changed = make_layout(groups=[make_group(0), type(group)(group.name, group.sites, more, group.manifest)])
+def test_a_group_gets_other_sites_memory_and_retries(dag: Path) -> None:
+    group, other = dag / "mg_000001", (dag / "mg_000000" / "group.dag").read_text()
+    change = GroupChange(sites=["T2_DE_DESY"], memory_mb=4000, retries=7)
+    change_group(group, change)
+    text = (group / "group.dag").read_text()
+    assert allowed_sites(group) == {"T2_DE_DESY"}
+    assert "T2_CH_CERN" not in text
+    assert (text.count('MEM="4000"'), text.count("RETRY proc_000002 7 ")) == (2, 1)
+    assert (dag / "mg_000000" / "group.dag").read_text() == other
+    change_group(group, change)
+    assert (group / "group.dag").read_text() == text
 
-    assert rewrite_dag(changed, dag) == 1
 
-    assert 'MEM="4000"' in (dag / "mg_000001" / "group.dag").read_text()
-    assert (dag / "workflow.dag.rescue001").exists()
-    assert rewrite_dag(changed, dag) == 0
-    assert write_dag(changed, dag).kept
+def test_a_killed_dagman_is_spoken_for_once(dag: Path) -> None:
+    left = [dag / "workflow.dag.lock", dag / "workflow.dag.nodes.log"]
+    assert not settle_killed(dag, done=["mg_000000"])  # it ended by itself
+    for path in left:
+        path.write_text("of the one that was killed")
+
+    assert settle_killed(dag, done=["mg_000001", "mg_000000"])
+
+    assert (dag / "workflow.dag.rescue002").read_text() == "DONE mg_000000\nDONE mg_000001\n"
+    assert not any(path.exists() for path in left)
+    assert not settle_killed(dag, done=[])
+    assert not (dag / "workflow.dag.rescue003").exists()
 
 
-def test_the_groups_cannot_change(dag: Path) -> None:
-    for groups in (1, 3):
-        with pytest.raises(Conflict):
-            rewrite_dag(make_layout(groups=groups), dag)
-    assert rewrite_dag(make_layout(), dag) == 0
+def test_retries_can_be_taken_away_and_given_back(dag: Path) -> None:
+    group = dag / "mg_000000"
+    before = (group / "group.dag").read_text()
+    change_group(group, GroupChange(sites=allowed_sites(group), retries=0))
+    assert "RETRY proc_000000" not in (group / "group.dag").read_text()
+    change_group(group, GroupChange(sites=allowed_sites(group), retries=3))
+    assert (group / "group.dag").read_text() == before
+
+
+def test_a_node_without_work_leaves_no_trace_in_its_group(dag: Path) -> None:
+    group = dag / "mg_000001"
+    change_group(group, GroupChange(sites=allowed_sites(group), without=["proc_000002"]))
+    text = (group / "group.dag").read_text()
+    assert "proc_000002" not in text
+    assert "PARENT landing CHILD proc_000003\nPARENT proc_000003 CHILD merge\n" in text
+
+
+RESCUE = """# Rescue DAG file
+# Nodes that failed: proc_000002
+DONE landing
+RETRY landing 2 UNLESS-EXIT 42
+RETRY proc_000002 3 UNLESS-EXIT 42
+DONE proc_000003
+RETRY proc_000003 3 UNLESS-EXIT 42
+"""
+
+
+def test_the_rescue_file_forgets_what_the_group_has_lost(dag: Path) -> None:
+    group = dag / "mg_000001"
+    rescue = group / "group.dag.rescue001"
+    rescue.write_text(RESCUE)
+    (group / "proc_000002.post.0.json").touch()
+    change_group(group, GroupChange(sites=allowed_sites(group), without=["proc_000002"]))
+    assert not list(group.glob("*.post.*"))
+    assert rescue.read_text() == RESCUE.replace("RETRY proc_000002 3 UNLESS-EXIT 42\n", "")
+    change_group(group, GroupChange(sites=allowed_sites(group), retries=7))
+    assert "RETRY proc_" not in rescue.read_text()
+    assert "DONE proc_000003" in rescue.read_text()
+
+
+def test_a_group_is_never_left_without_a_node_or_a_site(dag: Path) -> None:
+    group = dag / "mg_000001"
+    with pytest.raises(RenderError):
+        change_group(group, GroupChange(sites=["T2_DE_DESY"], without=["proc_000002", "proc_000003"]))
+    with pytest.raises(RenderError):
+        change_group(group, GroupChange(sites=[]))
+
+
+@pytest.mark.parametrize("site", ['T2_DE_DESY"', "T2_DE_DESY\nSCRIPT", "nowhere"])
+def test_nothing_but_a_site_name_gets_into_the_file(dag: Path, site: str) -> None:
+    with pytest.raises(InvalidInput):
+        change_group(dag / "mg_000001", GroupChange(sites=[site]))
+
+
+def test_a_dag_goes_on_without_a_group(dag: Path) -> None:
+    remove_groups(dag, ["mg_000001"])
+    remove_groups(dag, ["mg_000001"])
+    text = (dag / "workflow.dag").read_text()
+    assert "mg_000001" not in text
+    assert "SUBDAG EXTERNAL mg_000000" in text
+    with pytest.raises(RenderError):
+        remove_groups(dag, ["mg_000000"])
 
 
 def test_a_restarted_group_forgets_its_site_and_its_progress(dag: Path) -> None:
     group = dag / "mg_000001"
-    for name in ("elected_site.inc", "group.dag.rescue001", "group.dag.rescue002", "group.dag.nodes.log"):
+    (group / "elected_site.inc").write_text("elected_site = T2_CH_CERN\n")
+    for name in ("group.dag.rescue001", "group.dag.nodes.log", "proc_000002.post.0.json"):
         (group / name).touch()
+    assert elected_site(group) == "T2_CH_CERN"
     restart_group(group)
-    assert sorted(path.name for path in group.iterdir()) == ["group.dag", "jobs.json", "reports"]
+    assert sorted(path.name for path in group.iterdir()) == ["group.dag", "jobs.json"]
     restart_group(group)
+    assert elected_site(group) == ""
 
 
 def test_priority_is_replaced_whole(dag: Path) -> None:

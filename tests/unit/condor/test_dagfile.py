@@ -39,9 +39,7 @@ def test_directory_holds_everything_a_group_needs(tmp_path: Path) -> None:
     assert written.dag_file == tmp_path / "dag" / "workflow.dag"
     assert (written.groups, written.kept) == (3, False)
     assert {"proc.sub", "landing.sub", "merge.sub", "cleanup.sub", "back", "priority.inc", "run.sh"} <= found
-    assert {
-        f"mg_00000{n}/{name}" for n in range(3) for name in ("group.dag", "jobs.json", "reports")
-    } <= found
+    assert {f"mg_00000{n}/{name}" for n in range(3) for name in ("group.dag", "jobs.json")} <= found
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_batch_names_cannot_widen_a_query(name: str) -> None:
         lambda: check_batch_name(name),
         lambda: schedd.find_dag(name),
         lambda: schedd.query_dags([NAME, name]),
+        lambda: schedd.stuck_jobs([NAME, name], idle_sec=60),
         lambda: schedd.remove_dag(name, reason="x"),
     ):
         with pytest.raises(InvalidInput, match="batch_name"):
@@ -102,6 +103,32 @@ def test_all_dags_are_one_query() -> None:
     schedd, stand_in = schedd_with(query=[OUTER, INNER])
     assert list(schedd.query_dags()) == [NAME]
     assert [operation for operation, _ in stand_in.asked] == ["query"]
+
+
+def test_stuck_jobs_are_one_bounded_query_and_know_their_group() -> None:
+    ad = {
+        "JobBatchName": NAME,
+        "DAGNodeName": "proc_000003",
+        "Iwd": "/srv/dags/x/mg_000001/reports",
+        "HoldReason": "gone over\nmemory limit",
+        "HoldReasonCode": 34,
+        "EnteredCurrentStatus": 1_794_802_753,
+    }
+    schedd, stand_in = schedd_with(query=[ad, {"JobBatchName": NAME}])
+
+    job, bare = schedd.stuck_jobs([NAME], idle_sec=60)
+
+    assert (job.group, job.node, job.hold_code, job.reason) == (
+        "mg_000001",
+        "proc_000003",
+        34,
+        "gone over memory limit",
+    )
+    assert job.since.isoformat() == "2026-11-16T04:19:13+00:00"
+    assert (bare.group, bare.hold_code, bare.reason) == ("", 0, "")
+    ((_, asked),) = stand_in.asked
+    assert asked["limit"] > 0
+    assert schedd.stuck_jobs([], idle_sec=60) == []
 
 
 def test_silence_is_unknown_and_never_absent() -> None:
@@ -195,3 +222,34 @@ def test_name_is_asked_once() -> None:
 def test_schedd_names_are_plain() -> None:
     with pytest.raises(InvalidInput, match="schedd"):
         Schedd('x" || true')
+
+
+def test_what_a_dag_left_behind_is_counted_and_removed() -> None:
+    schedd, stand_in = schedd_with(query=[{"ClusterId": 41}, {"ClusterId": 42}], act={"TotalSuccess": 2})
+    assert schedd.clear_batch(NAME, reason="stop") == 2
+    assert stand_in.asked[-1][1] == {
+        "schedd": "", "action": "Remove", "constraint": f'JobBatchName == "{NAME}"', "reason": "stop",
+    }  # fmt: skip
+
+
+def test_an_empty_queue_is_left_alone() -> None:
+    schedd, stand_in = schedd_with(query=[])
+    assert schedd.clear_batch(NAME, reason="stop") == 0
+    assert [operation for operation, _ in stand_in.asked] == ["query"]
+
+
+def test_waiting_landings_lose_the_sites_no_longer_allowed() -> None:
+    lists = ["T1_US_FNAL,T2_CH_CERN", "T2_CH_CERN", "T1_US_FNAL,T2_CH_CERN", "T1_US_FNAL"]
+    schedd, stand_in = schedd_with(query=[{"DESIRED_Sites": sites} for sites in lists], edit=2)
+    assert schedd.limit_sites(NAME, {"T2_CH_CERN", "T2_DE_DESY"}) == (2, 1)
+    edits = [arguments for operation, arguments in stand_in.asked if operation == "edit"]
+    assert [(edit["attribute"], edit["value"]) for edit in edits] == [("DESIRED_Sites", '"T2_CH_CERN"')]
+    assert edits[0]["constraint"].endswith('&& DESIRED_Sites == "T1_US_FNAL,T2_CH_CERN"')
+
+
+def test_no_site_name_leaves_its_quotes() -> None:
+    schedd, _ = schedd_with(query=[{"DESIRED_Sites": 'T2_CH_CERN,x" || true'}], edit=1)
+    with pytest.raises(InvalidInput):
+        schedd.limit_sites(NAME, {"T2_CH_CERN"})
+    with pytest.raises(InvalidInput):
+        schedd.limit_sites(NAME, {'T2_CH_CERN"'})

@@ -27,7 +27,10 @@ def seconds(work: Callable[[], object]) -> float:
 def big_status(path: Path, nodes: int) -> Path:
     head, record, *_, end = SAMPLE.read_text().split("]\n")[:-1]
     records = "]\n".join(record.replace('"landing"', f'"proc_{n:06d}"') for n in range(nodes))
-    path.write_text(f"{head.replace('NodesTotal = 7', f'NodesTotal = {nodes}')}]\n{records}]\n{end}]\n")
+    head = head.replace("NodesTotal = 7", f"NodesTotal = {nodes}").replace(
+        "NodesDone = 1", f"NodesDone = {nodes}"
+    )
+    path.write_text(f"{head}]\n{records}]\n{end}]\n")
     return path
 
 

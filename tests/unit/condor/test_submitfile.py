@@ -23,7 +23,6 @@ def describe(role: Role = Role.PROCESSING) -> SubmitDescription:
         role=role,
         request_name="ana_Run2018_ReReco-v1",
         workflow_id=WORKFLOW_ID,
-        memory_ceiling_mb=32_000,
         held_grace_sec=60,
     )
 

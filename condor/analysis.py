@@ -1,0 +1,58 @@
+"""What HTCondor itself says about an idle job: which of its conditions how many slots meet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_CONDITIONS = 30
+MAX_TEXT = 400
+_CONDITION = re.compile(r"^\[(?P<step>\d+)\]\s+(?P<slots>\d+)\s+(?P<text>.+)$", re.MULTILINE)
+_COUNTS = {
+    "slots": re.compile(r"Of (\d+) (?:machines|slots)"),
+    "rejected_by_job": re.compile(r"(\d+) are rejected by your job's requirements"),
+    "rejecting_job": re.compile(r"(\d+) reject your job because of their own requirements"),
+    "busy": re.compile(r"(\d+) match (?:but are serving|and are already running)"),
+    "able": re.compile(r"(\d+) are able to run your job"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of the job, and how many slots meet it."""
+
+    text: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatchAnalysis:
+    """Why an idle job is idle, as far as the slots are concerned."""
+
+    job_id: str
+    counts: dict[str, int]
+    conditions: tuple[Condition, ...]
+    advice: str
+
+
+def parse_analysis(text: str) -> MatchAnalysis | None:
+    """The first job's part of `condor_q -better-analyze`; None if it holds none."""
+    job = re.search(r"^0*(\d+\.\d+):\s+Run analysis summary", text, re.MULTILINE)
+    if job is None:
+        return None
+    counts: dict[str, int] = {}
+    for name, pattern in _COUNTS.items():
+        found = [int(number) for number in pattern.findall(text)]
+        if found:
+            counts[name] = sum(found) if name == "busy" else found[0]
+    conditions = tuple(
+        Condition(" ".join(one["text"].split())[:MAX_TEXT], int(one["slots"]))
+        for one in _CONDITION.finditer(text)
+    )[:MAX_CONDITIONS]
+    _, _, advice = text.partition("Be advised:")
+    return MatchAnalysis(
+        job_id=f"{job[1].split('.')[0]}.{int(job[1].split('.')[1])}",
+        counts=counts,
+        conditions=conditions,
+        advice=" ".join(advice.split())[:MAX_TEXT],
+    )
