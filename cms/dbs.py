@@ -7,13 +7,14 @@ content counts as registered, so a repeated or half-answered call changes nothin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from cms.dbs_block import bulk_block
+from cms.dbs_errors import named_refusals
 from cms.http import HttpOptions, JsonService, Params
-from cms.types import BlockRecord, DatasetFile, DatasetInfo, fold_lumis
+from cms.types import BlockRecord, DatasetFile, DatasetInfo, FileCounts, fold_lumis
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
@@ -53,6 +54,11 @@ class DbsClient:
         for block in self._rows("blocks", {"dataset": dataset, "detail": 1}):
             yield from self.block_files(str(block["block_name"]))
 
+    def blocks(self, dataset: str) -> frozenset[str]:
+        """The names of the dataset's blocks."""
+        check(Name.DATASET, dataset)
+        return frozenset(str(row["block_name"]) for row in self._rows("blocks", {"dataset": dataset}))
+
     def block(self, block_name: str) -> dict[str, Any] | None:
         """DBS's record of the block, or None if it does not know it."""
         check(Name.BLOCK, block_name)
@@ -66,12 +72,30 @@ class DbsClient:
         lumis = self._rows("filelumis", {"block_name": block_name})
         return parse_files(rows, lumis)
 
+    def block_counts(self, block_name: str) -> FileCounts | None:
+        """Sums over the valid files of a block, or None if DBS does not know it."""
+        if self.block(block_name) is None:
+            return None
+        row = self._rows("filesummaries", {"block_name": block_name, "validFileOnly": 1})[0]
+        return FileCounts(
+            files=_number(row.get("num_file")),
+            bytes=_number(row.get("file_size")),
+            events=_number(row.get("num_event")),
+            lumis=_number(row.get("num_lumi")),
+        )
+
+    def runs(self, dataset: str) -> list[int]:
+        """The runs a dataset holds, sorted."""
+        check(Name.DATASET, dataset)
+        return sorted({int(row["run_num"]) for row in self._rows("runs", {"dataset": dataset})})
+
     def register_block(self, record: BlockRecord) -> None:
         """Make the block known to DBS, once, complete and closed."""
         if self._has(record):
             return
         try:
-            self._writer.post("bulkblocks", body=bulk_block(record, created_by=self._created_by))
+            with named_refusals():
+                self._writer.post("bulkblocks", body=bulk_block(record, created_by=self._created_by))
         except (ServiceUnavailable, ServiceRejected):
             # "Already exists" and an answer lost on the way both leave the block there: look before failing.
             if not self._has(record):
@@ -85,7 +109,8 @@ class DbsClient:
         check(Name.DATASET, dataset)
         unknown: ServiceUnavailable | None = None
         try:
-            self._writer.put("datasets", params={"dataset": dataset, "dataset_access_type": status})
+            with named_refusals():
+                self._writer.put("datasets", params={"dataset": dataset, "dataset_access_type": status})
         except ServiceUnavailable as error:
             unknown = error
         info = self.dataset(dataset)
@@ -95,6 +120,13 @@ class DbsClient:
             raise unknown or ServiceUnavailable(
                 f"DBS still has {dataset} as {info.access_type}, not {status}"
             )
+
+    def invalidate_files(self, lfns: Iterable[str]) -> None:
+        """Mark these files invalid, one call each as DBS wants it; files it does not know are left out."""
+        for lfn in lfns:
+            check(Name.LFN, lfn)
+            with named_refusals():
+                self._writer.put("files", params={"logical_file_name": lfn, "is_file_valid": 0})
 
     def _has(self, record: BlockRecord) -> bool:
         found = self.block(record.block_name)
@@ -111,7 +143,8 @@ class DbsClient:
         return True
 
     def _rows(self, path: str, params: Params) -> list[dict[str, Any]]:
-        answer = self._reader.get(path, params)
+        with named_refusals():
+            answer = self._reader.get(path, params)
         if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
             raise ServiceUnavailable(f"DBS reader: GET {path} answered without a list of records")
         return answer

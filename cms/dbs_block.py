@@ -1,7 +1,7 @@
 """The document DBS takes for a complete block in one call (bulkblocks). Pure.
 
-Two habits of DBS are respected: lumi sections carry no event count, because it wants one on all of them
-or on none, and `is_file_valid` appears nowhere, because on one file it makes all others invalid.
+Two habits of DBS are respected: lumi sections carry an event count only if it is known of every one in the
+block, and `is_file_valid` appears nowhere, because on one file it makes all others invalid.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def bulk_block(record: BlockRecord, *, created_by: str) -> dict[str, Any]:
     check(Name.BLOCK, record.block_name)
     check(Name.DATASET, record.dataset)
     configuration = _configuration(record)
+    counted = all(_is_counted(file) for file in record.files)
     return {
         "dataset_conf_list": [configuration],
         "file_conf_list": [{**configuration, "lfn": file.lfn} for file in record.files],
-        "files": [_file(file, record, created_by) for file in record.files],
+        "files": [_file(file, record, created_by, counted=counted) for file in record.files],
         "block": {
             "block_name": record.block_name,
             "open_for_writing": 0,
@@ -83,7 +84,7 @@ def _dataset_parts(record: BlockRecord, created_by: str) -> dict[str, Any]:
     }
 
 
-def _file(file: BlockFile, record: BlockRecord, created_by: str) -> dict[str, Any]:
+def _file(file: BlockFile, record: BlockRecord, created_by: str, *, counted: bool) -> dict[str, Any]:
     return {
         "logical_file_name": check(Name.LFN, file.lfn),
         "file_size": file.size_bytes,
@@ -95,9 +96,28 @@ def _file(file: BlockFile, record: BlockRecord, created_by: str) -> dict[str, An
         "auto_cross_section": 0.0,
         "last_modified_by": created_by,
         "last_modification_date": record.created_at,
-        "file_lumi_list": [
-            {"run_num": run, "lumi_section_num": lumi}
-            for run, first, last in file.lumis
-            for lumi in range(first, last + 1)
-        ],
+        "file_lumi_list": _lumi_list(file, counted=counted),
     }
+
+
+def _is_counted(file: BlockFile) -> bool:
+    """Is it known of all its events in which lumi they are?"""
+    return sum((last - first + 1) * events for _, first, last, events in file.lumi_events) == file.events
+
+
+def _lumi_list(file: BlockFile, *, counted: bool) -> list[dict[str, int]]:
+    """Every lumi by itself; one whose events were all filtered away has none."""
+    rows = [
+        {"run_num": run, "lumi_section_num": lumi}
+        for run, first, last in file.lumis
+        for lumi in range(first, last + 1)
+    ]
+    if counted:
+        events = {
+            (run, lumi): each
+            for run, first, last, each in file.lumi_events
+            for lumi in range(first, last + 1)
+        }
+        for row in rows:
+            row["event_count"] = events.get((row["run_num"], row["lumi_section_num"]), 0)
+    return rows

@@ -6,7 +6,8 @@ service's own words. Redirects are not followed: the CMS frontends redirect call
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+from wms2_project.tracing import SpanKind, note, span
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 RETRIED_STATUSES = (429, 500, 502, 503, 504)
@@ -27,7 +29,8 @@ Params = Mapping[str, str | int]
 class HttpOptions:
     """How long to wait, how often to repeat, and who we are towards the service.
 
-    (retries + 1) * read timeout + waits has to stay below a task's time limit.
+    (retries + 1) * read timeout + waits has to stay below a task's time limit. Every call is made inside
+    a `guard`, which may refuse it and sees how it ended.
     """
 
     connect_timeout_sec: float = 5.0
@@ -38,6 +41,7 @@ class HttpOptions:
     client_cert: str = ""
     client_key: str = ""
     ca_path: str = ""
+    guard: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class HttpRefusal(ServiceRejected):
@@ -81,6 +85,7 @@ class JsonService:
         self._base_url = base_url.rstrip("/")
         self._timeout = (options.connect_timeout_sec, options.read_timeout_sec)
         self._session = build_session(options)
+        self._guard = options.guard
 
     def get(self, path: str, params: Params | None = None) -> Any:
         return self._call("GET", path, params=params)
@@ -91,16 +96,19 @@ class JsonService:
     def post(self, path: str, *, body: Any) -> Any:
         return self._call("POST", path, body=body)
 
+    @span("CMS call", kind=SpanKind.CLIENT)
     def _call(self, method: str, path: str, *, params: Params | None = None, body: Any = None) -> Any:
         url = f"{self._base_url}/{path}"
         where = f"{self.service}: {method} {urlsplit(url).path}"
-        try:
-            response = self._session.request(
-                method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
-            )
-        except requests.RequestException as error:
-            raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
-        _raise_for_status(where, response)
+        note(where, service=self.service)
+        with self._guard():
+            try:
+                response = self._session.request(
+                    method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
+                )
+            except requests.RequestException as error:
+                raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
+            _raise_for_status(where, response)
         try:
             return response.json()
         except ValueError as error:
@@ -117,10 +125,10 @@ def _raise_for_status(where: str, response: requests.Response) -> None:
     if status < 300:
         return
     told = f"{where} answered {status}"
-    if status >= 500 or status == 429:
-        raise ServiceUnavailable(told)
     reply = _reply(response)
     words = _own_words(response, reply)
+    if status >= 500 or status == 429:
+        raise ServiceUnavailable(f"{told}: {words}")
     if status == 404:
         raise NotFound(f"{told}: {words}")
     cure = "Check the client certificate and its roles" if status < 400 or status in {401, 403} else ""

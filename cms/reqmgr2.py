@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cms.http import HttpOptions, JsonService, Params
+from cms.reqmgr2_states import decide_path
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
@@ -35,11 +36,6 @@ class ReqMgr2Client:
                 return document
         raise NotFound(f"ReqMgr2 has no request named {name}", cure="Check the spelling of the name")
 
-    def names_with_status(self, status: str) -> list[str]:
-        """The names of all requests in one status. ReqMgr2 does not page: ask for short-lived statuses."""
-        rows = self._result({"status": status, "detail": "false"})
-        return sorted(row for row in rows if isinstance(row, str))
-
     def set_status(self, name: str, status: str) -> None:
         """Bring the request into the status; a request already there is left as it is."""
         check(Name.REQUEST, name, field="request_name")
@@ -53,6 +49,12 @@ class ReqMgr2Client:
         rows = answer.get("result", []) if isinstance(answer, dict) else []
         if not any(isinstance(row, dict) and row.get(name) == "OK" for row in rows):
             raise ServiceRejected(f"ReqMgr2 did not set {name} to {status}: {str(answer)[:300]}")
+
+    def bring_to(self, name: str, status: str) -> None:
+        """Walk the request to the status along ReqMgr2's own state machine; never backwards."""
+        current = str(self.request(name).get("RequestStatus") or "")
+        for step in decide_path(current, status):
+            self.set_status(name, step)
 
     def _result(self, params: Params) -> list[Any]:
         answer = self._service.get(REQUEST, params)

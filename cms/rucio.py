@@ -15,7 +15,7 @@ from rucio.common import exception as rucio_errors
 
 from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, told_as_ours
 from cms.subscriptions import destinations
-from cms.types import BlockFile, Rule, RuleState
+from cms.types import BlockFile, FileCounts, Rule, RuleState
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
@@ -66,6 +66,15 @@ class RucioClient:
             self._attach_block(block_name, container)
             self._close(block_name)
 
+    def block_counts(self, block_name: str) -> FileCounts | None:
+        """How many files and bytes Rucio has in a block, or None if it does not know it."""
+        with told_as_ours(f"list the files of {block_name}"):
+            try:
+                sizes = [row["bytes"] for row in self._client.list_content(self._config.scope, block_name)]
+            except rucio_errors.DataIdentifierNotFound:
+                return None
+        return FileCounts(files=len(sizes), bytes=sum(sizes))
+
     def ensure_rule(
         self,
         did: str,
@@ -100,6 +109,15 @@ class RucioClient:
             except rucio_errors.RuleNotFound:
                 return None
 
+    def find_rule(self, did: str, rse_expression: str) -> str | None:
+        """The id of our rule for this name and storage expression, if there is one."""
+        with told_as_ours(f"list the rules of {did}"):
+            try:
+                row = self._our_rule(did, rse_expression)
+            except rucio_errors.DataIdentifierNotFound:
+                return None
+            return str(row["id"]) if row else None
+
     def boost_rule(self, rule_id: str) -> None:
         """Let Rucio try a STUCK rule again at once."""
         with told_as_ours(f"boost rule {rule_id}"):
@@ -122,6 +140,18 @@ class RucioClient:
                 if EMPTY_EXPRESSION in str(error):
                     return []
                 raise
+
+    def used_fraction(self, rse: str) -> float | None:
+        """How full a storage is by its own account, from 0 to 1; None if it gives none."""
+        check(Name.RSE, rse)
+        with told_as_ours(f"read the usage of {rse}"):
+            try:
+                told = list(self._client.get_rse_usage(rse, filters={"source": "storage"}))
+            except rucio_errors.RSENotFound:
+                return None
+        if not told or told[0]["free"] is None or not told[0]["total"]:
+            return None
+        return float(told[0]["used"] / told[0]["total"])
 
     def subscriptions_matching(self, dataset: str) -> list[str]:
         """The storage expressions that Rucio's subscriptions want this dataset at, each once."""
@@ -194,13 +224,22 @@ class RucioClient:
 
     def _adopt_rule(self, did: str, rse_expression: str, lifetime_sec: int | None) -> str:
         """Find the rule in our way; one that was deleted or is about to expire gets its lifetime back."""
+        row = self._our_rule(did, rse_expression)
+        if row is None:
+            raise ServiceUnavailable(
+                f"Rucio's rule for {did} at {rse_expression} vanished while we adopted it"
+            )
+        if row["expires_at"] is not None:
+            self._client.update_replication_rule(row["id"], {"lifetime": lifetime_sec})
+        return str(row["id"])
+
+    def _our_rule(self, did: str, rse_expression: str) -> dict[str, Any] | None:
+        ours = (self._config.account, rse_expression, 1)
         for row in self._client.list_did_rules(self._config.scope, did):
-            key = (row["account"], row["rse_expression"], row["copies"])
-            if key == (self._config.account, rse_expression, 1):
-                if row["expires_at"] is not None:
-                    self._client.update_replication_rule(row["id"], {"lifetime": lifetime_sec})
-                return str(row["id"])
-        raise ServiceUnavailable(f"Rucio's rule for {did} at {rse_expression} vanished while we adopted it")
+            if (row["account"], row["rse_expression"], row["copies"]) == ours:
+                found: dict[str, Any] = row
+                return found
+        return None
 
 
 def _parse_rule(row: dict[str, Any]) -> Rule:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,9 +22,11 @@ from rucio.common import exception as rucio_errors
 
 from cms.http import describe
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+from wms2_project.tracing import SpanKind, note, span
 
 log = logging.getLogger(__name__)
 _argv_lock = threading.Lock()
+RETRIES = 1  # of a call that got no answer; with the timeouts it has to stay below a task's time limit
 
 _ABSENT = (
     rucio_errors.DataIdentifierNotFound,
@@ -55,15 +57,36 @@ class RucioConfig:
     connect_timeout_sec: float = 5.0
     read_timeout_sec: float = 60.0
     ca_path: str = ""
+    guard: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no types
     """Rucio's client with the token kept in memory and server failures told apart from refusals."""
 
+    def __init__(self, config: RucioConfig) -> None:
+        self._guard = config.guard
+        super().__init__(
+            rucio_host=config.url.rstrip("/"),
+            auth_host=config.auth_url.rstrip("/"),
+            account=config.account,
+            ca_cert=config.ca_path or None,
+            auth_type="userpass",
+            creds={"username": config.username, "password": config.password},
+            timeout=(config.connect_timeout_sec, config.read_timeout_sec),
+            user_agent="wms2",
+            vo="def",
+            logger=log,
+        )
+        self.request_retries = RETRIES
+
+    @span("Rucio call", kind=SpanKind.CLIENT)
     def _send_request(self, url: str, *args: Any, **kwargs: Any) -> Any:
-        response = super()._send_request(url, *args, **kwargs)
-        if response.status_code == 429 or (response.status_code >= 500 and not _names_its_reason(response)):
-            raise ServiceUnavailable(f"Rucio: {urlsplit(url).path} answered {response.status_code}")
+        note(f"Rucio: {urlsplit(url).path}", service="Rucio")
+        with self._guard():
+            response = super()._send_request(url, *args, **kwargs)
+            status = response.status_code
+            if status == 429 or (status >= 500 and not _names_its_reason(response)):
+                raise ServiceUnavailable(f"Rucio: {urlsplit(url).path} answered {status}")
         return response
 
     # The two methods that keep the token in a file are private to Rucio, hence their mangled names.
@@ -81,18 +104,7 @@ def connect(config: RucioConfig) -> MemoryTokenClient:
     with _argv_lock:
         argv, sys.argv = sys.argv, ["wms2"]
         try:
-            return MemoryTokenClient(
-                rucio_host=config.url.rstrip("/"),
-                auth_host=config.auth_url.rstrip("/"),
-                account=config.account,
-                ca_cert=config.ca_path or None,
-                auth_type="userpass",
-                creds={"username": config.username, "password": config.password},
-                timeout=(config.connect_timeout_sec, config.read_timeout_sec),
-                user_agent="wms2",
-                vo="def",
-                logger=log,
-            )
+            return MemoryTokenClient(config)
         finally:
             sys.argv = argv
 

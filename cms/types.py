@@ -44,8 +44,18 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FileCounts:
+    """What a catalogue holds of something; None where it does not count that."""
+
+    files: int
+    bytes: int
+    events: int | None = None
+    lumis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BlockFile:
-    """A merged file about to be registered."""
+    """A merged file about to be registered; `lumi_events` are ranges with the events of each lumi in them."""
 
     lfn: str
     size_bytes: int
@@ -53,6 +63,7 @@ class BlockFile:
     adler32: str
     lumis: tuple[LumiRange, ...]
     parents: tuple[str, ...] = ()
+    lumi_events: tuple[tuple[int, int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from lab.cms_world.faults import list_faults, parse_faults, replace_faults
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply
 from lab.cms_world.reqmgr2 import add_request
-from lab.cms_world.rucio_rules import RULE_DELAY
+from lab.cms_world.rucio_rules import RULE_DELAY, set_state
 from lab.cms_world.state import describe_world
 from lab.cms_world.store import add_rse
 
@@ -31,6 +31,8 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
             return json_reply(list_faults(db))
         case "PUT", ("settings",):
             return _change_settings(db, call.document())
+        case "PUT", ("rules",):
+            return _change_rules(db, call.document(), call.now)
         case "PUT", ("rses",):
             return _add_rses(db, call.document())
         case "POST", ("requests",):
@@ -112,11 +114,24 @@ def _once(db: sqlite3.Connection, name: str, kind: str, account: str, now: float
     )
 
 
+def _change_rules(db: sqlite3.Connection, document: Document, now: float) -> Reply:
+    """{"from": state, "to": state, and optionally "name", "rse_expression"}: what the daemons decided."""
+    rows = db.execute(
+        "SELECT id FROM rucio_rules WHERE state = ? AND ? IN ('', name) AND ? IN ('', rse_expression)",
+        (document["from"], document.get("name", ""), document.get("rse_expression", "")),
+    ).fetchall()
+    for row in rows:
+        set_state(db, row["id"], document["to"], now)
+    return json_reply({"changed": len(rows)})
+
+
 def _add_rses(db: sqlite3.Connection, document: list[Document]) -> Reply:
     for rse in document:
         kind = rse.get("kind", "DISK")
         attributes = {"rse_type": kind, **rse.get("attributes", {})}
         add_rse(db, name=rse["name"], site=rse["site"], kind=kind, attributes=attributes)
+        readers = [(rse["name"], site) for site in rse.get("readers", ())]
+        db.executemany("INSERT OR IGNORE INTO readers VALUES (?, ?)", readers)
     return json_reply({"rses": [row["name"] for row in db.execute("SELECT name FROM rses ORDER BY name")]})
 
 

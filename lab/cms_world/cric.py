@@ -15,5 +15,8 @@ def handle(call: Call, db: sqlite3.Connection) -> Reply:
         raise Refused(json_reply({"error": f"no {call.method} {call.target}"}, 404))
     if "json" not in call.query or call.argument("preset") != "data-processing":
         raise Refused(json_reply({"error": "expected ?json&preset=data-processing"}, 400))
-    rows = db.execute("SELECT name, site FROM rses WHERE kind = 'DISK' ORDER BY name").fetchall()
+    rows = db.execute(
+        "SELECT name, site FROM rses WHERE kind = 'DISK'"
+        " UNION SELECT r.rse, r.site FROM readers r ORDER BY name, site"
+    ).fetchall()
     return json_reply({"desc": {"columns": COLUMNS}, "result": [[row["name"], row["site"]] for row in rows]})

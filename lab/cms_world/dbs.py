@@ -16,6 +16,7 @@ ALLOWED = {
     "files": {"dataset", "block_name", "logical_file_name", "detail", "validFileOnly"},
     "filelumis": {"block_name", "logical_file_name"},
     "filesummaries": {"dataset", "block_name", "validFileOnly"},
+    "runs": {"dataset", "block_name", "logical_file_name"},
 }
 COLUMN_OF = {"dataset": "dataset", "block_name": "block", "logical_file_name": "lfn"}
 
@@ -34,6 +35,8 @@ def handle(call: Call, db: sqlite3.Connection) -> Reply:
             return json_reply([])
         case "PUT", ("DBSWriter", "datasets"):
             return _set_access_type(call, db)
+        case "PUT", ("DBSWriter", "files"):
+            return _set_file_validity(call, db)
         case _:
             raise refusal(call, 404, PARAMETERS, f"no {call.method} {call.target}")
 
@@ -153,6 +156,11 @@ def _file_lumis(call: Call, db: sqlite3.Connection) -> list[dict[str, Any]]:
     ]
 
 
+def _runs(call: Call, db: sqlite3.Connection) -> list[dict[str, Any]]:
+    rows = _select_files(call, db, "DISTINCT l.run, f.lfn", "JOIN dbs_lumis l ON l.lfn = f.lfn")
+    return [{"run_num": run} for run in sorted({row["run"] for row in rows})]
+
+
 def _file_summaries(call: Call, db: sqlite3.Connection) -> list[dict[str, Any]]:
     files = _select_files(call, db, "f.*")
     lumis = _select_files(call, db, "DISTINCT l.run, l.lumi, f.lfn", "JOIN dbs_lumis l ON l.lfn = f.lfn")
@@ -184,10 +192,24 @@ def _set_access_type(call: Call, db: sqlite3.Connection) -> Reply:
     return json_reply([])
 
 
+def _set_file_validity(call: Call, db: sqlite3.Connection) -> Reply:
+    """Mark one file, or all files of a dataset; like DBS, say nothing about what does not exist."""
+    given = [name for name in ("logical_file_name", "dataset") if name in call.query]
+    valid = call.argument("is_file_valid")
+    if len(given) != 1 or valid not in {"0", "1"}:
+        raise refusal(call, 400, PARAMETERS, "one of logical_file_name, dataset and is_file_valid are needed")
+    db.execute(
+        f"UPDATE dbs_files SET is_valid = ? WHERE {COLUMN_OF[given[0]]} = ?",  # noqa: S608
+        (int(valid), call.argument(given[0])),
+    )
+    return json_reply([])
+
+
 _READERS = {
     "datasets": _datasets,
     "blocks": _blocks,
     "files": _files,
     "filelumis": _file_lumis,
     "filesummaries": _file_summaries,
+    "runs": _runs,
 }

@@ -8,6 +8,7 @@
 | success_then_500 | yes | 500 |
 | duplicate | twice | the second answer |
 | stuck | yes, and a rule it makes is STUCK | the answer |
+| wrong_counts | yes | the answer, with one more of everything that DBS counts |
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from urllib.parse import unquote
 
 from lab.cms_world.messages import Call, Refused, json_reply
 
-KINDS = frozenset({"status", "timeout", "slow", "success_then_500", "duplicate", "stuck"})
+KINDS = frozenset({"status", "timeout", "slow", "success_then_500", "duplicate", "stuck", "wrong_counts"})
+COUNTS = ("file_count", "block_size", "num_file", "num_event", "num_lumi", "file_size")
 SERVICES = frozenset({"reqmgr2", "dbs", "rucio", "cric", "*"})
 
 
@@ -76,6 +78,14 @@ def list_faults(db: sqlite3.Connection) -> list[dict[str, Any]]:
     """The faults still to come, with how many times each."""
     rows = db.execute("SELECT document, remaining FROM faults ORDER BY id").fetchall()
     return [{**json.loads(row["document"]), "times": row["remaining"]} for row in rows]
+
+
+def miscount(body: bytes) -> bytes:
+    """The same answer with one more of everything counted."""
+    document = json.loads(body)
+    for row in document if isinstance(document, list) else []:
+        row.update({key: row[key] + 1 for key in COUNTS if isinstance(row.get(key), int)})
+    return json.dumps(document).encode()
 
 
 def take_fault(db: sqlite3.Connection, call: Call) -> Fault | None:

@@ -19,6 +19,7 @@ class KnownRse:
 
 RSES = (
     KnownRse("T1_US_FNAL_Disk", "T1_US_FNAL", "DISK", "1", "US"),
+    KnownRse("T1_US_FNAL_Tape", "T1_US_FNAL", "TAPE", "1", "US"),
     KnownRse("T2_CH_CERN", "T2_CH_CERN", "DISK", "2", "CH"),
     KnownRse("T2_DE_DESY", "T2_DE_DESY", "DISK", "2", "DE"),
     KnownRse("T2_US_Purdue", "T2_US_Purdue", "DISK", "2", "US"),

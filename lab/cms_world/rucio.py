@@ -53,8 +53,12 @@ def _authenticate(call: Call, db: sqlite3.Connection, credentials: Credentials) 
     token, expires_at = secrets.token_hex(16), call.now + TOKEN_LIFETIME_SEC
     db.execute("DELETE FROM rucio_tokens WHERE expires_at < ?", (call.now,))
     db.execute("INSERT INTO rucio_tokens VALUES (?, ?, ?)", (token, credentials.account, expires_at))
-    expires = time.strftime("%a, %d %b %Y %H:%M:%S UTC", time.gmtime(expires_at))
+    expires = _http_date(expires_at)
     return Reply(200, b"", BYTES, {"X-Rucio-Auth-Token": token, "X-Rucio-Auth-Token-Expires": expires})
+
+
+def _http_date(moment: float) -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S UTC", time.gmtime(moment))
 
 
 def _account(call: Call, db: sqlite3.Connection) -> str:
@@ -123,6 +127,8 @@ def _rules(call: Call, db: sqlite3.Connection, account: str) -> Reply:
 
 
 def _rses(call: Call, db: sqlite3.Connection) -> Reply:
+    if len(call.parts) == 3 and call.parts[2] == "usage":
+        return _usage(call, db, call.parts[1])
     if call.method != "GET" or call.parts not in {("rses",), ("rses", "")}:
         raise _no_such(call)
     try:
@@ -130,6 +136,28 @@ def _rses(call: Call, db: sqlite3.Connection) -> Reply:
     except BadExpression as error:
         raise refusal(400, "InvalidRSEExpression", str(error)) from error
     return stream_reply({"rse": name} for name in names)
+
+
+def _usage(call: Call, db: sqlite3.Connection, rse: str) -> Reply:
+    """What some source says of a storage's room: set by whoever measures, the last word is listed."""
+    if rse not in rucio_rules.known_rses(db):
+        raise refusal(404, "RSENotFound", f"RSE '{rse}' cannot be found")
+    if call.method == "PUT":
+        told = call.document()
+        row = (rse, told["source"], told["used"], told["free"], told.get("files"), call.now)
+        db.execute("INSERT OR REPLACE INTO rucio_usage VALUES (?, ?, ?, ?, ?, ?)", row)
+        return DONE
+    source = call.argument("source", "%")
+    rows = db.execute("SELECT * FROM rucio_usage WHERE rse = ? AND source LIKE ?", (rse, source))
+    return stream_reply(
+        {
+            **row,
+            "total": row["used"] + (row["free"] or 0),
+            "rse_id": rse,
+            "updated_at": _http_date(row["updated_at"]),
+        }
+        for row in map(dict, rows)
+    )
 
 
 def _subscriptions(call: Call, db: sqlite3.Connection) -> Reply:

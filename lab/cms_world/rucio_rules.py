@@ -162,9 +162,9 @@ def update(db: sqlite3.Connection, rule_id: str, options: Document, *, now: floa
         expires_at = None if lifetime is None else now + lifetime
         db.execute("UPDATE rucio_rules SET expires_at = ? WHERE id = ?", (expires_at, rule_id))
     if options.get("state"):
-        _set_state(db, rule_id, options["state"], now)
+        set_state(db, rule_id, options["state"], now)
     if options.get("boost_rule") and row["state"] == "STUCK":
-        _set_state(db, rule_id, "REPLICATING", now)
+        set_state(db, rule_id, "REPLICATING", now)
 
 
 def delete(db: sqlite3.Connection, rule_id: str, *, now: float) -> None:
@@ -183,7 +183,7 @@ def reconsider(db: sqlite3.Connection, name: str, now: float) -> None:
     ).fetchall()
     for row in above:
         if _missing(db, row["name"], row["rse"]):
-            _set_state(db, row["id"], "REPLICATING", now)
+            set_state(db, row["id"], "REPLICATING", now)
 
 
 def settle(db: sqlite3.Connection, now: float) -> None:
@@ -195,7 +195,7 @@ def settle(db: sqlite3.Connection, now: float) -> None:
     for row in ripe:
         arrived = [(lfn, row["rse"]) for lfn in _missing(db, row["name"], row["rse"])]
         db.executemany("INSERT OR IGNORE INTO rucio_replicas VALUES (?, ?)", arrived)
-        _set_state(db, row["id"], "OK", now)
+        set_state(db, row["id"], "OK", now)
 
 
 def _missing(db: sqlite3.Connection, name: str, rse: str) -> list[str]:
@@ -208,7 +208,7 @@ def _missing(db: sqlite3.Connection, name: str, rse: str) -> list[str]:
     return [row["name"] for row in rows]
 
 
-def _set_state(db: sqlite3.Connection, rule_id: str, state: str, now: float) -> None:
+def set_state(db: sqlite3.Connection, rule_id: str, state: str, now: float) -> None:
     db.execute(
         "UPDATE rucio_rules SET state = ?, ready_at = ?, updated_at = ? WHERE id = ?",
         (state, now + setting(db, RULE_DELAY, 0.0), now, rule_id),

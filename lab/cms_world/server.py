@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lab.cms_world import control, cric, dbs, reqmgr2, rucio
-from lab.cms_world.faults import Fault, take_fault
+from lab.cms_world.faults import Fault, miscount, take_fault
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
 from lab.cms_world.store import Store
@@ -78,6 +78,9 @@ class World:
             case "duplicate":
                 self._carry_out(call)
                 return self._carry_out(call)
+            case "wrong_counts":
+                reply = self._carry_out(call)
+                return replace(reply, body=miscount(reply.body))
             case _:
                 return self._carry_out(replace(call, stuck=True))
 

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS faults (id INTEGER PRIMARY KEY, document TEXT NOT NULL, remaining INTEGER);
 CREATE TABLE IF NOT EXISTS rses (
     name TEXT PRIMARY KEY, site TEXT NOT NULL, kind TEXT NOT NULL, attributes TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS readers (  -- sites besides its own that read from a storage
+    rse TEXT NOT NULL REFERENCES rses, site TEXT NOT NULL, PRIMARY KEY (rse, site)) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, status TEXT NOT NULL, document TEXT NOT NULL);
 
@@ -44,6 +46,9 @@ CREATE TABLE IF NOT EXISTS dbs_lumis (
 CREATE TABLE IF NOT EXISTS dbs_parents (
     lfn TEXT NOT NULL, parent TEXT NOT NULL, PRIMARY KEY (lfn, parent)) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS rucio_usage (
+    rse TEXT NOT NULL REFERENCES rses, source TEXT NOT NULL, used INTEGER NOT NULL, free INTEGER,
+    files INTEGER, updated_at REAL NOT NULL, PRIMARY KEY (rse, source)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rucio_tokens (
     token TEXT PRIMARY KEY, account TEXT NOT NULL, expires_at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS rucio_dids (

@@ -11,7 +11,7 @@ from cms.rucio import RucioClient
 from cms.types import BlockFile
 
 
-@pytest.fixture(scope="module", params=sorted(PEERS))
+@pytest.fixture(scope="package", params=sorted(PEERS))  # gone before other tests kill its PostgreSQL
 def peer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RucioPeer]:
     yield from PEERS[request.param](tmp_path_factory.mktemp("rucio"))
 

@@ -1,31 +1,33 @@
-"""The Rucio servers the contract is tested against: always the lab's, and a real one where there is one.
-
-A real server is named by WMS2_TEST_RUCIO_URL, _ACCOUNT, _USERNAME and _PASSWORD; it needs scope cms and
-the storages T1_US_FNAL_Disk, T2_CH_CERN and T2_DE_DESY with the attributes tier, country and rse_type.
-"""
+"""The Rucio servers the contract is tested against: the lab's, and a real one."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import requests
 
 from cms.rucio_session import RucioConfig
 from cms.types import BlockFile
 from lab.cms_world.known import Credentials
 from lab.cms_world.server import running_world
+from tests.contract.rucio_server.server import running_rucio
 
-REAL_URL = os.environ.get("WMS2_TEST_RUCIO_URL", "")
+SOURCE, DESTINATION = "T2_CH_CERN", "T2_DE_DESY"
 
 
 @dataclass(frozen=True)
 class RucioPeer:
-    """A server, who we are there, and two of its storages."""
+    """A server, who we are there, two of its storages, and what becomes of transfers to the second.
+
+    `carry_out` lets the server do what it would have done by now: transfers "arrive", "hang" or "fail".
+    """
 
     config: RucioConfig
-    source: str = "T2_CH_CERN"
-    destination: str = "T2_DE_DESY"
+    carry_out: Callable[[str], None]
+    source: str = SOURCE
+    destination: str = DESTINATION
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,33 @@ def lab_peer(directory: Path) -> Iterator[RucioPeer]:
     known = Credentials()
     with running_world(directory) as world:
         url = f"{world.url}/rucio"
-        yield RucioPeer(RucioConfig(url, url, known.account, known.username, known.password))
+
+        def carry_out(transfers: str) -> None:
+            delay = {"rule_delay_sec": 0 if transfers == "arrive" else 3600}
+            requests.put(f"{world.url}/lab/settings", json=delay, timeout=10).raise_for_status()
+            wanted = {"rse_expression": DESTINATION, "from": "REPLICATING"}
+            if transfers == "fail":
+                body = {**wanted, "to": "STUCK"}
+                requests.put(f"{world.url}/lab/rules", json=body, timeout=10).raise_for_status()
+            elif transfers == "arrive":
+                body = {**wanted, "to": "REPLICATING"}  # again, with the new delay
+                requests.put(f"{world.url}/lab/rules", json=body, timeout=10).raise_for_status()
+
+        yield RucioPeer(
+            RucioConfig(url, url, known.account, known.username, known.password), carry_out=carry_out
+        )
 
 
 def real_peer(directory: Path) -> Iterator[RucioPeer]:
-    account, username, password = (
-        os.environ[f"WMS2_TEST_RUCIO_{key}"] for key in ("ACCOUNT", "USERNAME", "PASSWORD")
-    )
-    yield RucioPeer(RucioConfig(REAL_URL, REAL_URL, account, username, password))
+    with running_rucio(directory) as server:
+
+        def carry_out(transfers: str) -> None:
+            hold = (DESTINATION,) if transfers == "hang" else ()
+            fail = (DESTINATION,) if transfers == "fail" else ()
+            server.tick(hold=hold, fail=fail)
+
+        config = RucioConfig(server.url, server.url, server.account, server.username, server.password)
+        yield RucioPeer(config, carry_out=carry_out)
 
 
-PEERS: dict[str, Callable[[Path], Iterator[RucioPeer]]] = {"lab": lab_peer}
-if REAL_URL:
-    PEERS["real"] = real_peer
+PEERS: dict[str, Callable[[Path], Iterator[RucioPeer]]] = {"lab": lab_peer, "real": real_peer}

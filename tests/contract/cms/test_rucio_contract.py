@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from rucio_peers import Block, RucioPeer
 
-from cms.rucio import RucioClient
+from cms.rucio import MAX_NAMES_PER_CALL, RucioClient
 from cms.rucio_session import MemoryTokenClient, connect
-from cms.types import RuleState
+from cms.types import FileCounts, RuleState
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 
 ACTIVITY = "Production Output"
+PASSES = 12  # of the daemons; Rucio repeats a failed transfer before it gives the rule up
 
 
 def plain_client(peer: RucioPeer) -> MemoryTokenClient:
@@ -29,6 +30,20 @@ def test_block_is_closed_in_its_container_with_its_files(peer: RucioPeer, regist
     assert client.get_did("cms", registered.name)["open"] is False
     assert [row["name"] for row in client.list_content("cms", registered.dataset)] == [registered.name]
     assert sorted(row["name"] for row in client.list_files("cms", registered.name)) == registered.lfns
+
+
+def test_files_and_bytes_of_a_block_are_counted(rucio: RucioClient, registered: Block) -> None:
+    assert rucio.block_counts(registered.name) == FileCounts(files=3, bytes=3003)
+    assert rucio.block_counts(f"{registered.dataset}#nobody") is None
+
+
+def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: RucioPeer) -> None:
+    assert rucio.used_fraction(peer.destination) is None
+    plain_client(peer).set_rse_usage(peer.destination, "rucio", used=10, free=None)
+    assert rucio.used_fraction(peer.destination) is None
+    plain_client(peer).set_rse_usage(peer.destination, "storage", used=970, free=30)
+    assert rucio.used_fraction(peer.destination) == 0.97
+    assert rucio.used_fraction("T2_XX_Nowhere") is None
 
 
 def test_replicas_are_where_the_block_was_registered(
@@ -170,6 +185,53 @@ def test_rule_can_be_boosted(rucio: RucioClient, peer: RucioPeer, registered: Bl
     assert rule.state in {RuleState.REPLICATING, RuleState.OK}
 
 
+def test_transfer_is_replicating_then_stuck_then_boosted_then_there(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    peer.carry_out("hang")
+    rule_id = rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY)
+
+    def state_after(transfers: str, wanted: RuleState) -> RuleState:
+        for _ in range(PASSES):
+            peer.carry_out(transfers)
+            rule = rucio.rule(rule_id)
+            assert rule is not None
+            if rule.state is wanted:
+                break
+        return rule.state
+
+    assert state_after("hang", RuleState.REPLICATING) is RuleState.REPLICATING
+    assert state_after("fail", RuleState.STUCK) is RuleState.STUCK
+    peer.carry_out("arrive")
+    stuck = rucio.rule(rule_id)
+    assert stuck is not None
+    assert (stuck.state, stuck.locks_stuck) == (RuleState.STUCK, 3)
+    rucio.boost_rule(rule_id)
+    assert state_after("arrive", RuleState.OK) is RuleState.OK
+    assert set(rucio.replicas(registered.lfns).values()) == {(peer.source, peer.destination)}
+
+
+def test_rule_is_found_by_what_it_is_for(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+
+    assert rucio.find_rule(registered.name, peer.source) == rule_id
+    assert rucio.find_rule(registered.name, peer.destination) is None
+    assert rucio.find_rule(f"{registered.dataset}#nobody", peer.source) is None
+
+
+def test_more_files_than_one_call_may_carry(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:
+    files = [
+        replace(block.files[0], lfn=block.lfns[0].replace("/0.root", f"/{index}.root"))
+        for index in range(MAX_NAMES_PER_CALL + 1)
+    ]
+    rucio.ensure_container(block.dataset)
+
+    rucio.ensure_block(block.name, block.dataset, peer.source, files)
+
+    assert len(list(plain_client(peer).list_files("cms", block.name))) == MAX_NAMES_PER_CALL + 1
+    assert set(rucio.replicas([file.lfn for file in files]).values()) == {(peer.source,)}
+
+
 def test_rule_nobody_made_is_none_and_deleting_it_is_fine(rucio: RucioClient) -> None:
     rucio.delete_rule("0" * 32)
 
@@ -203,6 +265,7 @@ def test_rule_that_makes_no_sense_is_rejected(
         ("T2_DE_DESY|T2_CH_CERN", ["T2_CH_CERN", "T2_DE_DESY"]),
         ("(tier=1|tier=2)&country=DE", ["T2_DE_DESY"]),
         ("rse_type=DISK\\tier=2&country=US", ["T1_US_FNAL_Disk"]),
+        ("rse_type=TAPE", ["T1_US_FNAL_Tape"]),
         ("tier=9", []),
     ],
 )

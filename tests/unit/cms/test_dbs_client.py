@@ -7,7 +7,8 @@ import pytest
 from output_blocks import BLOCK, DATASET, block_file, block_record
 
 from cms.dbs import DbsClient
-from cms.types import DatasetFile
+from cms.dbs_errors import DbsRefusal, ParentMissing, UnknownAccessType
+from cms.types import DatasetFile, FileCounts
 from wms2_project.errors import InvalidInput, NotFound, ServiceRejected, ServiceUnavailable
 
 Lab = Callable[..., Any]
@@ -136,14 +137,15 @@ def test_parents_are_registered(dbs: DbsClient, raw: None) -> None:
 def test_unknown_parent_is_rejected_in_dbs_own_words(dbs: DbsClient) -> None:
     record = block_record(files=(block_file(0, parents=("/store/data/lost.root",)),))
 
-    with pytest.raises(ServiceRejected, match="unable to find parent lfn /store/data/lost"):
+    with pytest.raises(ParentMissing, match="unable to find parent lfn /store/data/lost") as refused:
         dbs.register_block(record)
+    assert (refused.value.dbs_code, "Register the input" in str(refused.value)) == (202, True)
 
 
 def test_file_of_another_block_is_rejected(dbs: DbsClient) -> None:
     dbs.register_block(block_record())
 
-    with pytest.raises(ServiceRejected, match="in DBS already"):
+    with pytest.raises(DbsRefusal, match="in DBS already"):
         dbs.register_block(block_record(block_name=f"{DATASET}#other"))
 
 
@@ -165,7 +167,7 @@ def test_status_of_an_unknown_dataset_is_not_silently_accepted(dbs: DbsClient) -
 def test_unknown_status_is_rejected(dbs: DbsClient) -> None:
     dbs.register_block(block_record())
 
-    with pytest.raises(ServiceRejected, match="SPLENDID"):
+    with pytest.raises(UnknownAccessType, match="SPLENDID"):
         dbs.set_dataset_status(DATASET, "SPLENDID")
 
 
@@ -184,3 +186,28 @@ def test_status_that_was_not_set_is_unavailable(dbs: DbsClient, lab: Lab) -> Non
 
     with pytest.raises(ServiceUnavailable, match="500"):
         dbs.set_dataset_status(DATASET, "INVALID")
+
+
+def test_runs_and_counts_of_what_is_there(dbs: DbsClient, raw: None) -> None:
+    assert dbs.runs(RAW) == [1, 2]
+    assert dbs.block_counts(f"{RAW}#a") == FileCounts(files=1, bytes=10, events=5, lumis=3)
+    assert dbs.block_counts(f"{RAW}#nobody") is None
+
+
+def test_invalid_files_are_no_longer_counted_or_read(dbs: DbsClient) -> None:
+    dbs.register_block(block_record())
+    lfn = dbs.block_files(BLOCK)[0].lfn
+
+    dbs.invalidate_files([lfn, "/store/data/nobody/knows.root"])
+
+    assert lfn not in [file.lfn for file in dbs.block_files(BLOCK)]
+    counts = dbs.block_counts(BLOCK)
+    assert counts is not None
+    assert counts.files == 1
+
+
+def test_what_dbs_says_while_it_is_unavailable_is_kept(dbs: DbsClient, lab: Lab) -> None:
+    lab("PUT", "faults", [{"service": "dbs", "kind": "status", "status": 503, "times": None}])
+
+    with pytest.raises(ServiceUnavailable, match="503: Service Unavailable"):
+        dbs.dataset(RAW)

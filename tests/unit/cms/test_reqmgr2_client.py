@@ -33,11 +33,6 @@ def test_name_that_is_no_name_never_leaves_the_house(reqmgr2: ReqMgr2Client) -> 
         reqmgr2.request("../../secrets")
 
 
-def test_names_by_status(reqmgr2: ReqMgr2Client) -> None:
-    assert reqmgr2.names_with_status("closed-out") == ["ana_ReReco_1", "ana_ReReco_2"]
-    assert reqmgr2.names_with_status("staged") == []
-
-
 def test_status_is_set(reqmgr2: ReqMgr2Client) -> None:
     reqmgr2.set_status("ana_ReReco_1", "announced")
 

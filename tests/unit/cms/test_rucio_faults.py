@@ -117,7 +117,7 @@ def test_failing_login_is_unavailable_not_a_wrong_password(
     with pytest.raises(ServiceUnavailable, match=str(status)):
         client.rses("*")
 
-    assert len(client.rses("*")) == 4
+    assert len(client.rses("*")) == 5
 
 
 def test_wrong_password_is_rejected(rucio_config: RucioConfig) -> None:

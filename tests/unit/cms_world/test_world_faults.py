@@ -87,3 +87,10 @@ def test_fault_that_could_never_happen_is_refused(ask: Ask, fault: dict[str, Any
 
     assert answer.status_code == 400
     assert "fault" in answer.json()["error"]
+
+
+def test_wrong_counts_are_one_more_than_there_are(ask: Ask) -> None:
+    ask("PUT", "/lab/faults", [{"service": "dbs", "kind": "wrong_counts"}])
+    summary = "/dbs/DBSReader/filesummaries?dataset=/Nobody/Knows-v1/RAW"
+
+    assert [ask("GET", summary).json()[0]["num_file"] for _ in range(2)] == [1, 0]

@@ -1,0 +1,83 @@
+"""One POST to a URL somebody gave us: bounded, not redirected, and never into our own network.
+
+The name is resolved once and the connection goes to the address that was checked, under the name that was
+asked for, so a name that changes its address in between gains nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import urllib3
+
+from cms.http import describe
+from wms2_project.errors import ServiceRejected, ServiceUnavailable
+from wms2_project.tracing import SpanKind, span
+
+TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
+
+
+class CallbackRefused(ServiceRejected):
+    """The URL is not one we call, or its owner refuses to be called: repeating will not help."""
+
+
+@span("callback: POST", kind=SpanKind.CLIENT)
+def post_once(
+    url: str,
+    body: bytes,
+    *,
+    headers: Mapping[str, str],
+    ca_path: str = "",
+    allow_private: bool = False,
+) -> None:
+    """Deliver the body; ServiceUnavailable if it may succeed later, CallbackRefused if it will not."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    address = public_address(host, parts.port or 443, allow_private=allow_private)
+    pool = urllib3.HTTPSConnectionPool(
+        address,
+        parts.port or 443,
+        server_hostname=host,
+        assert_hostname=host,
+        cert_reqs="CERT_REQUIRED",
+        ca_certs=ca_path or None,
+        timeout=TIMEOUT,
+        retries=False,
+    )
+    path = parts.path or "/"
+    try:
+        with pool:
+            answer = pool.request(
+                "POST",
+                f"{path}?{parts.query}" if parts.query else path,
+                body=body,
+                headers={**headers, "Host": parts.netloc, "User-Agent": "wms2"},
+                redirect=False,
+                preload_content=False,  # what it answers beyond the status is of no interest
+            )
+            answer.close()
+    except urllib3.exceptions.HTTPError as error:
+        raise ServiceUnavailable(f"{host} got no callback: {describe(error)}") from error
+    if answer.status >= 500 or answer.status in (408, 425, 429):
+        raise ServiceUnavailable(f"{host} answered the callback with {answer.status}")
+    if answer.status >= 300:
+        raise CallbackRefused(f"{host} refused the callback with {answer.status}")
+
+
+def public_address(host: str, port: int, *, allow_private: bool) -> str:
+    """An address of the host; all of them must be public."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ServiceUnavailable(f"{host} has no address: {describe(error)}") from error
+    addresses = [str(entry[4][0]) for entry in found]
+    inside = [one for one in addresses if not ipaddress.ip_address(one).is_global]
+    if inside and not allow_private:
+        raise CallbackRefused(
+            f"{host} is at {inside[0]}, which is not a public address",
+            cure="Callbacks go to public addresses only",
+        )
+    return addresses[0]

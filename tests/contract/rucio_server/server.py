@@ -1,0 +1,171 @@
+"""A real Rucio server for the length of a test run: its own virtual environment, database and port.
+
+`./wms2 test` makes the environment once and names it in WMS2_RUCIO_VENV. Where it could not be made the
+tests that need the server fail; they are never skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import urlopen
+from uuid import uuid4
+
+import psycopg
+
+from lab.processes import MARK
+
+HERE = Path(__file__).parent
+PASSWORD = "contract"
+START_SEC, STOP_SEC = 90.0, 10.0
+
+
+class NoRealRucio(AssertionError):
+    """The contract cannot be tested against the real thing, and that is a failure."""
+
+
+@dataclass(frozen=True)
+class RealRucio:
+    """A running server, and the daemons that carry out its rules when told to."""
+
+    url: str
+    daemons: subprocess.Popen[str]
+    account: str = "root"
+    username: str = "contract"
+    password: str = PASSWORD
+
+    def tick(self, *, hold: tuple[str, ...] = (), fail: tuple[str, ...] = ()) -> None:
+        """One pass of every daemon; transfers to these storages stay under way, or fail."""
+        assert self.daemons.stdin is not None
+        assert self.daemons.stdout is not None
+        self.daemons.stdin.write(json.dumps({"hold": hold, "fail": fail}) + "\n")
+        self.daemons.stdin.flush()
+        if self.daemons.stdout.readline() != "done\n":
+            raise NoRealRucio("Rucio's daemons died; see daemons.log in the test's directory")
+
+
+@contextmanager
+def running_rucio(directory: Path) -> Iterator[RealRucio]:
+    """Database, schema, server and daemons; all of it is gone afterwards."""
+    python = _python()
+    with _database() as database, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        env = _environment(directory, python, database)
+        taken.close()
+        _run(python, "bootstrap", env, directory)
+        server = _spawn(
+            [python.parent / "gunicorn", *_options(port, directory)], env, directory / "server.log"
+        )
+        daemons = _spawn([python, HERE / "daemons.py"], env, directory / "daemons.log")
+        try:
+            _await(f"http://127.0.0.1:{port}/ping", server, directory)
+            yield RealRucio(f"http://127.0.0.1:{port}", daemons)
+        finally:
+            for process in (daemons, server):
+                _stop(process)
+
+
+def _python() -> Path:
+    venv = os.environ.get("WMS2_RUCIO_VENV", "")
+    python = Path(venv) / "bin" / "python"
+    if not venv or not python.exists():
+        raise NoRealRucio(
+            f"there is no Rucio server in WMS2_RUCIO_VENV={venv!r}: run the contract tier by ./wms2 test, "
+            "and see install-python.log in its cache if the packages could not be installed"
+        )
+    return python
+
+
+@contextmanager
+def _database() -> Iterator[str]:
+    """A database of its own on the PostgreSQL the stack runs on."""
+    url, name = os.environ["DATABASE_URL"], f"rucio_{uuid4().hex[:12]}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        try:
+            yield urlunsplit(urlsplit(url)._replace(scheme="postgresql+psycopg", path=f"/{name}"))
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _environment(directory: Path, python: Path, database: str) -> dict[str, str]:
+    package = next(python.parent.parent.glob("lib/python*/site-packages/rucio"))
+    values = {"database": database, "run": directory, "password": PASSWORD, "package": package}
+    for name in ("rucio.cfg", "alembic.ini"):
+        text = (HERE / f"{name}.template").read_text()
+        for key, value in values.items():
+            text = text.replace(f"@{key}@", str(value))
+        (directory / name).write_text(text)
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "LC_ALL": "C.UTF-8",
+        "RUCIO_CONFIG": str(directory / "rucio.cfg"),
+        "PYTHONPATH": str(HERE / "policy"),
+        "PYTHONWARNINGS": "ignore",
+        "TMPDIR": str(directory),
+        MARK: os.environ.get(MARK, ""),  # by which the test run finds what an interrupted test left
+    }
+
+
+def _options(port: int, directory: Path) -> list[str]:
+    options = {
+        "--bind": f"127.0.0.1:{port}",
+        "--workers": "2",
+        "--timeout": "120",
+        "--graceful-timeout": "1",
+        "--chdir": str(directory),
+    }
+    return [*(text for pair in options.items() for text in pair), "rucio.web.rest.main:application"]
+
+
+def _run(python: Path, script: str, env: dict[str, str], directory: Path) -> None:
+    log = directory / f"{script}.log"
+    with log.open("wb") as out:
+        done = subprocess.run(
+            [python, HERE / f"{script}.py"], env=env, stdout=out, stderr=out, check=False, timeout=START_SEC
+        )
+    if done.returncode:
+        raise NoRealRucio(f"{script} of the Rucio server failed:\n{log.read_text()[-2000:]}")
+
+
+def _spawn(argv: list[str | Path], env: dict[str, str], log: Path) -> subprocess.Popen[str]:
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE if "daemons" in log.name else out,
+            stderr=out, text=True,
+        )  # fmt: skip
+
+
+def _await(url: str, server: subprocess.Popen[str], directory: Path) -> None:
+    end = time.monotonic() + START_SEC
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(0.1)
+    log = (directory / "server.log").read_text()[-2000:]
+    raise NoRealRucio(f"the Rucio server did not come up:\n{log}")
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SEC)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

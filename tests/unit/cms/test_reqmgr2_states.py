@@ -1,0 +1,34 @@
+"""Our way through ReqMgr2's state machine, checked against the machine itself as the lab runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cms.reqmgr2_states import CHAIN, EXITS, decide_path
+from lab.cms_world.reqmgr2 import TRANSITIONS
+
+
+def test_every_step_of_every_path_is_legal_there() -> None:
+    for current in TRANSITIONS:
+        for target in (*CHAIN, *EXITS):
+            before = current
+            for step in decide_path(current, target):
+                assert step in TRANSITIONS[before], (current, target)
+                before = step
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "path"),
+    [
+        ("assigned", "acquired", ("staging", "staged", "acquired")),
+        ("acquired", "running-open", ("running-open",)),
+        ("running-open", "announced", ("running-closed", "completed", "closed-out", "announced")),
+        ("assigned", "aborted", ("aborted",)),
+        ("new", "aborted", ("assignment-approved", "assigned", "aborted")),
+        ("completed", "running-open", ()),
+        ("announced", "announced", ()),
+        ("aborted-archived", "announced", ()),
+    ],
+)
+def test_paths(current: str, target: str, path: tuple[str, ...]) -> None:
+    assert decide_path(current, target) == path
