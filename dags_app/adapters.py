@@ -15,6 +15,7 @@ from cms.rucio_session import RucioConfig
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
 from wms2_project.errors import PermanentError
+from wms2_project.guards import Guard, GuardOptions
 
 
 class NotConfigured(PermanentError):
@@ -28,22 +29,39 @@ def _setting(key: str) -> str:
     return str(value)
 
 
-def _options() -> HttpOptions:
+def _guard(service: str) -> Guard:
+    return Guard(
+        service,
+        GuardOptions(
+            redis_url=settings.REDIS_URL,
+            calls_per_sec=settings.SERVICE_CALLS_PER_SEC,
+            failures=settings.BREAKER_FAILURES,
+            pause_sec=settings.BREAKER_PAUSE_SEC,
+        ),
+    )
+
+
+def _options(service: str) -> HttpOptions:
     services = settings.CMS_SERVICES
-    return HttpOptions(client_cert=services["client_cert"], ca_path=services["ca_bundle"])
+    return HttpOptions(
+        read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
+        client_cert=services["client_cert"],
+        ca_path=services["ca_bundle"],
+        guard=_guard(service).calling,
+    )
 
 
 @cache
 def reqmgr2() -> ReqMgr2Client:
     """Requests as ReqMgr2 has them."""
-    return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options()))
+    return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
 
 
 @cache
 def dbs() -> DbsClient:
     """The file catalogue."""
     return DbsClient(
-        DbsConfig(reader_url=_setting("dbs_url"), writer_url=_setting("dbs_writer_url"), http=_options())
+        DbsConfig(reader_url=_setting("dbs_url"), writer_url=_setting("dbs_writer_url"), http=_options("dbs"))
     )
 
 
@@ -58,7 +76,9 @@ def rucio() -> RucioClient:
             username=_setting("rucio_username"),
             password=_setting("rucio_password"),
             scope=settings.RUCIO_SCOPE,
+            read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
             ca_path=settings.CMS_SERVICES["ca_bundle"],
+            guard=_guard("rucio").calling,
         )
     )
 
@@ -66,10 +86,19 @@ def rucio() -> RucioClient:
 @cache
 def cric() -> CricClient:
     """Which sites exist and what storage they read."""
-    return CricClient(CricConfig(url=_setting("cric_url"), http=_options()))
+    return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
+
+
+def schedd(name: str = "") -> ScheddPort:
+    """The schedd of this name; where the settings list none, the pool's own whatever its name."""
+    return _schedd(name if settings.SCHEDDS else "")
 
 
 @cache
-def schedd() -> ScheddPort:
-    """The schedd DAGs are submitted to."""
-    return Schedd()
+def _schedd(name: str) -> ScheddPort:
+    return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
+
+
+def schedd_names() -> list[str]:
+    """The schedds DAGs may be submitted to."""
+    return list(settings.SCHEDDS) or [schedd().name]

@@ -1,15 +1,40 @@
-"""The console's pages about execution: workflows, rounds, DAGs, groups, input files. All to look at."""
+"""The console's pages about execution: schedds, workflows, rounds, DAGs, groups, input files."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Workflow
-from dags_app.states import DAGStatus, FileState, GroupStatus
-from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, clipped, display, progress_bar, size_of
+from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd, Workflow
+from dags_app.services.control import DagAction, act_on_dag
+from dags_app.services.schedds import drain_schedd, enable_schedd
+from dags_app.states import IN_QUEUE, DAGStatus, FileState, GroupStatus, ScheddStatus
+from wms2_project.api.roles import actor_of
+from wms2_project.console import (
+    ActionVariant,
+    ReadOnlyAdmin,
+    ReadOnlyTable,
+    ReasonForm,
+    UnfoldAdminTextInputWidget,
+    action,
+    clipped,
+    display,
+    link,
+    progress_bar,
+    request_link,
+    row_at,
+    size_of,
+)
 
 DAG_COLOURS: dict[str, str] = {
     DAGStatus.READY: "info", DAGStatus.SUBMITTED: "info", DAGStatus.RUNNING: "primary",
@@ -23,6 +48,70 @@ FILE_COLOURS: dict[str, str] = {
     FileState.ASSIGNED: "primary", FileState.PROCESSED: "success", FileState.ATTEMPTED: "warning",
     FileState.EXCLUDED: "danger",
 }  # fmt: skip
+SCHEDD_COLOURS: dict[str, str] = {ScheddStatus.ENABLED: "success", ScheddStatus.DRAINING: "warning"}
+
+
+class ScheddDrainForm(ReasonForm):
+    """Drain, and until when."""
+
+    deadline_minutes = forms.FloatField(
+        required=False, min_value=0, widget=UnfoldAdminTextInputWidget,
+        help_text="Then what still runs there is stopped cleanly; empty: it runs to its end.",
+    )  # fmt: skip
+
+
+@admin.register(Schedd)
+class ScheddAdmin(ReadOnlyAdmin):
+    """Schedds: which take DAGs, which answer."""
+
+    list_display = ("name", "shown_status", "reason", "drain_deadline", "answered_at", "silent_since")
+    fields = ("name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "dags")
+    ordering = ("name",)
+    actions_detail: ClassVar[list[str]] = ["drain", "enable"]
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """The button that changes something."""
+        enabled = row_at(Schedd, object_id).status == ScheddStatus.ENABLED
+        return self.buttons(request, object_id, {"drain": enabled, "enable": not enabled})
+
+    @display(description="DAGs")
+    def dags(self, row: Schedd) -> SafeString:
+        """What runs there, and what did."""
+        return link("its DAGs", "admin:dags_app_dag_changelist", query=f"schedd_name={row.name}")
+
+    @display(description="status", ordering="status", label=SCHEDD_COLOURS)
+    def shown_status(self, row: Schedd) -> tuple[str, str]:
+        """The status in its colour."""
+        return row.status, row.status
+
+    @action(description="Drain", icon="block", permissions=["operate"], variant=ActionVariant.WARNING)
+    def drain(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """No new DAGs here."""
+
+        def apply(row: Schedd, answers: dict[str, Any]) -> str:
+            minutes = answers.pop("deadline_minutes")
+            deadline = timezone.now() + timedelta(minutes=minutes) if minutes is not None else None
+            drain_schedd(name=row.name, actor=actor_of(request), deadline=deadline, **answers)
+            return f"{row} takes no new DAGs."
+
+        return self._ask_for(request, object_id, "Drain", apply, ScheddDrainForm)
+
+    @action(description="Enable", icon="check", permissions=["operate"], variant=ActionVariant.PRIMARY)
+    def enable(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """DAGs may come here again."""
+
+        def apply(row: Schedd, answers: dict[str, Any]) -> str:
+            enable_schedd(name=row.name, actor=actor_of(request), **answers)
+            return f"{row} takes DAGs again."
+
+        return self._ask_for(request, object_id, "Enable", apply, ReasonForm)
+
+    def _ask_for(
+        self, request: HttpRequest, object_id: str, title: str, apply: Any, form_class: type[forms.Form]
+    ) -> HttpResponse:
+        row = row_at(Schedd, object_id)
+        back = reverse("admin:dags_app_schedd_changelist")
+        return self.ask(request, title=title, targets=[row], apply=apply, form_class=form_class, back=back)
 
 
 @admin.register(Workflow)
@@ -30,6 +119,7 @@ class WorkflowAdmin(ReadOnlyAdmin):
     """How each request is executed."""
 
     list_display = ("request_name", "input_dataset", "splitting_algo", "memory_mb", "adaptive", "created_at")
+    exclude = ("version", "next_first_event", "next_first_lumi")
     list_filter = ("splitting_algo", "adaptive")
     search_fields = ("request_name", "input_dataset")
     ordering = ("request_name",)
@@ -40,19 +130,21 @@ class RoundAdmin(ReadOnlyAdmin):
     """Planned slices of work."""
 
     list_display = (
-        "workflow",
-        "number",
-        "kind",
-        "status",
-        "jobs",
-        "input_events",
-        "created_at",
-        "resolved_at",
-    )
+        "__str__", "of_request", "kind", "status", "jobs", "input_events", "created_at", "resolved_at",
+    )  # fmt: skip
+    fields = (
+        "of_request", "number", "kind", "status", "groups", "jobs", "input_events", "planned_files",
+        "first_event", "last_event", "created_at", "resolved_at", "estimate",
+    )  # fmt: skip
     list_filter = ("kind", "status")
     search_fields = ("workflow__request_name",)
     list_select_related = ("workflow",)
     ordering = ("-created_at", "-id")
+
+    @display(description="groups")
+    def groups(self, row: Round) -> SafeString:
+        """What it is cut into."""
+        return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"round={row.pk}")
 
 
 class EventTable(ReadOnlyTable):
@@ -69,19 +161,61 @@ class DAGAdmin(ReadOnlyAdmin):
     """Submissions to DAGMan."""
 
     list_display = (
-        "workflow", "round_number", "kind", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
-        "shown_schedd", "created_at",
+        "shown_dag", "of_request", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
+        "created_at",
     )  # fmt: skip
-    list_filter = ("status", "kind")
+    fields = (
+        "of_request", "round", "kind", "status", "shown_progress", "nodes_running", "nodes_idle",
+        "nodes_failed", "nodes_held", "groups", "shown_schedd", "exit_code", "parent", "stop_requested_at",
+        "stop_reason", "submitted_at", "observed_at", "completed_at", "token", "submit_dir",
+    )  # fmt: skip
+    list_filter = ("status", "kind", "schedd_name")
     search_fields = ("workflow__request_name", "token")
+    search_help_text = "Part of a request's name, or of a DAG's token"
     list_select_related = ("workflow", "round")
     ordering = ("-created_at", "-id")
     inlines = (EventTable,)
+    actions_detail: ClassVar[list[str]] = ["hold", "release", "remove"]
 
-    @display(description="round")
-    def round_number(self, row: DAG) -> int:
-        """Which round it runs."""
-        return row.round.number
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Only a DAG in a queue can be steered."""
+        queued = DAG.objects.filter(pk=object_id, status__in=sorted(IN_QUEUE)).exists()
+        return list(super().get_actions_detail(request, object_id)) if queued else []
+
+    @action(description="Hold", icon="pause", permissions=["operate"], variant=ActionVariant.WARNING)
+    def hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Hold every DAGMan of it."""
+        return self._act(request, object_id, DagAction.HOLD)
+
+    @action(description="Release", icon="play_arrow", permissions=["operate"], variant=ActionVariant.PRIMARY)
+    def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Release every DAGMan of it."""
+        return self._act(request, object_id, DagAction.RELEASE)
+
+    @action(description="Remove", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
+    def remove(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take it out of the queue; its request is then held."""
+        return self._act(request, object_id, DagAction.REMOVE)
+
+    def _act(self, request: HttpRequest, object_id: str, what: DagAction) -> HttpResponse:
+        def apply(row: DAG, answers: dict[str, Any]) -> str:
+            return act_on_dag(dag=row, action=what, actor=actor_of(request), **answers).message
+
+        row = get_object_or_404(DAG, pk=object_id)
+        back = reverse("admin:dags_app_dag_change", args=[row.pk])
+        return self.ask(request, title=what.value.capitalize(), targets=[row], apply=apply, back=back)
+
+    @display(description="DAG", ordering="round__number")
+    def shown_dag(self, row: DAG) -> str:
+        """Which of its workflow's."""
+        return f"{row.round}, {row.kind}".replace(" ", "\N{NO-BREAK SPACE}")
+
+    @display(description="groups")
+    def groups(self, row: DAG) -> SafeString:
+        """What it runs."""
+        return link(
+            "those of its round", "admin:dags_app_mergegroup_changelist", query=f"round={row.round_id}"
+        )
 
     @display(description="status", ordering="status", label=DAG_COLOURS)
     def shown_status(self, row: DAG) -> tuple[str, str]:
@@ -89,9 +223,12 @@ class DAGAdmin(ReadOnlyAdmin):
         return row.status, row.status
 
     @display(description="schedd")
-    def shown_schedd(self, row: DAG) -> SafeString:
+    def shown_schedd(self, row: DAG) -> str:
         """Where it runs and as which cluster."""
-        return clipped(f"{row.schedd_name} {row.dagman_cluster_id or ''}")
+        if not row.schedd_name:
+            return "–"
+        shown = link(row.schedd_name, "admin:dags_app_schedd_change", row.schedd_name)
+        return format_html("{} {}", shown, row.dagman_cluster_id or "")
 
     @display(description="nodes done")
     def shown_progress(self, row: DAG) -> SafeString:
@@ -105,18 +242,34 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     """Merge groups: the unit WMS2 watches and credits."""
 
     list_display = (
-        "name", "workflow", "round_number", "shown_status", "site", "jobs", "events_written", "shown_error",
+        "name", "of_request", "round_number", "shown_status", "site", "jobs", "events_written", "shown_error",
         "finished_at",
+    )  # fmt: skip
+    fields = (
+        "of_request", "round", "dag", "status", "last_error", "shown_site", "jobs", "outputs",
+        "input_events", "events_read", "events_written", "first_event", "last_event", "finished_at",
+        "metrics",
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("round__workflow__request_name", "site")
+    search_help_text = "Part of a request's name or of a site's"
     list_select_related = ("round__workflow",)
     ordering = ("-id",)
 
     @display(description="request")
-    def workflow(self, row: MergeGroup) -> str:
+    def of_request(self, row: MergeGroup) -> SafeString:
         """Whose group it is."""
-        return row.round.workflow.request_name
+        return request_link(row.round.workflow.request_name)
+
+    @display(description="site")
+    def shown_site(self, row: MergeGroup) -> str:
+        """Where it landed."""
+        return link(row.site, "admin:sites_app_site_change", row.site) if row.site else "–"
+
+    @display(description="outputs")
+    def outputs(self, row: MergeGroup) -> SafeString:
+        """The files it made."""
+        return link("its files", "admin:outputs_app_outputfile_changelist", query=f"group={row.pk}")
 
     @display(description="round")
     def round_number(self, row: MergeGroup) -> int:
@@ -138,9 +291,14 @@ class MergeGroupAdmin(ReadOnlyAdmin):
 class InputFileAdmin(ReadOnlyAdmin):
     """The ledger: every input file and what became of it."""
 
-    list_display = ("lfn", "workflow", "shown_state", "attempts", "events", "size", "excluded_reason")
+    list_display = ("lfn", "of_request", "shown_state", "attempts", "events", "size", "excluded_reason")
+    fields = (
+        "lfn", "of_request", "state", "excluded_reason", "attempts", "round", "events", "size",
+        "adler32", "block_name",
+    )  # fmt: skip
     list_filter = ("state",)
     search_fields = ("workflow__request_name", "lfn")
+    search_help_text = "Part of a request's name or of a file's"
     list_select_related = ("workflow",)
     ordering = ("-id",)
 

@@ -1,4 +1,4 @@
-"""How WMS2 executes: Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
+"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
 
 Nothing here knows a request or its status. There is no row per job: jobs exist in the group
 manifests on disk and in HTCondor.
@@ -12,6 +12,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from dags_app.failure_models import BadReplica, FailureCluster
 from dags_app.states import (
     LIVE_DAG,
     DAGKind,
@@ -20,10 +21,43 @@ from dags_app.states import (
     GroupStatus,
     RoundKind,
     RoundStatus,
+    ScheddStatus,
     SplittingAlgo,
 )
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
+
+__all__ = [
+    "DAG",
+    "BadReplica",
+    "DAGEvent",
+    "FailureCluster",
+    "InputFile",
+    "MergeGroup",
+    "Round",
+    "Schedd",
+    "Workflow",
+]
+
+
+class Schedd(models.Model):
+    """A schedd DAGs may go to: what operators decided about it, and whether it answers."""
+
+    name = models.CharField(primary_key=True, max_length=200)
+    status = enum_field(ScheddStatus, default=ScheddStatus.ENABLED)
+    reason = models.TextField(blank=True, default="")
+    drain_deadline = models.DateTimeField(null=True, blank=True)  # then what still runs there is stopped
+    asked_at = models.DateTimeField(null=True, blank=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    silent_since = models.DateTimeField(null=True, blank=True)
+    version = models.PositiveIntegerField(default=0)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [one_of(ScheddStatus, field="status", name="schedd_status")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Workflow(models.Model):
@@ -78,6 +112,10 @@ class Workflow(models.Model):
     next_first_lumi = models.PositiveBigIntegerField(default=1)
     produced_events = models.PositiveBigIntegerField(default=0)
 
+    # What an operator decided at release; it stands over every estimate and setting
+    chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
+    chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
+
     input_resolved_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -96,6 +134,7 @@ class Workflow(models.Model):
             ),
             models.CheckConstraint(condition=Q(allocation__in=["push", "pull"]), name="workflow_allocation"),
         ]
+        indexes = [models.Index(fields=["input_dataset"], name="workflow_by_input")]
 
     def __str__(self) -> str:
         return self.request_name
@@ -141,7 +180,7 @@ class Round(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.workflow_id} round {self.number}"
+        return f"round {self.number}"
 
 
 class DAG(models.Model):
@@ -174,6 +213,8 @@ class DAG(models.Model):
     nodes_held = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
 
+    # The version of the workflow whose priority and sites its queued jobs have
+    applied_version = models.PositiveIntegerField(default=0)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)
@@ -201,6 +242,7 @@ class DAG(models.Model):
         ]
         indexes = [
             models.Index(fields=["status"], name="dag_live", condition=Q(status__in=sorted(LIVE_DAG))),
+            models.Index(fields=["-created_at", "-id"], name="dag_newest"),
         ]
 
     def __str__(self) -> str:
@@ -249,6 +291,8 @@ class MergeGroup(models.Model):
     events_read = models.PositiveBigIntegerField(default=0)
     events_written = models.PositiveBigIntegerField(default=0)
     metrics = models.JSONField(null=True, blank=True)
+    # What the group reads of files that other groups read too: {lfn: [[run, first, last], …]}
+    parts = models.JSONField(default=dict, blank=True)
     dag = models.ForeignKey(DAG, null=True, blank=True, on_delete=models.PROTECT, related_name="groups")
     finished_at = models.DateTimeField(null=True, blank=True)
     last_error = models.TextField(blank=True, default="")
@@ -286,11 +330,16 @@ class InputFile(models.Model):
     locations = ArrayField(models.CharField(max_length=100), default=list)  # storage names
     state = enum_field(FileState, default=FileState.FRESH)
     attempts = models.PositiveSmallIntegerField(default=0)
-    # The round that holds the file, and which of its groups read it: groups follow the files' order,
-    # so the groups of one file are neighbours.
+    # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events:
+    # what the request wants of the file, if not all it selects, and what collected groups have read.
+    wanted = models.JSONField(null=True, blank=True)
+    done = models.JSONField(default=list, blank=True)
+    # The round that holds the file, the first and last of its groups that read it, and whether they
+    # read all that is left of it.
     round = models.ForeignKey(Round, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
     first_group = models.PositiveIntegerField(null=True, blank=True)
     last_group = models.PositiveIntegerField(null=True, blank=True)
+    whole = models.BooleanField(default=True)
     excluded_reason = models.TextField(blank=True, default="")
 
     class Meta:

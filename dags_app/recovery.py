@@ -1,24 +1,14 @@
-"""Level 2: a DAG ended with failures; rescue it, or leave it to a person. Pure."""
+"""Level 2: a DAG ended with failures; rescue it, or leave it to a person; how each group goes on. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dags_app.failures import RoundFailures, bad_files_of, build_clusters, counts_of
 
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """How a round stands: groups, not jobs; rescues after failures, not resumes after stops."""
-
-    groups: int
-    failed: int
-    rescues: int
-    names: tuple[str, ...] = ()
-
-    @property
-    def ratio(self) -> float:
-        """Failed groups of all groups in the round."""
-        return self.failed / self.groups if self.groups else 1.0
+MAX_SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +26,126 @@ class Hold:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def decide_recovery(*, failures: Failures, hold_threshold: float, max_rescues: int) -> Rescue | Hold:
-    """Rescue while few groups fail and rescues are left; otherwise hold. Never fail a request."""
-    told = f"{failures.failed} of {failures.groups} groups failed ({failures.ratio:.0%})"
-    evidence = {
-        "failure_ratio": round(failures.ratio, 4),
-        "groups": failures.groups,
-        "failed_groups": list(failures.names[:100]),
-        "rescues": failures.rescues,
-    }
-    if failures.ratio >= hold_threshold:
+def decide_recovery(
+    *, failures: RoundFailures, rescues: int, hold_threshold: float, max_rescues: int
+) -> Rescue | Hold:
+    """Rescue while few groups fail and rescues are left; otherwise hold. Never fail a request.
+
+    Groups count, not jobs; rescues after failures count, resumes after stops do not.
+    """
+    failed = len(failures.failed_groups)
+    ratio = failed / failures.groups if failures.groups else 1.0
+    told = f"{failed} of {failures.groups} groups failed ({ratio:.0%})"
+    evidence = build_evidence(failures, ratio=ratio, rescues=rescues)
+    if failures.proof:
+        return Hold(f"the DAG was aborted: {failures.proof}", evidence)
+    if ratio >= hold_threshold:
         return Hold(f"{told}, the limit is {hold_threshold:.0%}", evidence)
-    if failures.rescues >= max_rescues:
-        return Hold(f"{told} after {failures.rescues} rescues", evidence)
-    return Rescue(f"{told}; rescue {failures.rescues + 1} of {max_rescues}")
+    if rescues >= max_rescues:
+        return Hold(f"{told} after {rescues} rescues", evidence)
+    return Rescue(f"{told}; rescue {rescues + 1} of {max_rescues}")
+
+
+def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> dict[str, Any]:
+    """What a person needs to see of a round's failures, bounded."""
+    bad = bad_files_of(failures)
+    return {
+        "failure_ratio": round(ratio, 4),
+        "groups": failures.groups,
+        "failed_groups": list(failures.failed_groups[:100]),
+        "rescues": rescues,
+        "proof": failures.proof,
+        "counts": counts_of(failures),
+        "bad_files": [{"lfn": lfn, "sites": sorted(bad[lfn])} for lfn in sorted(bad)[:100]],
+        "samples": [
+            {
+                "node": cluster.node,
+                "site": cluster.site,
+                "exit_code": cluster.exit_code,
+                "message": cluster.example,
+                "log_tail": cluster.log_tail,
+            }
+            for cluster in build_clusters(failures)[:MAX_SAMPLES]
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenGroup:
+    """A group that is not done: what it reads, where it may run now, and what is known to be bad.
+
+    `files` has, for each input file, the usable sites that hold it; a generating group has none.
+    `bad` has, for the files its jobs blamed, the sites where they could not be read.
+    """
+
+    name: str
+    fitting: frozenset[str]  # usable sites that offer the memory
+    elected: str = ""
+    files: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    bad: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()  # files that other groups read too
+    gone: frozenset[str] = frozenset()  # files excluded since it was planned
+    lost_inputs: bool = False  # its merge misses what its jobs had written
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """How the group goes on: where, whether from the beginning, and without which files."""
+
+    group: str
+    sites: frozenset[str]
+    restart: bool = False
+    excluded: Mapping[str, str] = field(default_factory=dict)  # file → why nobody will read it
+    set_aside: tuple[str, ...] = ()  # files that a later round reads at another site
+    gone: frozenset[str] = frozenset()
+    emptied: bool = False  # no input is left to it
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Every file the group does without from now on."""
+        return self.gone | frozenset(self.excluded) | frozenset(self.set_aside)
+
+    @property
+    def homeless(self) -> bool:
+        """There is work and no site for it."""
+        return not self.sites and not self.emptied
+
+
+def decide_repair(group: BrokenGroup) -> Repair:
+    """Stay at the elected site if that still makes sense, else begin anew where every file can be read.
+
+    A blamed file goes where another copy is: with its group if the group can follow, else alone in a
+    later round. Without another copy it is excluded, by name.
+    """
+    if not group.files and not group.gone:
+        return _settled(group, group.fitting, {}, ())
+    readable = {lfn: sites - group.bad.get(lfn, frozenset()) for lfn, sites in group.files.items()}
+    excluded = {
+        lfn: f"could not be read at {', '.join(sorted(group.bad[lfn]))}, and no other usable site holds it"
+        for lfn in sorted(group.bad)
+        if lfn in readable and not readable[lfn]
+    }
+    rest = {lfn: sites for lfn, sites in readable.items() if lfn not in excluded}
+    common = _common(rest, group.fitting)
+    aside: tuple[str, ...] = ()
+    if not common:
+        aside = tuple(lfn for lfn in sorted(rest) if lfn in group.bad and lfn not in group.shared)
+        rest = {lfn: sites for lfn, sites in rest.items() if lfn not in aside}
+        common = _common(rest, group.fitting)
+    if not rest:
+        return Repair(group.name, frozenset(), False, excluded, aside, group.gone, emptied=True)
+    return _settled(group, common, excluded, aside)
+
+
+def _common(files: Mapping[str, frozenset[str]], fitting: frozenset[str]) -> frozenset[str]:
+    found = fitting
+    for sites in files.values():
+        found &= sites
+    return found
+
+
+def _settled(
+    group: BrokenGroup, sites: frozenset[str], excluded: Mapping[str, str], aside: tuple[str, ...]
+) -> Repair:
+    moves = bool(group.elected) and group.elected not in sites
+    return Repair(group.name, sites, group.lost_inputs or moves, excluded, aside, group.gone)

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Count, Sum
 
-from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import by_run
-from dags_app.planning.lumis import normalised
+from dags_app.planning.lumis import Ranges, count, normalised, subtract
 from dags_app.planning.types import LumiRange
+from dags_app.services import ledger
 from dags_app.services.estimating import measurements
-from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind
+from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind, RoundStatus
 
 MAX_MEMORY_MB = 10_000_000
 LISTED = 1000  # files named one by one; more are only counted
 
 
-@dataclass(frozen=True, slots=True)
-class RoundSummary:
-    """One round: what it set out to do and how its groups stand."""
-
-    id: UUID
-    number: int
-    kind: str
-    status: str
-    jobs: int
-    input_events: int
-    estimate: dict[str, Any]
-    created_at: datetime
-    resolved_at: datetime | None
-    groups: dict[str, int] = field(default_factory=dict)
-    dags: list[DAG] = field(default_factory=list)
+# The newest rounds of workflow w as JSON, newest first, each with its groups by status and its DAGs.
+ROUNDS = """(
+SELECT coalesce(json_agg(r), '[]') FROM (
+  SELECT d.id, d.number, d.kind, d.status, d.jobs, d.input_events, d.estimate,
+         json_build_object('planned', count(m.id) FILTER (WHERE m.status = 'planned'),
+                           'done', count(m.id) FILTER (WHERE m.status = 'done'),
+                           'collected', count(m.id) FILTER (WHERE m.status = 'collected'),
+                           'failed', count(m.id) FILTER (WHERE m.status = 'failed')) AS groups,
+         (SELECT coalesce(json_agg(g), '[]') FROM (
+            SELECT id, workflow_id AS workflow, w.request_name, d.number AS round, kind, parent_id AS parent,
+                   status, schedd_name, dagman_cluster_id, total_nodes, total_edges, node_counts, nodes_idle,
+                   nodes_running, nodes_done, nodes_failed, nodes_held, observed_at, created_at, submitted_at,
+                   completed_at
+              FROM dags_app_dag WHERE round_id = d.id ORDER BY created_at) g) AS dags,
+         d.created_at, d.resolved_at
+    FROM dags_app_round d LEFT JOIN dags_app_mergegroup m ON m.round_id = d.id
+   WHERE d.workflow_id = w.id GROUP BY d.id ORDER BY d.number DESC LIMIT 50) r)"""
 
 
 def group_counts(rounds: Collection[UUID]) -> dict[UUID, dict[str, int]]:
@@ -57,21 +60,13 @@ def group_totals(round_id: UUID) -> dict[str, int]:
     return {name: value or 0 for name, value in sums.items()}
 
 
-def rounds_of(*, workflow: Workflow, limit: int = 50) -> list[RoundSummary]:
-    """The newest rounds of a workflow, newest first, each with its DAGs."""
-    rounds = list(Round.objects.filter(workflow=workflow).order_by("-number")[:limit])
-    counts = group_counts([row.id for row in rounds])
-    dags: dict[UUID, list[DAG]] = {}
-    for dag in DAG.objects.filter(round__in=rounds).order_by("created_at"):
-        dags.setdefault(dag.round_id, []).append(dag)
-    return [
-        RoundSummary(
-            id=row.id, number=row.number, kind=row.kind, status=row.status, jobs=row.jobs,
-            input_events=row.input_events, estimate=row.estimate, created_at=row.created_at,
-            resolved_at=row.resolved_at, groups=counts[row.id], dags=dags.get(row.id, []),
-        )
-        for row in rounds
-    ]  # fmt: skip
+def rounds_of(*, workflow: Workflow) -> list[dict[str, Any]]:
+    """The newest rounds of a workflow, newest first, each with its DAGs, as RoundBody describes them."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {ROUNDS} FROM dags_app_workflow w WHERE w.id = %s", [workflow.pk])  # noqa: S608
+        found = cursor.fetchone()
+    rounds: list[dict[str, Any]] = found[0] if found else []
+    return rounds
 
 
 def latest_dag(*, workflow: Workflow) -> DAG | None:
@@ -85,36 +80,74 @@ def ledger_of(*, workflow: Workflow) -> dict[str, Any]:
 
 
 def _input_ledger(workflow: Workflow) -> dict[str, Any]:
-    files = InputFile.objects.filter(workflow=workflow)
-    sums = files.order_by().values("state").annotate(files=Count("id"), events=Sum("events"))
-    totals: dict[str, Any] = {row["state"]: row for row in sums}
-    lumis: dict[str, list[LumiRange]] = {state.value: [] for state in FileState}
-    for state, ranges in files.values_list("state", "lumis").iterator(chunk_size=5000):
-        lumis[state].extend((run, first, last) for run, first, last in ranges)
-    by_state = {
-        state.value: {
-            "files": totals.get(state.value, {}).get("files", 0),
-            "events": totals.get(state.value, {}).get("events") or 0,
-            "lumis": by_run(normalised(lumis[state.value])),
-        }
-        for state in FileState
-    }
-    unfinished = [one for state in sorted(UNFINISHED_FILE) for one in lumis[state]]
-    excluded = files.filter(state=FileState.EXCLUDED).order_by("lfn")[:LISTED]
+    books = {state: _Book() for state in FileState}
+    half_done: list[dict[str, Any]] = []
+    reader, read = ledger.AccountReader(workflow), _read_by_open_round(workflow)
+    files = InputFile.objects.filter(workflow=workflow).order_by("lfn")
+    for row in ledger.ledger_rows(files):
+        account, state, lumis = reader.account(row), FileState(row.state), ledger.as_ranges(row.lumis)
+        done: Ranges = ()
+        if state is not FileState.PROCESSED and (account.done or row.lfn in read):
+            done = normalised([*account.done, *read.get(row.lfn, ())])
+        left, beyond = subtract(account.wanted, done), subtract(account.asked, account.wanted)
+        for book, part, files_in in (
+            (books[state], left, 1),
+            (books[FileState.PROCESSED], done, 0),
+            (books[FileState.EXCLUDED], beyond, 0),
+        ):
+            if part or files_in:
+                whole = account.asked if reader.by_events else lumis
+                share = round(row.events * count(part) / count(whole)) if whole else row.events
+                book.enter(files_in, share, lumis if reader.by_events else part)
+        if done and len(half_done) < LISTED:
+            half_done.append({"lfn": row.lfn, "done": done, "missing": left})
+    missing = _Book.sum_of([books[state] for state in sorted(UNFINISHED_FILE)])
+    excluded = files.filter(state=FileState.EXCLUDED)[:LISTED]
     return {
         "input_dataset": workflow.input_dataset,
         "asked": {
-            "files": sum(part["files"] for part in by_state.values()),
-            "events": sum(part["events"] for part in by_state.values()),
+            "files": sum(book.files for book in books.values()),
+            "events": sum(book.events for book in books.values()),
         },
-        "states": by_state,
-        "missing": {
-            "files": sum(by_state[state]["files"] for state in sorted(UNFINISHED_FILE)),
-            "events": sum(by_state[state]["events"] for state in sorted(UNFINISHED_FILE)),
-            "lumis": by_run(normalised(unfinished)),
-        },
+        "states": {state.value: book.as_json() for state, book in books.items()},
+        "missing": missing.as_json(),
+        "half_done_files": half_done,  # [run, first, last] of lumis; of events, with run 0, if cut by events
         "excluded_files": [{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded],
     }
+
+
+def _read_by_open_round(workflow: Workflow) -> dict[str, list[LumiRange]]:
+    """What collected groups of the open round have read of files that other groups read too."""
+    groups = MergeGroup.objects.filter(
+        round__workflow=workflow, round__status=RoundStatus.PLANNED, status=GroupStatus.COLLECTED
+    )
+    read: dict[str, list[LumiRange]] = {}
+    for parts in groups.exclude(parts={}).values_list("parts", flat=True):
+        for lfn, ranges in parts.items():
+            read.setdefault(lfn, []).extend(ledger.as_ranges(ranges))
+    return read
+
+
+@dataclass(slots=True)
+class _Book:
+    """Files, events and lumis in one state. Events of a part are its share of the file's."""
+
+    files: int = 0
+    events: int = 0
+    lumis: list[LumiRange] = field(default_factory=list)
+
+    def enter(self, files: int, events: int, lumis: Ranges) -> None:
+        self.files += files
+        self.events += events
+        self.lumis.extend(lumis)
+
+    @classmethod
+    def sum_of(cls, books: Sequence[_Book]) -> _Book:
+        every = [one for book in books for one in book.lumis]
+        return cls(sum(book.files for book in books), sum(book.events for book in books), every)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"files": self.files, "events": self.events, "lumis": by_run(normalised(self.lumis))}
 
 
 def _generated_ledger(workflow: Workflow) -> dict[str, Any]:

@@ -69,6 +69,13 @@ class FileState(StrEnum):
     EXCLUDED = "excluded"
 
 
+class ScheddStatus(StrEnum):
+    """May new DAGs go to a schedd? One that drains keeps what it runs until its deadline."""
+
+    ENABLED = "enabled"
+    DRAINING = "draining"
+
+
 LIVE_DAG = frozenset({DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED})
-ENDED_DAG = frozenset(DAGStatus) - LIVE_DAG
+IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

@@ -75,21 +75,10 @@ class DAGDetail(DAGRow):
         return EventRow(dag.events.order_by("-id")[:50], many=True).data
 
 
-class LogLocations(serializers.Serializer[Any]):
-    """Where DAGMan writes, on the submit host."""
-
-    dag_id = serializers.UUIDField()
-    schedd_name = serializers.CharField()
-    submit_dir = serializers.CharField()
-    dagman_out = serializers.CharField()
-    dagman_log = serializers.CharField()
-    nodes_log = serializers.CharField()
-    node_status = serializers.CharField()
-
-
 class RoundBody(serializers.Serializer[Any]):
     """One round of a workflow."""
 
+    id = serializers.UUIDField()
     number = serializers.IntegerField()
     kind = serializers.CharField()
     status = serializers.CharField()

@@ -1,4 +1,4 @@
-"""DAGs: what DAGMan was given, how its nodes stand, where its logs are."""
+"""DAGs: what DAGMan was given, how its nodes stand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from dags_app.api.serializers import DAGDetail, DAGRow, LogLocations
+from dags_app.api.serializers import DAGDetail, DAGRow
 from dags_app.models import DAG
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.api.roles import Role
@@ -24,8 +24,8 @@ STATUSES = choices(DAGStatus)
 class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     """Which DAGs."""
 
-    status = filters.MultipleChoiceFilter(choices=STATUSES)
-    kind = filters.MultipleChoiceFilter(choices=choices(DAGKind))
+    status = filters.MultipleChoiceFilter(choices=STATUSES, distinct=False)
+    kind = filters.MultipleChoiceFilter(choices=choices(DAGKind), distinct=False)
     workflow = filters.UUIDFilter(field_name="workflow_id")
     request_name = filters.CharFilter(field_name="workflow__request_name")
     schedd_name = filters.CharFilter()
@@ -55,27 +55,6 @@ class DAGView(ApiView):
         """One DAG with its groups and latest events."""
         dag = dag_by_id(dag_id)
         return versioned(DAGDetail(dag).data, version=dag.version)
-
-
-class DAGLogsView(ApiView):
-    """Where the logs are; they are too large to be sent from here."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="dags_logs", responses=LogLocations)
-    def get(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """The paths of DAGMan's logs on the submit host."""
-        dag = dag_by_id(dag_id)
-        body = {
-            "dag_id": dag.id,
-            "schedd_name": dag.schedd_name,
-            "submit_dir": dag.submit_dir,
-            "dagman_out": f"{dag.dag_file_path}.dagman.out",
-            "dagman_log": f"{dag.dag_file_path}.dagman.log",
-            "nodes_log": f"{dag.dag_file_path}.nodes.log",
-            "node_status": f"{dag.dag_file_path}.status",
-        }
-        return Response(LogLocations(body).data)
 
 
 def dag_by_id(dag_id: UUID) -> DAG:

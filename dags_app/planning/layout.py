@@ -33,6 +33,8 @@ class LayoutSpec:
     retries: Retries
     dagman: DagmanSettings
     priority: int
+    memory_ceiling_per_core_mb: int
+    held_grace_sec: int
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -40,16 +42,30 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
     return DagLayout(
         request_name=spec.request_name,
         workflow_id=spec.workflow_id,
-        groups=[_group(group, plan.estimate, spec, layout) for group in plan.groups],
+        groups=_Groups(plan, spec, layout),
         assets=layout.assets,
         throttles=layout.throttles,
         retries=layout.retries,
         settings=layout.dagman,
         merge=NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=MIN_DISK_KB, wall_minutes=720),
         cleanup=NodeLayout("cleanup", memory_mb=200, cpus=1, disk_kb=10_000, wall_minutes=120),
+        memory_ceiling_mb=max(plan.estimate.memory_mb, spec.cores * layout.memory_ceiling_per_core_mb),
+        held_grace_sec=layout.held_grace_sec,
         priority=layout.priority,
         gpus=spec.gpus,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The groups of a plan, laid out one by one, as often as wanted: a large DAG never stands in memory."""
+
+    plan: Plan
+    spec: PlanSpec
+    layout: LayoutSpec
+
+    def __iter__(self) -> Iterator[GroupLayout]:
+        return (_group(group, self.plan.estimate, self.spec, self.layout) for group in self.plan.groups)
 
 
 def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutSpec) -> GroupLayout:
@@ -151,15 +167,3 @@ def by_run(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
     for run, first, last in lumis:
         runs.setdefault(str(run), []).append([first, last])
     return runs
-
-
-def file_groups(plan: Plan) -> Iterator[tuple[str, int, int]]:
-    """Each input file with the first and last group that read it."""
-    span: dict[str, tuple[int, int]] = {}
-    for group in plan.groups:
-        for job in group.jobs:
-            for window in job.files:
-                first, _ = span.get(window.file.lfn, (group.index, 0))
-                span[window.file.lfn] = (first, group.index)
-    for lfn, (first, last) in span.items():
-        yield lfn, first, last

@@ -1,7 +1,6 @@
 """Merge groups: neighbouring jobs with the same sites, together as large as a merged file should be.
 
-All jobs that read one file stay in one group: a group is credited or repeated as a whole, and then so
-is the file.
+A group may end in the middle of a file: what each group reads of it is credited by itself (`coverage`).
 """
 
 from __future__ import annotations
@@ -22,17 +21,13 @@ def group_jobs(jobs: Iterable[JobSpec], spec: PlanSpec, estimate: Estimate) -> I
         full = (
             size_kb + job_kb > spec.target_merged_size_kb if measured else len(group) >= spec.jobs_per_group
         )
-        if group and not _share_a_file(group[-1], job) and (full or job.sites != group[0].sites):
+        if group and (full or job.sites != group[0].sites):
             yield _group(index, first_job, group, size_kb)
             index, first_job, group, size_kb = index + 1, first_job + len(group), [], 0.0
         group.append(job)
         size_kb += job_kb
     if group:
         yield _group(index, first_job, group, size_kb)
-
-
-def _share_a_file(job: JobSpec, following: JobSpec) -> bool:
-    return bool(job.files and following.files) and job.files[-1].file.lfn == following.files[0].file.lfn
 
 
 def _group(index: int, first_job: int, jobs: list[JobSpec], size_kb: float) -> GroupSpec:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from dags_app.planning.early_stop import early_stop, narrow, without_early_stop
 from dags_app.planning.merge_groups import group_jobs
 from dags_app.planning.splitters import split
 from dags_app.planning.splitters.event_based import split_generation
@@ -60,12 +61,10 @@ def decide_round(given: RoundInput) -> Plan:
             limit_groups=given.limit_groups,
         )
     else:
-        plan = build_plan(
-            spec=given.spec,
-            files=_at(given.files, fitting, everywhere=fitting == given.sites.names),
-            estimate=given.estimate,
-            limit_groups=given.limit_groups,
-        )
+        spec, files = given.spec, _at(given.files, fitting, everywhere=fitting == given.sites.names)
+        if early_stop(spec.algo, spec.params) and all(file.sites for file in files):
+            spec, files = without_early_stop(spec), narrow(spec, files)
+        plan = build_plan(spec=spec, files=files, estimate=given.estimate, limit_groups=given.limit_groups)
     _refuse_impossible(plan)
     if not plan.groups:
         raise NothingToPlan(f"{given.spec.request_name} has nothing left to plan")
@@ -101,8 +100,10 @@ def build_plan(
     unplaceable = tuple(sorted(file.lfn for file in files if not file.sites))
     jobs = split(spec.algo, placeable, spec.params, time_per_event_sec=estimate.time_per_event_sec)
     with _collector_paused():
-        groups = tuple(islice(group_jobs(jobs, spec, estimate), limit_groups))
-    return Plan(groups=groups, estimate=estimate, unplaceable=unplaceable)
+        every = group_jobs(jobs, spec, estimate)
+        groups = tuple(islice(every, limit_groups))
+        truncated = limit_groups is not None and next(every, None) is not None
+    return Plan(groups=groups, estimate=estimate, unplaceable=unplaceable, truncated=truncated)
 
 
 @contextmanager
@@ -130,29 +131,32 @@ def build_generation_plan(
     groups = tuple(islice(group_jobs(jobs, spec, estimate), limit_groups))
     if spec.params.get("lumi_mode") == PER_GROUP:
         groups = tuple(_share_lumis(groups, first_lumi=budget.first_lumi))
-    ends = [job.generate for group in groups for job in group.jobs if job.generate is not None]
+    last = groups[-1].jobs[-1] if groups else None
+    if last is None or last.generate is None:
+        return Plan((), estimate, next_first_event=budget.first_event, next_first_lumi=budget.first_lumi)
     return Plan(
         groups=groups,
         estimate=estimate,
-        next_first_event=budget.first_event + sum(group.events for group in groups),
-        next_first_lumi=ends[-1].last_lumi + 1 if ends else budget.first_lumi,
+        next_first_event=last.generate.position + last.events,
+        next_first_lumi=last.generate.last_lumi + 1,
     )
 
 
 def _share_lumis(groups: Sequence[GroupSpec], *, first_lumi: int) -> Iterator[GroupSpec]:
-    """Number lumis through each group: only its last one may be short, and no two groups share one."""
+    """Number lumis through each group: only its last one may be short, and no two groups share one.
+
+    Where event numbers start over, so does the counting: with a lumi of its own.
+    """
     for group in groups:
-        origin = group.jobs[0].generate
-        jobs, done = [], 0
+        jobs, origin, last = [], group.jobs[0].generate, first_lumi - 1
         for job in group.jobs:
-            if job.generate is None or origin is None:
+            made = job.generate
+            if made is None or origin is None:
                 raise ValueError("only generated jobs have lumis to number")
-            per_lumi = origin.events_per_lumi
-            last = first_lumi + (done + job.events - 1) // per_lumi
-            shared = replace(
-                job.generate, first_lumi=first_lumi, last_lumi=last, numbering_from=origin.first_event
-            )
-            jobs.append(replace(job, generate=shared))
-            done += job.events
+            if made.first_event < origin.first_event:
+                origin, first_lumi = made, last + 1
+            last = first_lumi + (made.last_event - origin.first_event) // origin.events_per_lumi
+            shared = replace(made, first_lumi=first_lumi, last_lumi=last, numbering_from=origin.first_event)
+            jobs.append(job._replace(generate=shared))
         yield replace(group, jobs=tuple(jobs))
         first_lumi = last + 1

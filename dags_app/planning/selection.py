@@ -98,16 +98,6 @@ class Selection:
         return good, [last for _, _, last in good]
 
 
-def selects_everything(params: Mapping[str, Any]) -> bool:
-    """Does the request want the whole dataset?"""
-    return Selection.of(params).everything
-
-
-def wanted_lumis(lumis: Sequence[LumiRange], params: Mapping[str, Any]) -> Ranges:
-    """The parts of these ranges that the run lists and the lumi mask leave."""
-    return Selection.of(params).wanted(normalised(lumis))
-
-
 def _runs(params: Mapping[str, Any], name: str) -> frozenset[int]:
     runs = find(params, name) or ()
     if isinstance(runs, str | bytes | Mapping) or not isinstance(runs, Iterable):

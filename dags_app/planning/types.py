@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dags_app.states import SplittingAlgo
 
@@ -46,11 +46,11 @@ class FileSpec:
     sites: frozenset[str]
     adler32: str = ""
     lumis: tuple[LumiRange, ...] = ()
-    mask: tuple[LumiRange, ...] | None = None  # only these lumis of it are wanted
+    mask: tuple[LumiRange, ...] | None = None  # only these lumis of it are left to read
+    left: tuple[LumiRange, ...] | None = None  # only these events, as run 0, where files are cut by events
 
 
-@dataclass(frozen=True, slots=True)
-class FileWindow:
+class FileWindow(NamedTuple):
     """The part of a file one job reads. Events count from 0; `None` means the whole file.
 
     `mask` takes the place of the job's for this file: needed where lumis are in several files of a job
@@ -72,19 +72,22 @@ class FileWindow:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The events one Monte Carlo job makes. Event and lumi numbers are unique within the workflow."""
+    """The events one Monte Carlo job makes. No two jobs of a workflow share a lumi.
+
+    Event numbers start over at their end; `position` counts on, so it tells every event from every other.
+    """
 
     first_event: int
     last_event: int
     first_lumi: int
     last_lumi: int
     events_per_lumi: int
+    position: int  # of the first event
     run: int = 1
     numbering_from: int | None = None  # the event that opens `first_lumi`, where that is not the first
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(NamedTuple):
     """What one processing job must do.
 
     `events` of a job that takes only some lumis is an estimate: lumis times the average of their file.
@@ -173,6 +176,7 @@ class Plan:
     next_first_lumi: int | None = None
     events_per_job: int | None = None  # what the jobs were cut to, for the next round to steer from
     unplaceable: tuple[str, ...] = field(default=())  # files no usable site can read
+    truncated: bool = False  # there was more than the round may hold: its last files may be read in part
 
     @property
     def jobs(self) -> int:

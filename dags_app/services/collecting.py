@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,12 +42,16 @@ def finished_groups(*, dag: DAG) -> Iterator[FinishedGroup | BadManifest]:
             yield BadManifest(f"{group.name}: {error}", cure=f"See {dag.submit_dir}/{group.name}")
 
 
-def describe(*, round_: Round) -> str:
+def count_groups(*, round_: Round) -> dict[str, int]:
+    """How many groups of the round are in which status."""
+    return dict(round_.groups.order_by().values_list("status").annotate(count=Count("id")))
+
+
+def describe(*, round_: Round, groups: Mapping[str, int]) -> str:
     """How far the round is, in words."""
-    counts = dict(round_.groups.order_by().values_list("status").annotate(count=Count("id")))
-    done = counts.get(GroupStatus.COLLECTED, 0)
-    failed = counts.get(GroupStatus.FAILED, 0)
-    told = f"round {round_.number}: {done} of {sum(counts.values())} groups done"
+    done = groups.get(GroupStatus.COLLECTED, 0)
+    failed = groups.get(GroupStatus.FAILED, 0)
+    told = f"round {round_.number}: {done} of {sum(groups.values())} groups done"
     return f"{told}, {failed} failed" if failed else told
 
 

@@ -2,28 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from condor.amend import write_priority
+from condor.analysis import MatchAnalysis
+from condor.types import DagmanAd
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, Workflow
 from dags_app.services.production import newest_dag
-from dags_app.states import LIVE_DAG, DAGStatus
+from dags_app.services.submission import settle_submission
+from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus
+from wms2_project import audit
+from wms2_project.errors import Conflict
+from wms2_project.failpoints import failpoint
+from wms2_project.logs import current_request_id
+
+
+class DagAction(StrEnum):
+    """What a person can do to the DAGMans of a DAG."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an action reached, and how the DAG stands in the queue afterwards."""
+
+    action: str
+    schedd: str
+    dagmans: int  # outer and inner ones it was applied to
+    outer: str
+    groups_running: int
+    groups_held: int
+
+    @property
+    def message(self) -> str:
+        """The same in a sentence."""
+        told = f"{self.action}: {self.dagmans} DAGMans at {self.schedd}; the outer one is {self.outer}"
+        return f"{told}, {self.groups_running} groups run, {self.groups_held} are held."
+
+
+def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted:
+    """Hold, release or remove the outer and every inner DAGMan; jobs that run go on, except on removal."""
+    audit.need_reason(reason)
+    _check_action(dag, action)
+    audit.record(actor=actor, action=f"{action} DAG", target=dag.token, reason=reason)
+    port = schedd(dag.schedd_name)
+    steer = {
+        DagAction.HOLD: port.hold_dag,
+        DagAction.RELEASE: port.release_dag,
+        DagAction.REMOVE: port.remove_dag,
+    }
+    dagmans = steer[action](dag.token, reason=f"{actor}: {reason}")
+    acted = _described(action, dag, dagmans, port.query_dags([dag.token]).get(dag.token))
+    _note(dag, action, asdict(acted) | {"reason": reason, "actor": actor})
+    return acted
+
+
+def _check_action(dag: DAG, action: DagAction) -> None:
+    if dag.status not in IN_QUEUE:
+        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="Only a DAG in a queue can be steered")
+    if action is DagAction.REMOVE and dag.status == DAGStatus.HALTED:
+        raise Conflict(
+            f"DAG {dag.pk} is held, and only a running DAGMan writes down what is done",
+            cure="Release it first, or stop its request, which does both",
+        )
+
+
+def _described(action: DagAction, dag: DAG, dagmans: int, ad: DagmanAd | None) -> Acted:
+    return Acted(
+        action=action.value,
+        schedd=dag.schedd_name,
+        dagmans=dagmans,
+        outer=ad.job_status.name.lower() if ad is not None else "gone",
+        groups_running=ad.groups_running if ad is not None else 0,
+        groups_held=ad.groups_held if ad is not None else 0,
+    )
 
 
 def remove_dag(*, dag: DAG, reason: str) -> int:
     """Take the DAG out of the queue so that it can be resumed; answer how many DAGMans that were."""
     if dag.status == DAGStatus.READY:
-        return _drop_unsubmitted(dag, reason)
-    removed = schedd().remove_dag(dag.token, reason=reason)
+        dag = settle_submission(dag=dag)
+        if dag.status == DAGStatus.READY:
+            _drop_unsubmitted(dag, reason)
+            return 0
+    removed = schedd(dag.schedd_name).remove_dag(dag.token, reason=reason)
+    failpoint("stop.removed")
     if removed:
-        DAGEvent.objects.create(dag=dag, event_type="remove", detail={"reason": reason, "dagmans": removed})
+        _note(dag, "remove", {"reason": reason, "dagmans": removed})
     return removed
 
 
-def _drop_unsubmitted(dag: DAG, reason: str) -> int:
-    """A DAG nobody submitted ends at once. If its token is in a queue after all, it is removed there."""
-    removed = schedd().remove_dag(dag.token, reason=reason)
+def _drop_unsubmitted(dag: DAG, reason: str) -> None:
+    """A DAG that is in no queue ends at once."""
     ready = DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY)
     if ready.update(status=DAGStatus.STOPPED, completed_at=timezone.now(), version=F("version") + 1):
         DAGEvent.objects.create(
@@ -33,7 +115,13 @@ def _drop_unsubmitted(dag: DAG, reason: str) -> int:
             to_status=DAGStatus.STOPPED,
             detail={"reason": reason},
         )
-    return removed
+
+
+def clear_queue(*, dag: DAG, reason: str) -> int:
+    """Remove what the DAG's end left in the queue, sub-DAGs and jobs; answer how many there still are."""
+    if not dag.schedd_name:
+        return 0
+    return schedd(dag.schedd_name).clear_batch(dag.token, reason=reason)
 
 
 def remove_live_dag(*, workflow: Workflow, reason: str) -> int:
@@ -43,18 +131,41 @@ def remove_live_dag(*, workflow: Workflow, reason: str) -> int:
 
 
 def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
-    """Note on the live DAG that its end will be a clean stop, not a failure."""
+    """Note on the live DAG that its end will be a clean stop, not a failure. The first reason stands."""
     dag = newest_dag(workflow=workflow)
     if dag is None or dag.status not in LIVE_DAG:
         return None
-    DAG.objects.filter(pk=dag.pk).update(
-        stop_requested_at=timezone.now(), stop_reason=reason, version=F("version") + 1
-    )
-    DAGEvent.objects.create(dag=dag, event_type="stop_requested", detail={"reason": reason})
+    with transaction.atomic():
+        unnoted = DAG.objects.filter(pk=dag.pk, stop_requested_at__isnull=True)
+        if unnoted.update(stop_requested_at=timezone.now(), stop_reason=reason, version=F("version") + 1):
+            _note(dag, "stop_requested", {"reason": reason})
     dag.refresh_from_db()
     return dag
 
 
+def apply_edits(*, dag: DAG, priority: int, sites: Collection[str], version: int) -> None:
+    """Bring the queued jobs up to this version of the workflow: their priority, and where landings may go."""
+    port = schedd(dag.schedd_name)
+    write_priority(Path(dag.submit_dir), priority)  # first: what is submitted meanwhile has it already
+    jobs = port.set_priority(dag.token, priority)
+    landings, stuck = port.limit_sites(dag.token, sites)
+    with transaction.atomic():
+        DAG.objects.filter(pk=dag.pk).update(applied_version=version)
+        told = {"priority": priority, "jobs": jobs, "landings": landings, "landings_without_site": stuck}
+        _note(dag, "edited", told)
+
+
+def explain_idle(*, dag: DAG) -> MatchAnalysis | None:
+    """Why an idle job of the DAG is idle, in HTCondor's own words; None if none is."""
+    return schedd(dag.schedd_name).explain_idle(dag.token)
+
+
 def ping_schedd(*, workflow: Workflow) -> bool:
     """Does the schedd answer that runs this workflow's DAG?"""
-    return schedd().ping()
+    dag = newest_dag(workflow=workflow)
+    return schedd(dag.schedd_name if dag is not None else "").ping()
+
+
+def _note(dag: DAG, event: str, detail: dict[str, Any]) -> None:
+    call = {"call_id": current_request_id()} if current_request_id() else {}
+    DAGEvent.objects.create(dag=dag, event_type=event, detail=detail | call)

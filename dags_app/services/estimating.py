@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from dags_app.models import MergeGroup, Round, Workflow
+from dags_app.planning.early_stop import without_early_stop
 from dags_app.planning.estimates import (
     Measurement,
     estimate_from_pilot,
@@ -22,7 +23,12 @@ _BY_EVENTS = (SplittingAlgo.EVENT_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED)
 
 
 def plan_spec(workflow: Workflow) -> PlanSpec:
-    """The workflow as planning sees it, before any measurement."""
+    """The workflow as planning sees it, before any measurement; its early stop has narrowed the ledger."""
+    return without_early_stop(asked_spec(workflow))
+
+
+def asked_spec(workflow: Workflow) -> PlanSpec:
+    """The workflow as the request says it."""
     return PlanSpec(
         workflow_id=str(workflow.pk),
         request_name=workflow.request_name,
@@ -36,7 +42,13 @@ def plan_spec(workflow: Workflow) -> PlanSpec:
 
 
 def current_estimate(workflow: Workflow) -> Estimate:
-    """The best that is known of one event's cost: earlier rounds, the pilot, else the requestor's hints."""
+    """The best that is known of one event's cost; an operator's word on memory stands over it."""
+    best, chosen = _best_estimate(workflow), workflow.chosen_memory_mb
+    return best if chosen is None else replace(best, memory_mb=chosen)
+
+
+def _best_estimate(workflow: Workflow) -> Estimate:
+    """From earlier rounds, the pilot, else the requestor's hints."""
     measured = estimate_from_rounds(
         measurements(workflow),
         cores=workflow.cores,

@@ -12,15 +12,24 @@ from django.db.models import Sum
 from cms.types import DatasetFile
 from dags_app.adapters import dbs, rucio
 from dags_app.models import InputFile, Workflow
-from dags_app.planning.selection import selects_everything, wanted_lumis
+from dags_app.planning.lumis import normalised
+from dags_app.planning.plan import PlanRefused
+from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, SitePool
+from dags_app.states import UNFINISHED_FILE
 from wms2_project.errors import PermanentError
 
 BATCH = 1000  # Rucio takes so many names per call
+READABLE = frozenset({"VALID", "PRODUCTION"})  # access types of datasets one may still read
+_RESTORE = "Have it restored and release the request, or abort it"
 
 
 class NoInput(PermanentError):
     """The dataset gives this request nothing to work on; the message says why exactly."""
+
+
+class InputLost(PlanRefused):
+    """The input was there when the request came, and is not now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,15 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
     """Fill the ledger with the wanted files. Repeating it adds nothing twice."""
     if workflow.input_resolved_at is None:
         dataset = workflow.input_dataset or ""
-        if dbs().dataset(dataset) is None:
+        info = dbs().dataset(dataset)
+        if info is None:
             raise NoInput(f"DBS does not know dataset {dataset}", cure="Check the name of the input dataset")
-        offered = 0
+        if info.access_type not in READABLE:
+            raise NoInput(f"{dataset} is {info.access_type} in DBS", cure="Choose a valid dataset")
+        offered, wants = 0, _Wants(workflow)
         for batch in _batches(dbs().files(dataset)):
             offered += len(batch)
-            _store(workflow, [file for file in batch if _wanted(file, workflow)])
+            _store(workflow, [file for file in batch if wants(file)])
         if offered == 0:
             raise NoInput(f"{dataset} has no valid files", cure="Wait for data or choose another dataset")
         if not workflow.input_files.exists():
@@ -57,8 +69,9 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
 def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
     """The wanted files as planning sees them, straight from DBS and Rucio; nothing is stored."""
     files: list[FileSpec] = []
+    wants = _Wants(workflow)
     for batch in _batches(dbs().files(workflow.input_dataset or "")):
-        wanted = [file for file in batch if _wanted(file, workflow)]
+        wanted = [file for file in batch if wants(file)]
         places = rucio().replicas([file.lfn for file in wanted]) if wanted else {}
         files.extend(
             FileSpec(
@@ -74,12 +87,41 @@ def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
     return files
 
 
-def _wanted(file: DatasetFile, workflow: Workflow) -> bool:
-    params = workflow.splitting_params
-    allowed, refused = params.get("block_whitelist"), params.get("block_blacklist") or ()
-    if (allowed and file.block_name not in allowed) or file.block_name in refused:
-        return False
-    return selects_everything(params) or bool(wanted_lumis(file.lumis, params))
+class _Wants:
+    """Does the request want anything of a file?"""
+
+    def __init__(self, workflow: Workflow) -> None:
+        params = workflow.splitting_params
+        self._selection = Selection.of(params)
+        self._blocks = frozenset(params.get("block_whitelist") or ())
+        self._refused = frozenset(params.get("block_blacklist") or ())
+
+    def __call__(self, file: DatasetFile) -> bool:
+        if (self._blocks and file.block_name not in self._blocks) or file.block_name in self._refused:
+            return False
+        return self._selection.everything or bool(self._selection.wanted(normalised(file.lumis)))
+
+
+def check_input(*, workflow: Workflow) -> None:
+    """Refuse to plan on input that DBS no longer has as it was resolved; jobs would only fail on it."""
+    dataset, files = workflow.input_dataset or "", workflow.input_files
+    info = dbs().dataset(dataset)
+    if info is None:
+        raise InputLost(f"DBS does not know dataset {dataset} any more", cure=_RESTORE)
+    if info.access_type not in READABLE:
+        raise InputLost(f"{dataset} has become {info.access_type} in DBS", cure=_RESTORE)
+    rows = files.filter(state__in=UNFINISHED_FILE).order_by().values_list("block_name", flat=True).distinct()
+    lost = sorted(set(rows) - dbs().blocks(dataset))
+    if lost:
+        raise InputLost(
+            f"DBS has lost {len(lost)} blocks of the input, the first is {lost[0]}", cure=_RESTORE
+        )
+    resolved = files.count()
+    if info.files < resolved:
+        raise InputLost(
+            f"{dataset} has {info.files} valid files in DBS, {resolved} were there when it was resolved",
+            cure=_RESTORE,
+        )
 
 
 def _store(workflow: Workflow, files: list[DatasetFile]) -> None:

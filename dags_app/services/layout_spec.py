@@ -31,7 +31,9 @@ def sandbox_assets() -> tuple[Asset, ...]:
 def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
     """Everything `build_layout` needs besides the plan."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
-    retry = settings.RETRY_COUNT
+    retry = dict(settings.RETRY_COUNT)
+    if workflow.chosen_retries is not None:
+        retry["processing"] = workflow.chosen_retries
     return LayoutSpec(
         round_number=round_number,
         storage=settings.STORAGE_PREFIX,
@@ -60,6 +62,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
             max_idle_jobs=settings.DAGMAN_MAX_IDLE_JOBS,
         ),
         priority=priority,
+        memory_ceiling_per_core_mb=settings.MEMORY_CEILING_PER_CORE_MB,
+        held_grace_sec=settings.HELD_GRACE_SEC,
     )
 
 

@@ -2,74 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from django.conf import settings
-from django.db import connection
-from django.db.models import F
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
 
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
-from dags_app.planning.selection import selects_everything, wanted_lumis
-from dags_app.planning.types import FileSpec, SitePool
+from dags_app.planning.coverage import Account, Span, account_of, cuts_by_events, narrowed, settle_file
+from dags_app.planning.early_stop import early_stop, narrow
+from dags_app.planning.lumis import Ranges, normalised
+from dags_app.planning.selection import Selection
+from dags_app.planning.types import FileSpec, PlanSpec, SitePool
+from dags_app.services.failures import bad_replicas
 from dags_app.states import FileState, GroupStatus
 
+CHUNK = 5000
+_COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # what COPY takes for its own
 
-def files_to_plan(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
-    """What the next round may read: fresh files, and only when there are none, those tried before."""
+
+class LedgerRow(NamedTuple):
+    """What is read of a file in bulk: rows of models would cost several times as much."""
+
+    lfn: str
+    state: str
+    events: int
+    size_bytes: int
+    adler32: str
+    locations: list[str]
+    lumis: list[list[int]]
+    wanted: list[list[int]] | None
+    done: list[list[int]]
+
+
+def ledger_rows(files: QuerySet[InputFile]) -> Iterator[LedgerRow]:
+    """These files, a chunk in memory at a time."""
+    return map(LedgerRow._make, files.values_list(*LedgerRow._fields).iterator(chunk_size=CHUNK))
+
+
+def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileSpec]]:
+    """What the next round may read: fresh files; if they make no job, those tried before."""
     for state in (FileState.FRESH, FileState.ATTEMPTED):
         rows = workflow.input_files.filter(state=state, attempts__lt=settings.MAX_FILE_ATTEMPTS)
-        if rows.exists():
-            return [_spec(row, workflow, sites) for row in rows.iterator(chunk_size=5000)]
-    return []
+        if found := _specs(ledger_rows(rows), workflow, sites):
+            yield avoiding_bad_copies(found)
 
 
-def _spec(row: InputFile, workflow: Workflow, sites: SitePool) -> FileSpec:
-    lumis = tuple((run, first, last) for run, first, last in row.lumis)
-    everything = selects_everything(workflow.splitting_params)
-    return FileSpec(
-        lfn=row.lfn,
-        events=row.events,
-        size_bytes=row.size_bytes,
-        sites=sites.reading(frozenset(row.locations)),
-        adler32=row.adler32,
-        lumis=lumis,
-        mask=None if everything else wanted_lumis(lumis, workflow.splitting_params),
-    )
+def avoiding_bad_copies(files: list[FileSpec]) -> list[FileSpec]:
+    """A copy that nobody could read lately is not read while there is another."""
+    bad = bad_replicas()
+    if not bad:
+        return files
+    return [
+        replace(file, sites=file.sites - bad[file.lfn] or file.sites) if file.lfn in bad else file
+        for file in files
+    ]
 
 
-def assign(*, round_: Round, spans: Iterable[tuple[str, int, int]]) -> int:
-    """Give the files to the round's groups, in one statement; answer how many were given."""
-    columns = list(zip(*spans, strict=True))
-    if not columns:
+def _specs(rows: Iterable[LedgerRow], workflow: Workflow, sites: SitePool) -> list[FileSpec]:
+    reader = AccountReader(workflow)
+    everything, by_events = reader.selection.everything, reader.by_events
+    places: dict[tuple[str, ...], frozenset[str]] = {}  # files share few places: each set is made once
+    specs = []
+    for row in rows:
+        key = tuple(row.locations)
+        if key not in places:
+            places[key] = sites.reading(frozenset(key))
+        lumis = as_ranges(row.lumis)
+        mask = None if everything else reader.selection.wanted(lumis)
+        spec = FileSpec(row.lfn, row.events, row.size_bytes, places[key], row.adler32, lumis, mask)
+        if row.done or row.wanted is not None:
+            spec = narrowed(spec, reader.account(row).left, by_events=by_events)
+        specs.append(spec)
+    return specs
+
+
+class AccountReader:
+    """Reads the rows of one workflow's ledger as accounts; what they share is worked out once."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.selection = Selection.of(workflow.splitting_params)
+        self.by_events = cuts_by_events(workflow.splitting_algo)
+
+    def account(self, row: LedgerRow | InputFile) -> Account:
+        """What the request wants of the file, and has."""
+        return account_of(
+            lumis=as_ranges(row.lumis),
+            events=row.events,
+            wanted=None if row.wanted is None else as_ranges(row.wanted),
+            done=as_ranges(row.done),
+            selection=self.selection,
+            by_events=self.by_events,
+        )
+
+
+def as_ranges(rows: Sequence[Sequence[int]]) -> Ranges:
+    """Ranges as the tables keep them; DBS's and ours come normalised, others are made so."""
+    return normalised([(run, first, last) for run, first, last in rows])
+
+
+def stop_early(*, workflow: Workflow, spec: PlanSpec, sites: SitePool) -> int:
+    """Exclude what lies beyond the request's early stop, once, before its first round."""
+    name = early_stop(spec.algo, spec.params)
+    if not name or workflow.rounds.exists():
         return 0
+    files = next(files_to_plan(workflow=workflow, sites=sites), [])
+    if not all(file.sites for file in files):
+        return 0  # planning will name them and refuse
+    kept = {file.lfn: file for file in narrow(spec, files)}
+    for file in files:
+        cut = kept.get(file.lfn, file)
+        if cut is not file:
+            ranges = cut.left if cuts_by_events(spec.algo) else cut.mask
+            workflow.input_files.filter(lfn=file.lfn).update(wanted=ranges)
+    beyond = [file.lfn for file in files if file.lfn not in kept]
+    rest = workflow.input_files.filter(state=FileState.FRESH, lfn__in=beyond)
+    return rest.update(state=FileState.EXCLUDED, excluded_reason=f"beyond {name}")
+
+
+def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] = ()) -> int:
+    """Give the files to the round's groups, all at once; answer how many were given.
+
+    Those the round leaves unfinished are not processed when its groups are.
+    """
     sql = """
         UPDATE dags_app_inputfile AS f
            SET state = %s, round_id = %s, first_group = s.first_group, last_group = s.last_group,
                attempts = f.attempts + 1
-          FROM unnest(%s::text[], %s::int[], %s::int[]) AS s(lfn, first_group, last_group)
+          FROM file_span AS s
          WHERE f.workflow_id = %s AND f.lfn = s.lfn AND f.state IN (%s, %s)"""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE file_span (lfn text, first_group int, last_group int)")
+        with cursor.copy("COPY file_span FROM STDIN") as copy:
+            for start in range(0, len(spans), CHUNK):  # as text in large pieces: a call per row takes longest
+                rows = (f"{lfn.translate(_COPY)}\t{a}\t{b}\n" for lfn, a, b in spans[start : start + CHUNK])
+                copy.write("".join(rows))
+        cursor.execute("ANALYZE file_span")
         cursor.execute(
             sql,
-            [
-                FileState.ASSIGNED,
-                round_.pk,
-                list(columns[0]),
-                list(columns[1]),
-                list(columns[2]),
-                round_.workflow_id,
-                FileState.FRESH,
-                FileState.ATTEMPTED,
-            ],
+            [FileState.ASSIGNED, round_.pk, round_.workflow_id, FileState.FRESH, FileState.ATTEMPTED],
         )
-        return int(cursor.rowcount)
+        assigned = int(cursor.rowcount)
+        cursor.execute("DROP TABLE file_span")
+    if unfinished:
+        round_.files.filter(lfn__in=unfinished).update(whole=False)
+    return assigned
 
 
 def credit_group(*, group: MergeGroup) -> None:
     """The group's outputs are ours: its files are processed once every group that reads them is."""
     sql = """
         UPDATE dags_app_inputfile AS f SET state = %s
-         WHERE f.round_id = %s AND f.state = %s AND f.first_group <= %s AND f.last_group >= %s
+         WHERE f.round_id = %s AND f.state = %s AND f.first_group <= %s AND f.last_group >= %s AND f.whole
            AND NOT EXISTS (SELECT 1 FROM dags_app_mergegroup g
                             WHERE g.round_id = f.round_id AND g.index BETWEEN f.first_group AND f.last_group
                               AND g.status <> %s)"""
@@ -90,15 +176,35 @@ def credit_group(*, group: MergeGroup) -> None:
     )
 
 
-def exclude_rest(*, workflow: Workflow, reason: str) -> int:
-    """Files no round will ever read are not waited for; each says why."""
-    rest = workflow.input_files.filter(state__in=[FileState.FRESH, FileState.ATTEMPTED])
-    return rest.update(state=FileState.EXCLUDED, excluded_reason=reason)
+def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str) -> int:
+    """Nobody will read these files, whoever holds them now; what is processed stays so."""
+    named = workflow.input_files.filter(lfn__in=lfns).exclude(state=FileState.PROCESSED)
+    return named.update(state=FileState.EXCLUDED, excluded_reason=reason)
 
 
-def give_back(*, round_: Round) -> int:
-    """Files of the round that no finished group covers may be planned again."""
-    return round_.files.filter(state=FileState.ASSIGNED).update(state=FileState.ATTEMPTED)
+def give_back(*, round_: Round) -> None:
+    """Close the files of the round: what no collected group has read may be planned again.
+
+    An attempt counts once for a file, and only if something of it failed.
+    """
+    held = round_.files.filter(state=FileState.ASSIGNED)
+    held.filter(first_group=F("last_group"), whole=True).update(state=FileState.ATTEMPTED)
+    rows = list(held.filter(Q(first_group__lt=F("last_group")) | Q(whole=False)))
+    if not rows:
+        return
+    groups = list(round_.groups.order_by("index").values_list("index", "status", "parts"))
+    collected = {index: status == GroupStatus.COLLECTED for index, status, _ in groups}
+    read: dict[str, list[tuple[Ranges, bool]]] = {}
+    for index, _, parts in groups:
+        for lfn, ranges in parts.items():
+            read.setdefault(lfn, []).append((as_ranges(ranges), collected[index]))
+    reader = AccountReader(round_.workflow)
+    for row in rows:
+        account = reader.account(row)
+        row.state, covered = settle_file(account.left, read.get(row.lfn, [((), False)]))
+        row.done, row.whole = normalised([*account.done, *covered]), True
+        row.attempts -= row.state == FileState.FRESH
+    InputFile.objects.bulk_update(rows, ["state", "done", "whole", "attempts"], batch_size=1000)
 
 
 def work_left(*, workflow: Workflow) -> str:

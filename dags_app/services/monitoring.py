@@ -7,7 +7,7 @@ is never taken for "gone": then nothing changes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,16 +18,39 @@ from django.db import transaction
 from django.db.models import Count, F, Sum
 
 from condor.statusfile import highest_rescue, parse_metrics, read_status
-from condor.types import DagmanAd, FileStamp, JobStatus, NodeState, StatusFile, UnreadableFile
+from condor.types import DagmanAd, FileStamp, JobStatus, StatusFile, UnreadableFile
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, MergeGroup
 from dags_app.planning.names import group_index, group_name
 from dags_app.planning.types import SERVICE_NODES
-from dags_app.states import DAGStatus, GroupStatus
+from dags_app.services import schedds
+from dags_app.states import IN_QUEUE, DAGStatus, GroupStatus
+from wms2_project.errors import ScheddUnreachable
+from wms2_project.failpoints import failpoint
 
 logger = logging.getLogger(__name__)
-WATCHED = (DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED)
-_stamps: dict[UUID, FileStamp] = {}  # of this process: an unchanged status file is not parsed again
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What this process has stored of a DAG's status file: neither is read or written a second time."""
+
+    stamp: FileStamp | None = None
+    done: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at a DAG in the queue; `failed` is None when the status file told nothing new."""
+
+    dag: DAG
+    ad: DagmanAd
+    known: Known
+    fresh: tuple[int, ...] = ()
+    failed: int | None = None
+
+
+_known: dict[UUID, Known] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +63,83 @@ class Ending:
 
 def observe_dags(*, now: datetime) -> set[UUID]:
     """Look at every live DAG once; the ids of the workflows something happened to."""
-    dags = list(DAG.objects.filter(status__in=WATCHED).select_related("round"))
-    if not dags:
-        return set()
-    ads = schedd().query_dags()
     news: set[UUID] = set()
-    for dag in dags:
+    by_schedd: dict[str, list[DAG]] = {}
+    for dag in DAG.objects.filter(status__in=sorted(IN_QUEUE)).select_related("round").order_by("pk"):
+        by_schedd.setdefault(dag.schedd_name, []).append(dag)
+    for name in settings.SCHEDDS:  # one without DAGs is asked too: is it there?
+        by_schedd.setdefault(name, [])
+    for name, dags in by_schedd.items():
+        if not schedds.may_be_asked(name, now=now):
+            continue
         try:
-            if _observe(dag, ads.get(dag.token), now):
-                news.add(dag.workflow_id)
-        except UnreadableFile as error:  # the last good reading stands; the others must be seen too
-            logger.warning("%s: %s", dag.token, error)
+            news |= _observe_schedd(name, dags, now)
+        except ScheddUnreachable as error:  # its DAGs stay as they were last seen
+            logger.warning("no news from %s: %s", name, error)
+            schedds.note_silence(name, now=now)
+        else:
+            schedds.note_answer(name, now=now)
     return news
 
 
-def _observe(dag: DAG, ad: DagmanAd | None, now: datetime) -> bool:
-    """Write what is seen of one DAG; True if a group finished or the DAG changed its status."""
-    if ad is None:
-        ending = _ending(dag, now)
-        return ending is not None and _finish(dag, ending, now)
-    reading = read_status(Path(f"{dag.dag_file_path}.status"), previous=_stamps.get(dag.pk))
-    status = reading.status if reading is not None and _is_of(dag, reading.status) else None
-    changes: dict[str, object] = {
+def _observe_schedd(name: str, dags: list[DAG], now: datetime) -> set[UUID]:
+    ads = schedd(name).query_dags()
+    news: set[UUID] = set()
+    sights: list[Sight] = []
+    for dag in dags:
+        try:
+            ad = ads.get(dag.token)
+            if ad is not None:
+                sights.append(_look(dag, ad))
+            elif (ending := _ending(dag, now)) is not None and _finish(dag, ending, now):
+                news.add(dag.workflow_id)
+        except UnreadableFile as error:  # the last good reading stands; the others must be seen too
+            logger.warning("%s: %s", dag.token, error)
+    return news | _record(sights, now)
+
+
+def _look(dag: DAG, ad: DagmanAd) -> Sight:
+    """What the queue and the status file tell; nothing is written."""
+    known = _known.get(dag.pk, Known())
+    reading = read_status(Path(f"{dag.dag_file_path}.status"), previous=known.stamp)
+    if reading is None:
+        return Sight(dag, ad, known)
+    status = reading.status
+    if not _is_of(dag, status):
+        return Sight(dag, ad, Known(reading.stamp, known.done))
+    done = frozenset(status.done)
+    fresh = [group_index(name) for name in done - known.done]
+    groups = tuple(sorted(index for index in fresh if index is not None))
+    return Sight(dag, ad, Known(reading.stamp, done), fresh=groups, failed=status.nodes_failed)
+
+
+def _record(sights: list[Sight], now: datetime) -> set[UUID]:
+    """Write what was seen in one transaction; the workflows with a finished group or a new status."""
+    if not sights:
+        return set()
+    failpoint("monitor.read")
+    with transaction.atomic():
+        DAG.objects.filter(pk__in=[sight.dag.pk for sight in sights]).update(observed_at=now)
+        marked = {sight.dag.pk for sight in sights if sight.fresh and _mark(sight.dag, sight.fresh, now)}
+        done = _nodes_done([sight.dag.round_id for sight in sights if sight.dag.pk in marked])
+        moved = {
+            sight.dag.pk for sight in sights if _update(sight.dag, _changes(sight, done), event="observed")
+        }
+    failpoint("monitor.recorded")
+    _known.update((sight.dag.pk, sight.known) for sight in sights)  # only now: the unwritten is read again
+    return {sight.dag.workflow_id for sight in sights if sight.dag.pk in marked | moved}
+
+
+def _changes(sight: Sight, done: Mapping[UUID, int]) -> dict[str, object]:
+    dag, ad = sight.dag, sight.ad
+    return {
         "status": DAGStatus.HALTED if ad.job_status is JobStatus.HELD else DAGStatus.RUNNING,
         "nodes_idle": ad.jobs_idle,
         "nodes_running": ad.jobs_running,
         "nodes_held": ad.jobs_held,
-        "observed_at": now,
+        "nodes_done": done.get(dag.round_id, dag.nodes_done),
+        "nodes_failed": dag.nodes_failed if sight.failed is None else sight.failed,
     }
-    finished = 0
-    with transaction.atomic():
-        if status is not None:
-            finished = _mark_groups(dag, status.nodes, now)
-            changes |= {"nodes_done": _nodes_done(dag), "nodes_failed": status.nodes_failed}
-        moved = _update(dag, changes, event="observed")
-    if reading is not None:
-        _stamps[dag.pk] = reading.stamp  # only now: an unwritten reading must be read again
-    return moved or finished > 0
 
 
 def _is_of(dag: DAG, status: StatusFile) -> bool:
@@ -86,7 +149,7 @@ def _is_of(dag: DAG, status: StatusFile) -> bool:
 
 def _ending(dag: DAG, now: datetime) -> Ending | None:
     """How the DAG ended, from history, else from what it left on disk; None while that is unclear."""
-    ad = schedd().finished_dag(dag.token, dag.dagman_cluster_id or 0)
+    ad = schedd(dag.schedd_name).finished_dag(dag.token, dag.dagman_cluster_id or 0)
     if ad is not None:
         return Ending(exit_code=ad.exit_code, removed=ad.job_status is JobStatus.REMOVED)
     metrics = Path(f"{dag.dag_file_path}.metrics")
@@ -128,8 +191,10 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
         _mark(dag, done, now)
         if status != DAGStatus.STOPPED:
             MergeGroup.objects.filter(pk__in=failed).update(status=GroupStatus.FAILED)
-        _update(dag, changes | {"nodes_done": _nodes_done(dag)}, event="ended")
-    _stamps.pop(dag.pk, None)
+        done_nodes = _nodes_done([dag.round_id]).get(dag.round_id, 0)
+        _update(dag, changes | {"nodes_done": done_nodes}, event="ended")
+    failpoint("monitor.ended")
+    _known.pop(dag.pk, None)
     return True
 
 
@@ -141,27 +206,26 @@ def _is_credited(group: MergeGroup) -> bool:
     return group.status in (GroupStatus.DONE, GroupStatus.COLLECTED)
 
 
-def _mark_groups(dag: DAG, nodes: Mapping[str, NodeState], now: datetime) -> int:
-    """Groups the status file calls done become DONE; how many are new."""
-    done = {group_index(name) for name, state in nodes.items() if state is NodeState.DONE}
-    return _mark(dag, {index for index in done if index is not None}, now)
-
-
-def _nodes_done(dag: DAG) -> int:
-    """All nodes of the groups that are done; nobody asks a running group how far it is."""
-    done = dag.round.groups.filter(status__in=[GroupStatus.DONE, GroupStatus.COLLECTED])
-    sums = done.aggregate(groups=Count("id"), jobs=Sum("jobs"))
-    return int(sums["jobs"] or 0) + SERVICE_NODES * int(sums["groups"])
-
-
-def _mark(dag: DAG, done: set[int], now: datetime) -> int:
+def _mark(dag: DAG, done: Collection[int], now: datetime) -> int:
+    """These groups are done; how many of them are news."""
     fresh = dag.round.groups.filter(index__in=done, status__in=[GroupStatus.PLANNED, GroupStatus.FAILED])
     return fresh.update(status=GroupStatus.DONE, dag=dag, finished_at=now)
+
+
+def _nodes_done(rounds: Collection[UUID]) -> dict[UUID, int]:
+    """Per round, all nodes of the groups that are done; nobody asks a running group how far it is."""
+    done = MergeGroup.objects.filter(
+        round__in=rounds, status__in=[GroupStatus.DONE, GroupStatus.COLLECTED]
+    ).order_by()
+    sums = done.values_list("round").annotate(groups=Count("id"), jobs=Sum("jobs"))
+    return {round_: jobs + SERVICE_NODES * groups for round_, groups, jobs in sums}
 
 
 def _update(dag: DAG, changes: dict[str, object], *, event: str) -> bool:
     """Compare-and-set on the version; a status change leaves an event. True if the status changed."""
     before = dag.status
+    if all(getattr(dag, field) == value for field, value in changes.items()):
+        return False
     moved = changes["status"] != before
     if moved:
         changes = changes | {"version": F("version") + 1}

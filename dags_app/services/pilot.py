@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from dags_app.models import DAG, Round, Workflow
+from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
@@ -37,9 +38,11 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
     """The pilot's DAG, planned and submitted once."""
     dag = production.newest_dag(workflow=workflow)
     if dag is None:
-        plan = decide_pilot(workflow=workflow, sites=sites)
+        with production.faults_refused():
+            production.prepare_input(workflow=workflow, sites=sites)
+            plan = decide_pilot(workflow=workflow, sites=sites)
         dag = production.write_round(workflow=workflow, plan=plan, kind=RoundKind.PILOT, priority=priority)
-    return production.ensure_submitted(dag=dag, priority=priority)
+    return production.ensure_submitted(dag=dag, priority=priority, version=workflow.version)
 
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
@@ -50,13 +53,19 @@ def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
         one_job = replace(spec, params={**spec.params, "events_per_job": events})
         budget = EventBudget(workflow.next_first_event, workflow.next_first_lumi, events)
         return decide_round(RoundInput(spec=one_job, estimate=estimate, sites=sites, budget=budget))
-    one_file = replace(spec, algo=SplittingAlgo.FILE_BASED, params={"files_per_job": 1})
     smallest = _smallest_file(workflow, sites)
+    by_events = cuts_by_events(spec.algo)  # then an early stop may have left only some events of the file
+    one_file = replace(
+        spec,
+        algo=SplittingAlgo.EVENT_BASED if by_events else SplittingAlgo.FILE_BASED,
+        params={"files_per_job": 1, "events_per_job": max(smallest.events, 1)},
+    )
     return decide_round(RoundInput(spec=one_file, estimate=estimate, sites=sites, files=[smallest]))
 
 
 def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:
-    readable = [file for file in ledger.files_to_plan(workflow=workflow, sites=sites) if file.sites]
+    offered = ledger.files_to_plan(workflow=workflow, sites=sites)
+    readable = [file for files in offered for file in files if file.sites]
     with_events = [file for file in readable if file.events] or readable
     if not with_events:
         raise PlanRefused(

@@ -6,6 +6,9 @@ exists before anything is submitted: a crash anywhere repeats into the same stat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,22 +19,21 @@ from django.db.models import Max
 from condor.dagfile import write_dag
 from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Workflow
 from dags_app.planning import names
+from dags_app.planning.coverage import Reading, cuts_by_events, read_plan
 from dags_app.planning.estimates import events_to_generate
-from dags_app.planning.layout import build_layout, file_groups
+from dags_app.planning.layout import build_layout
 from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import EventBudget, Plan, SitePool
-from dags_app.recovery import Failures
 from dags_app.services import ledger
-from dags_app.services.estimating import current_estimate, plan_spec, round_limit, steered_spec
+from dags_app.services.estimating import asked_spec, current_estimate, plan_spec, round_limit, steered_spec
+from dags_app.services.input_files import check_input
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
 from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus
-from wms2_project.errors import TransientError
+from wms2_project.errors import InvalidInput, TransientError
+from wms2_project.failpoints import failpoint
 
 __all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
-
-
-EARLY_STOPS = ("total_files", "total_lumis", "total_events")  # the request wants so much and no more
 
 
 def newest_dag(*, workflow: Workflow) -> DAG | None:
@@ -42,16 +44,38 @@ def newest_dag(*, workflow: Workflow) -> DAG | None:
 def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
     """The next round as a value; nothing is written."""
     estimate = current_estimate(workflow)
-    return decide_round(
-        RoundInput(
-            spec=steered_spec(workflow, estimate),
-            estimate=estimate,
-            sites=sites,
-            files=() if workflow.generates else ledger.files_to_plan(workflow=workflow, sites=sites),
-            budget=event_budget(workflow) if workflow.generates else None,
-            limit_groups=round_limit(workflow),
-        )
+    given = RoundInput(
+        spec=steered_spec(workflow, estimate),
+        estimate=estimate,
+        sites=sites,
+        budget=event_budget(workflow) if workflow.generates else None,
+        limit_groups=round_limit(workflow),
     )
+    if workflow.generates:
+        return decide_round(given)
+    for files in ledger.files_to_plan(workflow=workflow, sites=sites):
+        try:
+            return decide_round(replace(given, files=files))
+        except NothingToPlan:  # files without lumis, say: they must not keep the others from their turn
+            continue
+    raise NothingToPlan(f"{workflow.request_name} has nothing left to plan")
+
+
+@contextmanager
+def faults_refused() -> Iterator[None]:
+    """Input that cannot be accepted waits for a person at once: it gets no better by trying again."""
+    try:
+        yield
+    except InvalidInput as fault:
+        raise PlanRefused(fault.message, cure=fault.cure) from fault
+
+
+def prepare_input(*, workflow: Workflow, sites: SitePool) -> None:
+    """Make sure that the input is still what it was, and narrow it to what the request wants of it."""
+    if workflow.generates:
+        return
+    check_input(workflow=workflow)
+    ledger.stop_early(workflow=workflow, spec=asked_spec(workflow), sites=sites)
 
 
 def event_budget(workflow: Workflow) -> EventBudget:
@@ -66,7 +90,9 @@ def event_budget(workflow: Workflow) -> EventBudget:
 
 def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
     """Decide the next production round, write its directory and record both."""
-    plan = decide_plan(workflow=workflow, sites=sites)
+    with faults_refused():
+        prepare_input(workflow=workflow, sites=sites)
+        plan = decide_plan(workflow=workflow, sites=sites)
     return write_round(workflow=workflow, plan=plan, kind=RoundKind.PRODUCTION, priority=priority)
 
 
@@ -78,6 +104,7 @@ def write_round(*, workflow: Workflow, plan: Plan, kind: RoundKind, priority: in
     directory = Path(settings.SUBMIT_ROOT) / str(dag_id)
     spec = layout_spec(workflow=workflow, round_number=number, kind=kind, priority=priority)
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
+    failpoint("plan.written")
     with transaction.atomic():
         round_ = _record_round(workflow, plan, number=number, kind=kind)
         return _record_dag(round_, plan, DAG(id=dag_id, submit_dir=str(directory)))
@@ -92,15 +119,20 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
         jobs=plan.jobs,
         input_events=plan.events,
     )
+    reading = read_plan(plan, by_events=cuts_by_events(workflow.splitting_algo))
     MergeGroup.objects.bulk_create(
-        MergeGroup(
-            round=round_,
-            index=group.index,
-            jobs=len(group.jobs),
-            input_events=group.events,
-            estimated_output_kb=group.estimated_output_kb,
-        )
-        for group in plan.groups
+        (
+            MergeGroup(
+                round=round_,
+                index=group.index,
+                jobs=len(group.jobs),
+                input_events=group.events,
+                estimated_output_kb=group.estimated_output_kb,
+                parts=reading.parts.get(group.index, {}),
+            )
+            for group in plan.groups
+        ),
+        batch_size=5000,
     )
     if plan.next_first_event is not None:
         round_.first_event, round_.last_event = workflow.next_first_event, plan.next_first_event - 1
@@ -108,20 +140,15 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
         workflow.next_first_lumi = plan.next_first_lumi or workflow.next_first_lumi
         workflow.save(update_fields=["next_first_event", "next_first_lumi", "updated_at"])
     else:
-        round_.planned_files = _assign_files(round_, plan)
+        round_.planned_files = _assign_files(round_, reading)
     round_.save()
     return round_
 
 
-def _assign_files(round_: Round, plan: Plan) -> int:
-    """Give the planned files to their groups; what an early stop leaves over is excluded with its reason."""
-    workflow, spans = round_.workflow, list(file_groups(plan))
-    assigned = ledger.assign(round_=round_, spans=spans)
-    if assigned != len(spans):
+def _assign_files(round_: Round, reading: Reading) -> int:
+    assigned = ledger.assign(round_=round_, spans=reading.spans, unfinished=reading.unfinished)
+    if assigned != len(reading.spans):
         raise TransientError("the ledger changed while the round was planned", cure="It is planned again")
-    asked = [name for name in EARLY_STOPS if workflow.splitting_params.get(name)]
-    if asked and round_.kind == RoundKind.PRODUCTION and not workflow.adaptive:
-        ledger.exclude_rest(workflow=workflow, reason=f"beyond {', '.join(asked)}")
     return assigned
 
 
@@ -172,14 +199,6 @@ def resolve_round(*, round_: Round, now: datetime) -> None:
         Round.objects.filter(pk=round_.pk, status=RoundStatus.PLANNED).update(
             status=RoundStatus.RESOLVED, resolved_at=now
         )
-
-
-def failures_of(*, dag: DAG) -> Failures:
-    """How the round stands after this DAG."""
-    groups = list(dag.round.groups.only("index", "status"))
-    failed = [group.name for group in groups if group.status != GroupStatus.COLLECTED]
-    rescues = dag.round.dags.filter(kind=DAGKind.RESCUE).count()
-    return Failures(groups=len(groups), failed=len(failed), rescues=rescues, names=tuple(failed))
 
 
 def is_live(dag: DAG | None) -> bool:

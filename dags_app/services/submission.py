@@ -1,4 +1,8 @@
-"""Exactly-once submission: the row is the intent, its token is JobBatchName, and what is found is adopted."""
+"""Exactly-once submission: the row is the intent, its token is JobBatchName, and what is found is adopted.
+
+The row names the schedd before anything is sent there, so that a crash leaves one place to look. Another
+schedd is tried only after the first has answered that it does not know the token.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +12,73 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from condor.amend import write_priority
 from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
+from dags_app.services.schedds import choose_schedd, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
+from wms2_project.failpoints import failpoint
 
 
-def ensure_submitted(*, dag: DAG, priority: int) -> DAG:
-    """Bring the DAG into the queue once, whatever happened before; answer the row as it stands then."""
+def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
+    """Bring the DAG into the queue once, whatever happened before; answer the row as it stands then.
+
+    `version` is the workflow's, as read together with the priority: a later edit is still to be applied.
+    """
     if dag.status != DAGStatus.READY:
         return dag
     # The advisory lock of the caller ends with its database session, a lock on the directory does not:
     # a worker that lost its session in mid-submission still keeps others out.
     with submit_lock(Path(dag.submit_dir)):
-        presence, ad = schedd().find_dag(dag.token)
-        if presence is Presence.UNKNOWN:
-            raise ScheddUnreachable(
-                f"cannot tell whether {dag.token} is in the queue", cure="It is asked again"
-            )
-        how = "adopted"
-        cluster = ad.cluster_id if ad is not None else 0
-        if presence is Presence.ABSENT:
-            cluster = schedd().submit_dag(Path(dag.dag_file_path), dag.token, priority=priority)
-            how = "submitted"
-    return _record_submission(dag, cluster=cluster, schedd_name=schedd().name, how=how)
+        dag = _adopted(dag)
+        if dag.status != DAGStatus.READY or dag.stop_requested_at is not None:
+            return dag
+        _place(dag)
+        failpoint("submit.placed")
+        write_priority(Path(dag.submit_dir), priority)
+        port = schedd(dag.schedd_name)
+        cluster = port.submit_dag(Path(dag.dag_file_path), dag.token, priority=priority)
+        failpoint("submit.sent")
+        return _record_submission(dag, cluster=cluster, how="submitted", version=version)
 
 
-def _record_submission(dag: DAG, *, cluster: int, schedd_name: str, how: str) -> DAG:
+def settle_submission(*, dag: DAG) -> DAG:
+    """Find out whether a DAG whose submission nobody recorded is in a queue; if it is, it is adopted."""
+    with submit_lock(Path(dag.submit_dir)):
+        return _adopted(dag)
+
+
+def _adopted(dag: DAG) -> DAG:
+    """The row as it stands, after looking where the DAG may have been sent. The caller holds the lock."""
+    dag = DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
+    if dag.status != DAGStatus.READY or not dag.schedd_name:
+        return dag
+    presence, ad = schedd(dag.schedd_name).find_dag(dag.token)
+    if presence is Presence.UNKNOWN:
+        raise ScheddUnreachable(f"cannot tell whether {dag.token} is in the queue", cure="It is asked again")
+    if ad is None:
+        return dag
+    return _record_submission(dag, cluster=ad.cluster_id, how="adopted")
+
+
+def _place(dag: DAG) -> None:
+    """Write down where the DAG goes before it goes there."""
+    if dag.schedd_name in open_schedds():
+        return
+    dag.schedd_name = choose_schedd()
+    DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=dag.schedd_name)
+
+
+def _record_submission(dag: DAG, *, cluster: int, how: str, version: int = 0) -> DAG:
     with transaction.atomic():
         ready = DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY)
         if ready.update(
             status=DAGStatus.SUBMITTED,
             dagman_cluster_id=cluster,
-            schedd_name=schedd_name,
+            applied_version=version,
             submitted_at=timezone.now(),
             version=F("version") + 1,
         ):
@@ -51,7 +87,8 @@ def _record_submission(dag: DAG, *, cluster: int, schedd_name: str, how: str) ->
                 event_type=how,
                 from_status=DAGStatus.READY,
                 to_status=DAGStatus.SUBMITTED,
-                detail={"cluster": cluster},
+                detail={"cluster": cluster, "schedd": dag.schedd_name},
             )
+    failpoint("submit.recorded")
     dag.refresh_from_db()
     return dag

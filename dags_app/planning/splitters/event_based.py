@@ -14,6 +14,7 @@ from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generatio
 
 DEFAULT_EVENTS_PER_JOB = 100
 LAST_EVENT_NUMBER = 2**32 - 1  # event numbers are 32-bit on the worker; they start over at 1
+LAST_LUMI = 2**32 - 1  # lumis tell events of one number apart, so they never start over
 
 
 def split_event_based(
@@ -32,17 +33,18 @@ def split_event_based(
             mask = mask_of(file, selection)
             if mask == ():
                 continue
-            events = file.events if left is None else min(file.events, left)
-            yield from _windows(file, events, per_job, mask)
-            if left is not None:
-                left -= events
+            if file.events == 0:
+                yield JobSpec(files=(FileWindow(file=file),), sites=file.sites, events=0, mask=mask)
+            for _, start, end in ((0, 0, file.events - 1),) if file.left is None else file.left:
+                events = end - start + 1 if left is None else min(end - start + 1, left)
+                yield from _windows(file, range(start, start + events), per_job, mask)
+                if left is not None:
+                    left -= events
 
 
-def _windows(file: FileSpec, events: int, per_job: int, mask: Ranges | None) -> Iterator[JobSpec]:
-    if file.events == 0:
-        yield JobSpec(files=(FileWindow(file=file),), sites=file.sites, events=0, mask=mask)
-    for first in range(0, events, per_job):
-        last = min(first + per_job, events) - 1
+def _windows(file: FileSpec, events: range, per_job: int, mask: Ranges | None) -> Iterator[JobSpec]:
+    for first in events[::per_job]:
+        last = min(first + per_job, events.stop) - 1
         window = FileWindow(file=file, first_event=first, last_event=last)
         yield JobSpec(files=(window,), sites=file.sites, events=window.events, mask=mask)
 
@@ -60,13 +62,17 @@ def split_generation(
 
 
 def _generated(budget: EventBudget, per_job: int, per_lumi: int, sites: frozenset[str]) -> Iterator[JobSpec]:
-    event, lumi, left = budget.first_event, budget.first_lumi, budget.events
+    position, lumi, left = budget.first_event, budget.first_lumi, budget.events
     while left > 0:
+        epoch, event = divmod(position, LAST_EVENT_NUMBER + 1)
         # A job never straddles the end of the numbers, and the last one stays off the very last.
-        if event + per_job - 1 > LAST_EVENT_NUMBER and event + left > LAST_EVENT_NUMBER:
-            event = 1
+        if not event or (event + per_job - 1 > LAST_EVENT_NUMBER and event + left > LAST_EVENT_NUMBER):
+            epoch, event = epoch + bool(event), 1
+            position = epoch * (LAST_EVENT_NUMBER + 1) + 1
         count = min(per_job, left)
-        lumis = -(-count // per_lumi)
+        last_lumi = lumi - 1 - (-count // per_lumi)
+        if last_lumi > LAST_LUMI:
+            refuse("events_per_lumi", f"is {per_lumi}", f"Lumi numbers end at {LAST_LUMI}; give more")
         yield JobSpec(
             files=(),
             sites=sites,
@@ -75,8 +81,9 @@ def _generated(budget: EventBudget, per_job: int, per_lumi: int, sites: frozense
                 first_event=event,
                 last_event=event + count - 1,
                 first_lumi=lumi,
-                last_lumi=lumi + lumis - 1,
+                last_lumi=last_lumi,
                 events_per_lumi=per_lumi,
+                position=position,
             ),
         )
-        event, lumi, left = event + count, lumi + lumis, left - count
+        position, lumi, left = position + count, last_lumi + 1, left - count

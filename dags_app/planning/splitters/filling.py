@@ -109,9 +109,17 @@ def _walk(
 ) -> Iterator[OpenJob]:
     """Every job of one place, as soon as it is full."""
     job, in_run, stop, limited = OpenJob(), -1, True, budget.left is not None
+    room = pace.room
     for file, own, lumis, wanted in zip(files.files, files.own, files.lumis, files.wanted, strict=True):
         window, per_lumi = FileWindow(file), round(file.events / lumis)
-        capacity, fresh, starts, failure = pace.room(file, lumis, per_lumi, job)
+        capacity, fresh, starts, failure = room(file, lumis, per_lumi, job)
+        plain = wanted is own and own[0][0] == own[-1][0] == in_run and not (stop or starts or limited)
+        if plain and job.lumis + lumis <= capacity:  # most files: all of it, into the job under way
+            job.windows.append(window)
+            job.parts.append(own)
+            job.lumis += lumis
+            job.events += lumis * per_lumi
+            continue
         stop = stop or starts
         simple = wanted and own[0][0] == own[-1][0]
         for run, ranges in ((own[0][0], wanted),) if simple else by_run(own, wanted, selection):

@@ -15,7 +15,7 @@ from dags_app.services.input_files import resolve_input
 from lab.seed.__main__ import seed
 from lab.seed.storage import Storage
 from requests_app.models import Request
-from requests_app.services import import_request
+from requests_app.services.importing import import_request
 from sites_app.selectors import usable_sites
 from sites_app.services import sync_sites
 
@@ -25,6 +25,11 @@ def documents() -> list[dict[str, Any]]:
     """The lab's sample requests, with their input data in place."""
     suffix = f"i{time.time_ns() // 1_000_000 % 10**9}"
     return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"]), suffix)
+
+
+@pytest.fixture(autouse=True)
+def _first_schedd_only(settings: Any) -> None:
+    settings.SCHEDDS = []
 
 
 @pytest.fixture(autouse=True)

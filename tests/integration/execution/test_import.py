@@ -10,7 +10,7 @@ from django.utils import timezone
 from dags_app.models import Workflow
 from dags_app.services.input_files import NoInput, resolve_input
 from requests_app.models import Request
-from requests_app.services import import_by_name, import_request
+from requests_app.services.importing import import_by_name, import_request
 from tests.integration.factories import make_workflow
 from wms2_project.errors import Conflict, InvalidInput, NotFound
 

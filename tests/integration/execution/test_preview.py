@@ -19,7 +19,7 @@ from dags_app.services import production
 from dags_app.services.input_files import resolve_input
 from requests_app.models import Request
 from requests_app.preview import preview_request
-from requests_app.services import import_request
+from requests_app.services.importing import import_request
 from sites_app.selectors import usable_sites
 from sites_app.services import sync_sites
 
@@ -39,12 +39,27 @@ def previewed_jobs(body: dict[str, Any]) -> dict[str, Any]:
     return {job["node"]: {key: job[key] for key in keys} for group in body["groups"] for job in group["jobs"]}
 
 
-@pytest.mark.parametrize("kind", [1, 2], ids=["generated", "data"])
-def test_the_written_dag_is_its_preview(documents: list[dict[str, Any]], kind: int) -> None:
+LUMIS = {
+    "SplittingAlgo": "LumiBased",
+    "LumisPerJob": 2,
+    "LumiList": {"381001": [[2, 17]], "381002": [[3, 9]]},
+}
+STOPPED = {"SplittingAlgo": "LumiBased", "splitting_params": {"lumis_per_job": 3, "total_lumis": 23}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [(1, {}), (2, {}), (2, LUMIS), (2, STOPPED)],
+    ids=["generated", "data", "masked", "stopped early"],
+)
+def test_the_written_dag_is_its_preview(
+    documents: list[dict[str, Any]], kind: int, changes: dict[str, Any]
+) -> None:
     sync_sites(now=timezone.now())
-    preview = preview_request(document=documents[kind], now=timezone.now())
+    document = documents[kind] | changes
+    preview = preview_request(document=document, now=timezone.now())
     assert not Request.objects.exists()
-    made, _ = import_request(document=documents[kind], actor="user:ana")
+    made, _ = import_request(document=document, actor="user:ana")
     if not made.workflow.generates:
         resolve_input(workflow=made.workflow, now=timezone.now())
     sites = usable_sites(workflow=made.workflow, now=timezone.now())

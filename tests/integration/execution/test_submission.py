@@ -71,6 +71,7 @@ def test_a_submission_that_reports_an_error_but_happened_is_adopted(
 
 
 def test_no_answer_is_not_taken_for_absent(dag: DAG, monkeypatch: pytest.MonkeyPatch) -> None:
+    DAG.objects.filter(pk=dag.pk).update(schedd_name=schedd().name)  # it may have been sent there
     monkeypatch.setattr(schedd(), "find_dag", lambda token: (Presence.UNKNOWN, None))
     with pytest.raises(ScheddUnreachable):
         production.ensure_submitted(dag=dag, priority=0)

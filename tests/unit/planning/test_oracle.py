@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from dags_app.planning.splitters import SPLITTERS, split
-from dags_app.planning.splitters.cost import JobCost, job_cost
 from dags_app.planning.splitters.event_based import split_generation
 from dags_app.planning.types import EventBudget, FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
@@ -75,14 +74,10 @@ def _input(case: Case, job: JobSpec) -> Key:
     return (frozenset(w.file.lfn for w in job.files), first, window.last_event, tuple(mask))
 
 
-def _cost(case: Case, job: JobSpec) -> JobCost:
+def _cost(case: Case, job: JobSpec) -> Key:
+    """Time, disk and memory as WMCore reckons them, so that the events of the jobs are compared too."""
     told = case["performance"]
-    return job_cost(
-        job,
-        time_per_event_sec=told["timePerEvent"],
-        size_per_event_kb=told["sizePerEvent"],
-        memory_mb=told["memoryRequirement"],
-    )
+    return (job.events * told["timePerEvent"], job.events * told["sizePerEvent"], told["memoryRequirement"])
 
 
 def theirs(case: Case) -> Counter[Key]:
@@ -96,11 +91,11 @@ def _told_input(case: Case, job: dict[str, Any]) -> Key:
     return (frozenset(job["files"]), job["FirstEvent"], job["LastEvent"], tuple(mask))
 
 
-def _told_cost(job: dict[str, Any]) -> JobCost:
-    return JobCost(
-        time_sec=job["estimatedJobTime"],
-        disk_kb=job["estimatedDiskUsage"],
-        memory_mb=job["estimatedMemoryUsage"],
+def _told_cost(job: dict[str, Any]) -> Key:
+    return (
+        job["estimatedJobTime"],
+        job["estimatedDiskUsage"],
+        job["estimatedMemoryUsage"],
     )
 
 

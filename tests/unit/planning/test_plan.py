@@ -78,15 +78,10 @@ def test_the_order_of_the_input_does_not_matter(
     assert plans[0] == plans[1]
 
 
-@given(files)
-def test_no_file_is_read_by_two_groups(inputs: list[FileSpec]) -> None:
-    plan = build_plan(spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=10), files=inputs, estimate=HINTS)
-    readers: dict[str, set[int]] = {}
-    for group in plan.groups:
-        for job in group.jobs:
-            for window in job.files:
-                readers.setdefault(window.file.lfn, set()).add(group.index)
-    assert all(len(groups) == 1 for groups in readers.values())
+def test_a_group_ends_where_it_is_full_even_in_the_middle_of_a_file() -> None:
+    big = [file(1, events=100)]
+    plan = build_plan(spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=5), files=big, estimate=HINTS)
+    assert [len(group.jobs) for group in plan.groups] == [8, 8, 4]
 
 
 @given(st.integers(1, 5000), st.integers(1, 400), st.integers(1, 90), st.integers(1, 10_000))

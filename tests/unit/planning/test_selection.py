@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags_app.planning.lumis import normalised
-from dags_app.planning.selection import Selection, selects_everything, wanted_lumis
+from dags_app.planning.selection import Selection
 from dags_app.planning.types import LumiRange
 from wms2_project.errors import InvalidInput
 
@@ -39,13 +39,13 @@ pairs = st.lists(st.builds(lambda a, n: [a, a + n], st.integers(1, 40), st.integ
     ],
 )
 def test_only_what_is_asked_for_is_kept(params: dict[str, Any], expected: list[LumiRange]) -> None:
-    assert list(wanted_lumis(LUMIS, params)) == expected
+    assert list(Selection.of(params).wanted(normalised(LUMIS))) == expected
 
 
 def test_empty_lists_select_everything() -> None:
-    assert selects_everything({"run_whitelist": [], "lumi_mask": {}, "runs": [], "lumis": []})
-    assert not selects_everything({"run_blacklist": [5]})
-    assert not selects_everything({"runs": ["1"], "lumis": ["1,1"]})
+    assert Selection.of({"run_whitelist": [], "lumi_mask": {}, "runs": [], "lumis": []}).everything
+    assert not Selection.of({"run_blacklist": [5]}).everything
+    assert not Selection.of({"runs": ["1"], "lumis": ["1,1"]}).everything
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import tracemalloc
 from collections.abc import Iterator
 from itertools import islice
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from dags_app.planning.plan import build_plan
 from dags_app.planning.splitters import split
 from dags_app.planning.splitters.event_based import LAST_EVENT_NUMBER, split_generation
 from dags_app.planning.types import EventBudget, FileSpec, JobSpec, LumiRange
 from dags_app.states import SplittingAlgo
+from tests.unit.planning.builders import HINTS, spec
 from wms2_project.errors import InvalidInput
 
 LUMI, AWARE = SplittingAlgo.LUMI_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED
@@ -193,3 +196,23 @@ def test_event_numbers_start_over_before_they_end(first: int, events: int, start
 def test_generation_refuses_what_cannot_be(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         split_generation(EventBudget(1, 1, 10), wrong, HERE)
+
+
+@pytest.mark.parametrize("algo", [LUMI, AWARE, SplittingAlgo.FILE_BASED])
+def test_ten_million_lumis_in_two_thousand_files_are_planned_in_little_time_and_memory(
+    algo: SplittingAlgo,
+) -> None:
+    inputs = [one(f"{n:05}", (1, n * 5000 + 1, n * 5000 + 5000), events=50_000) for n in range(2000)]
+    tracemalloc.start()
+    began = time.process_time()
+    plan = build_plan(
+        spec=spec(algo, lumis_per_job=2000, events_per_job=20_000, files_per_job=5),
+        files=inputs,
+        estimate=HINTS,
+    )
+    seconds, (_, peak) = time.process_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert plan.jobs == (400 if algo == SplittingAlgo.FILE_BASED else 5000)
+    assert plan.events == 100_000_000
+    assert seconds < 5
+    assert peak < 20_000_000

@@ -1,0 +1,50 @@
+"""`manage.py schedd`: list the schedds, drain one, enable it again."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from dags_app.models import Schedd
+from dags_app.services.schedds import drain_schedd, enable_schedd, known_schedds
+from wms2_project.errors import Wms2Error
+
+
+class Command(BaseCommand):
+    help = "List the schedds, drain one (no new DAGs; what runs moves on at the deadline), enable it again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What to do, with which schedd, why."""
+        parser.add_argument("action", choices=["list", "drain", "enable"])
+        parser.add_argument("name", nargs="?", default="")
+        parser.add_argument("--reason", default="")
+        parser.add_argument("--deadline-minutes", type=float, help="when what still runs there is stopped")
+        parser.add_argument(
+            "--keep", action="store_true", help="leave a schedd alone that somebody set before"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """One service, then the row as it stands."""
+        actor = f"user:{getpass.getuser()}"
+        name, reason, minutes = options["name"], options["reason"], options["deadline_minutes"]
+        try:
+            if options["action"] == "list":
+                rows = known_schedds()
+            elif options["keep"] and Schedd.objects.filter(name=name, version__gt=0).exists():
+                rows = list(Schedd.objects.filter(name=name))
+            elif options["action"] == "drain":
+                deadline = timezone.now() + timedelta(minutes=minutes) if minutes is not None else None
+                rows = [drain_schedd(name=name, actor=actor, reason=reason, deadline=deadline)]
+            else:
+                rows = [enable_schedd(name=name, actor=actor, reason=reason)]
+        except Wms2Error as error:
+            raise CommandError(str(error)) from error
+        for row in rows:
+            ends = f" until {row.drain_deadline:%F %T}" if row.drain_deadline else ""
+            silent = f", silent since {row.silent_since:%F %T}" if row.silent_since else ""
+            self.stdout.write(f"{row.name}: {row.status}{ends}{silent} {row.reason}".rstrip())

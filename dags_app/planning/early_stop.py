@@ -1,0 +1,51 @@
+"""Early stops: a request that wants so many files, lumis or events and no more.
+
+They narrow the input once, before anything is planned. Whatever happens then, a pilot, adaptive rounds,
+failures, the rounds together read exactly that much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dags_app.planning.coverage import cuts_by_events, left_of, narrowed, part_read
+from dags_app.planning.lumis import normalised
+from dags_app.planning.splitters import split
+from dags_app.planning.types import FileSpec, LumiRange, PlanSpec
+from dags_app.states import SplittingAlgo
+
+_COUNTED = {
+    SplittingAlgo.FILE_BASED: "total_files",
+    SplittingAlgo.LUMI_BASED: "total_lumis",
+    SplittingAlgo.EVENT_BASED: "total_events",
+    SplittingAlgo.EVENT_AWARE_LUMI_BASED: "total_events",
+}
+
+
+def early_stop(algo: SplittingAlgo, params: Mapping[str, Any]) -> str:
+    """The parameter that stops this algorithm early; empty if none does."""
+    name = _COUNTED[algo]
+    return name if params.get(name) else ""
+
+
+def without_early_stop(spec: PlanSpec) -> PlanSpec:
+    """The spec for input that was narrowed already."""
+    return replace(spec, params={k: v for k, v in spec.params.items() if k not in _COUNTED.values()})
+
+
+def narrow(spec: PlanSpec, files: Sequence[FileSpec]) -> list[FileSpec]:
+    """What an early stop leaves of these files: the first of them, the last perhaps only in part."""
+    by_events = cuts_by_events(spec.algo)
+    taken: dict[str, list[LumiRange]] = {}
+    for job in split(spec.algo, files, spec.params):
+        for window in job.files:
+            taken.setdefault(window.file.lfn, []).extend(part_read(window, job, by_events=by_events))
+    kept = []
+    for file in files:
+        if file.lfn in taken:
+            part = normalised(taken[file.lfn])
+            whole = part == left_of(file, by_events=by_events)
+            kept.append(file if whole else narrowed(file, part, by_events=by_events))
+    return kept

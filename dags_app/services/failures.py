@@ -1,0 +1,147 @@
+"""Reading what the POST scripts concluded about a DAG's failed groups, and keeping it in a few rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from condor.amend import elected_site
+from dags_app.failures import INFRASTRUCTURE, FailedJob, RoundFailures, bad_files_of, build_clusters
+from dags_app.models import DAG, BadReplica, DAGEvent, FailureCluster, MergeGroup, Workflow
+from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, FileState, GroupStatus
+from sandbox.postrecord import SUCCESS, PostRecord, last_records
+
+MAX_GROUPS = 500  # failed groups whose records are read; the rest is only counted
+MAX_REPLICAS = 100_000
+CREDITED = (GroupStatus.DONE, GroupStatus.COLLECTED)
+
+
+def read_failures(*, dag: DAG) -> RoundFailures:
+    """How the round stands after this DAG, from the records on disk."""
+    groups = list(dag.round.groups.only("index", "status", "site", "jobs").order_by("index"))
+    failed = [group for group in groups if group.status not in CREDITED]
+    ran = Counter({"": 0})
+    for group in groups:
+        if group.site and group.status in CREDITED:
+            ran[group.site] += group.jobs
+    jobs: list[FailedJob] = []
+    for group in failed[:MAX_GROUPS]:
+        records = last_records(Path(dag.submit_dir) / group.name)
+        ran.update(record.site for record in records.values() if record.site)
+        jobs += _failed_jobs(dag, group, records.values())
+    return RoundFailures(
+        groups=len(groups),
+        failed_groups=tuple(group.name for group in failed),
+        jobs=tuple(jobs),
+        ran={site: count for site, count in ran.items() if site},
+        unread_groups=max(len(failed) - MAX_GROUPS, 0),
+    )
+
+
+def _failed_jobs(dag: DAG, group: MergeGroup, records: Iterable[PostRecord]) -> Iterator[FailedJob]:
+    found = False
+    for record in records:
+        if record.category != SUCCESS and record.final:
+            found = True
+            yield _failed_job(group.name, record)
+    directory = Path(dag.submit_dir) / group.name
+    began = (directory / "group.dag.dagman.out").exists()
+    if not found and began and dag.status in (DAGStatus.PARTIAL, DAGStatus.FAILED):
+        site = elected_site(directory)
+        told = "the group ended without a record" if site else "the landing found no site"
+        yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, told)
+
+
+def _failed_job(group: str, record: PostRecord) -> FailedJob:
+    return FailedJob(
+        group=group,
+        node=record.node_name,
+        site=record.site,
+        category=record.category,
+        exit_code=record.exit_code,
+        message=record.error_message or record.reason,
+        step=record.step,
+        action=record.action,
+        reason=record.reason,
+        proof=record.proof,
+        bad_files=record.bad_input_files,
+        memory_mb=record.memory_mb,
+        log_tail=record.log_tail,
+    )
+
+
+def record_failures(*, dag: DAG) -> RoundFailures:
+    """Read the failures of an ended DAG and keep their clusters and the unreadable copies; repeatable."""
+    found = read_failures(dag=dag)
+    clusters = []
+    for cluster in build_clusters(found):
+        values = asdict(cluster) | {"groups": list(cluster.groups), "bad_files": list(cluster.bad_files)}
+        clusters.append(
+            FailureCluster(dag=dag, workflow=dag.workflow, fingerprint=cluster.fingerprint, **values)
+        )
+    codes = {(lfn, job.site): job.exit_code for job in found.jobs for lfn in job.bad_files}
+    replicas = [
+        BadReplica(workflow=dag.workflow, round=dag.round, lfn=lfn, site=site, exit_code=codes[lfn, site])
+        for lfn, sites in bad_files_of(found).items()
+        for site in sites
+        if site
+    ]
+    with transaction.atomic():
+        FailureCluster.objects.bulk_create(clusters, ignore_conflicts=True)
+        BadReplica.objects.bulk_create(replicas, ignore_conflicts=True, batch_size=1000)
+    return found
+
+
+def live_failures(*, workflow: Workflow) -> RoundFailures:
+    """What has failed for good so far in the DAG that runs; nothing if none does."""
+    dag = workflow.dags.filter(status__in=sorted(LIVE_DAG)).select_related("round").first()
+    return read_failures(dag=dag) if dag is not None else RoundFailures()
+
+
+def tried(*, dag: DAG) -> dict[str, Any]:
+    """What the machine has done about this round already."""
+    dags = dag.round.dags.order_by("created_at")
+    repaired = DAGEvent.objects.filter(dag__in=dags, event_type="repaired").order_by("id")
+    return {
+        "dags": [
+            {"dag": one.token, "kind": one.kind, "status": one.status, "groups_failed": one.nodes_failed}
+            for one in dags
+        ],
+        "repairs": [event.detail for event in repaired],
+    }
+
+
+def rescues_of(*, dag: DAG) -> int:
+    """Rescues of the DAG's round; resumes after a stop are none."""
+    return dag.round.dags.filter(kind=DAGKind.RESCUE).count()
+
+
+def files_read_elsewhere(*, dag: DAG) -> dict[str, set[str]]:
+    """By site: files of the round that could not be read there and have been read at another since."""
+    bad = list(dag.round.bad_replicas.values_list("lfn", "site"))
+    lfns = {lfn for lfn, _ in bad}
+    read = dag.workflow.input_files.filter(lfn__in=lfns, state=FileState.PROCESSED)
+    processed = set(read.values_list("lfn", flat=True))
+    found: dict[str, set[str]] = {}
+    for lfn, site in bad:
+        if lfn in processed:
+            found.setdefault(site, set()).add(lfn)
+    return found
+
+
+def bad_replicas() -> dict[str, frozenset[str]]:
+    """Files with the sites where anybody failed to read them lately; copies are mended in time."""
+    since = Now() - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
+    rows = BadReplica.objects.filter(created_at__gt=since).order_by("-created_at")
+    found: dict[str, frozenset[str]] = {}
+    for lfn, site in rows.values_list("lfn", "site")[:MAX_REPLICAS]:
+        found[lfn] = found.get(lfn, frozenset()) | {site}
+    return found

@@ -1,0 +1,147 @@
+"""The schedds: which take DAGs, which one the next DAG goes to, which answer; draining and enabling them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Q, Value
+from django.db.models.functions import Coalesce
+
+from dags_app.adapters import schedd, schedd_names
+from dags_app.models import DAG, Schedd
+from dags_app.placement import Candidate, decide_schedd
+from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
+from wms2_project import audit
+from wms2_project.errors import NotFound, ScheddUnreachable, TransientError
+
+_WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
+
+
+def known_schedds() -> list[Schedd]:
+    """A row for every schedd of the settings, and for every other one that still runs DAGs."""
+    try:
+        names = set(schedd_names())
+    except ScheddUnreachable:  # the pool's own, whose name only it can tell
+        names = set(Schedd.objects.values_list("name", flat=True))
+    Schedd.objects.bulk_create([Schedd(name=name) for name in sorted(names)], ignore_conflicts=True)
+    busy = DAG.objects.filter(status__in=sorted(LIVE_DAG)).exclude(schedd_name="").values("schedd_name")
+    return list(Schedd.objects.filter(Q(name__in=names) | Q(name__in=busy)).order_by("name"))
+
+
+def open_schedds() -> list[str]:
+    """Where new DAGs may go; a schedd nobody ever asked about is open."""
+    draining = _draining()
+    return [name for name in schedd_names() if name not in draining]
+
+
+def all_drain() -> bool:
+    """Is there no schedd that takes DAGs? Where none drains, no schedd is asked."""
+    return bool(_draining()) and not open_schedds()
+
+
+def _draining() -> set[str]:
+    return set(Schedd.objects.filter(status=ScheddStatus.DRAINING).values_list("name", flat=True))
+
+
+def choose_schedd() -> str:
+    """The schedd the next DAG goes to: open, answering, with most free scheduler slots."""
+    names = open_schedds()
+    if not names:
+        raise TransientError("every schedd is draining", cure="Enable one; it is tried again")
+    if len(names) == 1:
+        return names[0]
+    candidates = list(_candidates(names))
+    if not candidates:
+        raise ScheddUnreachable("no schedd answers", cure="It is tried again")
+    chosen = decide_schedd(candidates)
+    if chosen is None:
+        raise TransientError("no schedd has a free scheduler slot", cure="It is tried again")
+    return chosen
+
+
+def _candidates(names: Iterable[str]) -> Iterable[Candidate]:
+    counted = (
+        DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=names)
+        .values("schedd_name")
+        .annotate(dags=Count("id"), waiting=Count("id", filter=Q(status__in=_WAITING)))
+    )
+    load = {row["schedd_name"]: row for row in counted}
+    for name in names:
+        try:
+            room = schedd(name).limits().room()
+        except ScheddUnreachable:
+            continue
+        row = load.get(name, {"dags": 0, "waiting": 0})
+        yield Candidate(name=name, room=room, waiting=row["waiting"], dags=row["dags"])
+
+
+def may_be_asked(name: str, *, now: datetime) -> bool:
+    """A silent schedd is asked again after a while only: waiting for it delays news of the others."""
+    pause = timedelta(seconds=settings.SCHEDD_ASK_AGAIN_SEC)
+    return not Schedd.objects.filter(name=name, silent_since__isnull=False, asked_at__gt=now - pause).exists()
+
+
+def note_answer(name: str, *, now: datetime) -> None:
+    """The schedd answered."""
+    told = {"asked_at": now, "answered_at": now, "silent_since": None}
+    if not Schedd.objects.filter(name=name).update(**told) and name:
+        Schedd.objects.get_or_create(name=name, defaults=told)
+
+
+def note_silence(name: str, *, now: datetime) -> None:
+    """The schedd did not answer; remember since when, and conclude nothing."""
+    told = {"asked_at": now, "silent_since": Coalesce("silent_since", Value(now))}
+    if not Schedd.objects.filter(name=name).update(**told) and name:
+        Schedd.objects.get_or_create(name=name, defaults={"asked_at": now, "silent_since": now})
+
+
+def silent_schedds(*, now: datetime) -> list[Schedd]:
+    """Those silent for longer than is normal."""
+    patience = timedelta(seconds=settings.SCHEDD_SILENT_ALERT_SEC)
+    return list(Schedd.objects.filter(silent_since__lte=now - patience))
+
+
+def silent_since(name: str) -> datetime | None:
+    """Since when this schedd gives no answer; None if it answered last."""
+    return Schedd.objects.filter(name=name).values_list("silent_since", flat=True).first()
+
+
+def workflows_on(rows: Iterable[Schedd]) -> list[UUID]:
+    """The workflows whose DAG is in the queue of one of these schedds."""
+    names = [row.name for row in rows]
+    queued = DAG.objects.filter(status__in=sorted(IN_QUEUE), schedd_name__in=names)
+    return list(queued.values_list("workflow_id", flat=True))
+
+
+def overdue_drains(*, now: datetime) -> list[Schedd]:
+    """Draining schedds whose deadline has passed."""
+    return list(Schedd.objects.filter(status=ScheddStatus.DRAINING, drain_deadline__lte=now))
+
+
+def drain_schedd(*, name: str, actor: str, reason: str, deadline: datetime | None = None) -> Schedd:
+    """No new DAGs there from now on; at the deadline, if there is one, what runs is stopped and moves on."""
+    return _set_status(name, ScheddStatus.DRAINING, deadline=deadline, reason=reason, actor=actor)
+
+
+def enable_schedd(*, name: str, actor: str, reason: str) -> Schedd:
+    """New DAGs may go there again."""
+    return _set_status(name, ScheddStatus.ENABLED, deadline=None, reason=reason, actor=actor)
+
+
+def _set_status(
+    name: str, status: ScheddStatus, *, deadline: datetime | None, reason: str, actor: str
+) -> Schedd:
+    if name not in {row.name for row in known_schedds()}:
+        raise NotFound(f"There is no schedd {name}", cure="GET /api/v1/schedds lists them")
+    with transaction.atomic():
+        row = Schedd.objects.select_for_update().get(name=name)
+        row.status, row.drain_deadline, row.reason = status, deadline, reason
+        row.version += 1
+        row.save()
+        ends = deadline.isoformat() if deadline is not None else None
+        audit.record(actor=actor, action=status.value, target=name, reason=reason, deadline=ends)
+    return row

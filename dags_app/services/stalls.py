@@ -1,0 +1,114 @@
+"""Jobs that get nowhere, on hold or idle for days: HTCondor will not end them, so no POST script is told.
+
+Most holds last no longer than the grace: the submit file has them removed, and POST classifies the failure.
+What remains is what a person held, what is being spooled, and what the removal did not reach; and a group
+in which everything is on hold is told at once, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+
+from condor.types import StuckJob
+from dags_app.adapters import schedd
+from dags_app.models import DAG
+from dags_app.services.schedds import may_be_asked
+from dags_app.states import IN_QUEUE
+from wms2_project.errors import ScheddUnreachable
+
+logger = logging.getLogger(__name__)
+# Held by a person, or waiting for files to be spooled: see `periodic_remove` in the submit file.
+NEVER_REMOVED = frozenset({1, 16})
+# HTCondor looks at its removal rules once a minute; after so long they have failed.
+REMOVAL_SLACK = timedelta(minutes=5)
+
+
+class StallKind(StrEnum):
+    HELD = "jobs_held"
+    IDLE = "jobs_idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """What keeps a workflow from going on, in a sentence."""
+
+    workflow_id: UUID
+    kind: StallKind
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """What was found; of the workflows whose schedd did not answer nobody knows."""
+
+    found: list[Stall]
+    unknown: set[UUID]
+
+
+def find_stalls(*, now: datetime) -> Stalls:
+    """Workflows with jobs that only a person will get moving, or with groups in which nothing moves now.
+
+    Only the schedds of suspects are asked, and a silent one does not hide what the others tell.
+    """
+    idle = timedelta(seconds=settings.IDLE_ALERT_SEC)
+    waiting = Q(nodes_idle__gt=0, nodes_running=0, submitted_at__lt=now - idle)
+    suspects = DAG.objects.filter(Q(nodes_held__gt=0) | waiting, status__in=sorted(IN_QUEUE))
+    by_schedd: dict[str, dict[str, DAG]] = {}
+    for dag in suspects.order_by("token"):
+        by_schedd.setdefault(dag.schedd_name, {})[dag.token] = dag
+    stalls = Stalls(found=[], unknown=set())
+    for name, dags in by_schedd.items():
+        try:
+            stalls.found.extend(_stalls_at(name, dags, now))
+        except ScheddUnreachable as error:
+            logger.warning("stuck jobs at %s are not known: %s", name, error)
+            stalls.unknown.update(dag.workflow_id for dag in dags.values())
+    return stalls
+
+
+def _stalls_at(name: str, dags: Mapping[str, DAG], now: datetime) -> list[Stall]:
+    stuck: dict[tuple[str, StallKind], list[StuckJob]] = {}
+    for job in _stuck_jobs(name, dags, now):
+        kind = StallKind.HELD if job.hold_code else StallKind.IDLE
+        stuck.setdefault((job.batch_name, kind), []).append(job)
+    return [
+        Stall(dags[token].workflow_id, kind, describe(kind, jobs, now))
+        for (token, kind), jobs in stuck.items()
+    ]
+
+
+def _stuck_jobs(name: str, tokens: Iterable[str], now: datetime) -> Iterator[StuckJob]:
+    if not may_be_asked(name, now=now):
+        raise ScheddUnreachable(f"{name} is silent", cure="It is asked again")
+    port = schedd(name)
+    stuck = port.stuck_jobs(tokens, idle_sec=settings.IDLE_ALERT_SEC)
+    passing = {job.batch_name for job in stuck if job.hold_code and not _lasts(job, now)}
+    working = port.working_groups(sorted(passing)) if passing else set()
+    for job in stuck:
+        if not job.hold_code or _lasts(job, now) or (job.batch_name, job.group) not in working:
+            yield job
+
+
+def _lasts(job: StuckJob, now: datetime) -> bool:
+    grace = timedelta(seconds=settings.HELD_GRACE_SEC) + REMOVAL_SLACK
+    return job.hold_code in NEVER_REMOVED or now - job.since > grace
+
+
+def describe(kind: StallKind, jobs: list[StuckJob], now: datetime) -> str:
+    """How many, where, and the commonest reason or the longest wait."""
+    groups = sorted({job.group for job in jobs})
+    where = ", ".join(groups[:3]) + (" …" if len(groups) > 3 else "")
+    if kind is StallKind.IDLE:
+        hours = (now - min(job.since for job in jobs)).total_seconds() / 3600
+        return f"{len(jobs)} jobs in {where} wait for a slot, the first for {hours:.0f} h"
+    ((reason, _),) = Counter(job.reason for job in jobs).most_common(1)
+    return f"{len(jobs)} jobs are held in {where}: {reason or 'no reason was given'}"
