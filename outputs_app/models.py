@@ -48,6 +48,7 @@ class OutputBlock(Leased):
     status_since = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)  # open blocks still take files
     dbs_registered_at = models.DateTimeField(null=True, blank=True)
+    failing_since = models.DateTimeField(null=True, blank=True)  # the first of the errors in a row
     last_transfer_check = models.DateTimeField(null=True, blank=True)
     announced_at = models.DateTimeField(null=True, blank=True)
     invalidated_at = models.DateTimeField(null=True, blank=True)
@@ -90,6 +91,7 @@ class OutputFile(models.Model):
     events = models.PositiveBigIntegerField()
     adler32 = models.CharField(max_length=8)
     lumis = models.JSONField(default=list)
+    lumi_events = models.JSONField(default=list)  # [[run, first lumi, last lumi, events in each], …]
     parents = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -106,6 +108,8 @@ class RucioRule(models.Model):
     rse_expression = models.CharField(max_length=255)
     rule_id = models.CharField(max_length=64, blank=True, default="")
     state = models.CharField(max_length=32, blank=True, default="")
+    state_since = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
 
@@ -117,3 +121,18 @@ class RucioRule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.rse_expression}"
+
+
+class ReqMgr2Report(models.Model):
+    """What ReqMgr2 has been told about a workflow; written after it took it."""
+
+    workflow = models.OneToOneField(
+        Workflow, primary_key=True, on_delete=models.PROTECT, related_name="reqmgr2_report"
+    )
+    told = models.CharField(max_length=32, blank=True, default="")
+    attempt = models.PositiveIntegerField(default=0)
+    last_error = models.TextField(blank=True, default="")
+    next_check_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.workflow_id} {self.told}"

@@ -1,8 +1,8 @@
-"""The output pipeline, decided purely: what a block needs next, and what undoing each state takes."""
+"""The output pipeline, decided purely: what a block needs next, and how urgent it is."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from outputs_app.states import BlockStatus
 
@@ -16,6 +16,7 @@ class Step(StrEnum):
     POLL_TRANSFERS = "poll_transfers"
     RELEASE_SOURCE = "release_source"
     ANNOUNCE = "announce"
+    UNDO = "undo"
 
 
 NEXT_STEP: dict[BlockStatus, Step] = {
@@ -26,24 +27,25 @@ NEXT_STEP: dict[BlockStatus, Step] = {
     BlockStatus.TRANSFERRING: Step.POLL_TRANSFERS,
     BlockStatus.TRANSFERRED: Step.RELEASE_SOURCE,
     BlockStatus.SOURCE_RELEASED: Step.ANNOUNCE,
+    BlockStatus.INVALIDATING: Step.UNDO,
 }
 
-class Undo(StrEnum):
-    """What takes back the effects of a state."""
 
-    INVALIDATE_IN_DBS = "invalidate_in_dbs"
-    DELETE_SOURCE_RULE = "delete_source_rule"
-    DELETE_TRANSFER_RULES = "delete_transfer_rules"
+class Tier(IntEnum):
+    """What comes first when there is more to do than hands: safety, then progress, then looking."""
+
+    PROTECT = 0
+    REQUEST = 1
+    POLL = 2
 
 
-_U = Undo
-UNDO: dict[BlockStatus, tuple[Undo, ...]] = {
-    BlockStatus.PENDING: (),
-    BlockStatus.DBS_REGISTERED: (_U.INVALIDATE_IN_DBS,),
-    BlockStatus.SOURCE_PROTECTED: (_U.INVALIDATE_IN_DBS, _U.DELETE_SOURCE_RULE),
-    BlockStatus.TRANSFERS_REQUESTED: (_U.INVALIDATE_IN_DBS, _U.DELETE_TRANSFER_RULES, _U.DELETE_SOURCE_RULE),
-    BlockStatus.TRANSFERRING: (_U.INVALIDATE_IN_DBS, _U.DELETE_TRANSFER_RULES, _U.DELETE_SOURCE_RULE),
-    BlockStatus.TRANSFERRED: (_U.INVALIDATE_IN_DBS, _U.DELETE_TRANSFER_RULES, _U.DELETE_SOURCE_RULE),
-    BlockStatus.SOURCE_RELEASED: (_U.INVALIDATE_IN_DBS, _U.DELETE_TRANSFER_RULES),
-    BlockStatus.ANNOUNCED: (_U.INVALIDATE_IN_DBS, _U.DELETE_TRANSFER_RULES, _U.DELETE_SOURCE_RULE),
+_TIER_OF_STEP = {
+    Step.REGISTER: Tier.PROTECT,
+    Step.PROTECT: Tier.PROTECT,
+    Step.REQUEST_TRANSFERS: Tier.REQUEST,
+    Step.RELEASE_SOURCE: Tier.REQUEST,
+    Step.ANNOUNCE: Tier.REQUEST,
+    Step.UNDO: Tier.REQUEST,
+    Step.POLL_TRANSFERS: Tier.POLL,
 }
+TIER_OF: dict[BlockStatus, Tier] = {status: _TIER_OF_STEP[step] for status, step in NEXT_STEP.items()}

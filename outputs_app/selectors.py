@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 
+from cms.types import RuleState
 from dags_app.models import Workflow
-from outputs_app.models import OutputBlock, OutputDataset, OutputFile
-from outputs_app.states import BlockStatus
+from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
+from outputs_app.states import BlockStatus, RuleKind
 
 _ORDER = list(BlockStatus)
 _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, BlockStatus.ANNOUNCED})
@@ -16,25 +19,53 @@ _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, Bloc
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """One output dataset. Its status is that of its least advanced block; a failed block shows."""
+    """One output dataset. Its status is that of its least advanced block; a failed block shows.
+
+    Archived blocks are those with a complete copy on tape.
+    """
 
     dataset_name: str
     status: str
     transfers_complete: bool
     blocks: int
     blocks_announced: int
+    blocks_archived: int
     files: int
     events: int
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSummary:
+    """What a workflow has produced so far."""
+
+    files: int
+    events: int
+    blocks: int
+    announced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Blocks that keep failing: how many, since when the first does, and what the service says."""
+
+    blocks: int
+    since: datetime
+    message: str
 
 
 def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
     """The datasets of a workflow, by name, in three queries."""
     datasets = list(OutputDataset.objects.filter(workflow=workflow).order_by("dataset_name"))
     blocks: dict[object, dict[BlockStatus, int]] = {}
+    archived: Counter[object] = Counter()
+    on_tape = RucioRule.objects.filter(
+        block=OuterRef("pk"), kind=RuleKind.TAPE, state=RuleState.OK, deleted_at__isnull=True
+    )
     counted = OutputBlock.objects.filter(dataset__in=datasets).values("dataset", "status")
-    for row in counted.annotate(n=Count("id")).order_by():
+    for row in counted.annotate(n=Count("id"), on_tape=Count("id", filter=Exists(on_tape))).order_by():
         blocks.setdefault(row["dataset"], {})[BlockStatus(row["status"])] = row["n"]
+        archived[row["dataset"]] += row["on_tape"]
     summed = OutputFile.objects.filter(block__dataset__in=datasets).values("block__dataset")
     sums = {
         row["block__dataset"]: (row["files"], row["events"], row["bytes"])
@@ -42,7 +73,10 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
             files=Count("id"), events=Sum("events"), bytes=Sum("size_bytes")
         ).order_by()
     }
-    return [_summary(one, blocks.get(one.id, {}), sums.get(one.id, (0, 0, 0))) for one in datasets]
+    return [
+        _summary(one, blocks.get(one.id, {}), archived[one.id], sums.get(one.id, (0, 0, 0)))
+        for one in datasets
+    ]
 
 
 def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
@@ -54,8 +88,58 @@ def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
     return sized.order_by("-created_at")[:limit]
 
 
+def unannounced(*, workflow: Workflow) -> str:
+    """Which blocks are still on their way, in words; empty when all are announced."""
+    rows = OutputBlock.objects.filter(dataset__workflow=workflow).exclude(status=BlockStatus.ANNOUNCED)
+    counts = rows.values("status").annotate(count=Count("id")).order_by("status")
+    told = ", ".join(f"{row['count']} {row['status']}" for row in counts)
+    if not told:
+        return ""
+    return f"blocks not announced yet: {told}" + obstacles(
+        workflow=workflow, trouble=trouble_of(workflow=workflow)
+    )
+
+
+def obstacles(*, workflow: Workflow, trouble: Trouble | None) -> str:
+    """What is in the way of the outputs, in words to append; empty when nothing is."""
+    told = ""
+    if trouble is not None:
+        told += f"; {trouble.blocks} blocks keep failing since {trouble.since:%F %R}: {trouble.message}"
+    stuck = RucioRule.objects.filter(
+        block__dataset__workflow=workflow, state=RuleState.STUCK, deleted_at__isnull=True
+    )
+    first = stuck.order_by("state_since").first()
+    if first is not None:
+        told += (
+            f"; Rucio rule {first.rule_id} to {first.rse_expression} is STUCK since {first.state_since:%F %R}"
+        )
+    return told
+
+
+def summary(*, workflow: Workflow) -> OutputSummary:
+    """Counts of files, events and blocks."""
+    files = OutputFile.objects.filter(block__dataset__workflow=workflow)
+    blocks = OutputBlock.objects.filter(dataset__workflow=workflow)
+    totals = files.aggregate(files=Count("id"), events=Sum("events"))
+    return OutputSummary(
+        files=totals["files"],
+        events=totals["events"] or 0,
+        blocks=blocks.count(),
+        announced=blocks.filter(status=BlockStatus.ANNOUNCED).count(),
+    )
+
+
+def trouble_of(*, workflow: Workflow) -> Trouble | None:
+    """What keeps the blocks of a workflow from going on; None if nothing does."""
+    failing = OutputBlock.objects.filter(dataset__workflow=workflow, failing_since__isnull=False)
+    first = failing.order_by("failing_since").first()
+    if first is None or first.failing_since is None:
+        return None
+    return Trouble(blocks=failing.count(), since=first.failing_since, message=first.last_error)
+
+
 def _summary(
-    dataset: OutputDataset, blocks: dict[BlockStatus, int], sums: tuple[int, int, int]
+    dataset: OutputDataset, blocks: dict[BlockStatus, int], archived: int, sums: tuple[int, int, int]
 ) -> DatasetSummary:
     if BlockStatus.FAILED in blocks:
         status = BlockStatus.FAILED
@@ -67,6 +151,7 @@ def _summary(
         transfers_complete=bool(blocks) and set(blocks) <= _ARRIVED,
         blocks=sum(blocks.values()),
         blocks_announced=blocks.get(BlockStatus.ANNOUNCED, 0),
+        blocks_archived=archived,
         files=sums[0],
         events=sums[1],
         size_bytes=sums[2],

@@ -1,6 +1,6 @@
 """The states of an output block and of an output dataset. Pure data.
 
-A block walks forward only; protection always comes before release.
+A block walks forward only, protection before release, until it is announced; `invalidating` is the way back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ class BlockStatus(StrEnum):
     TRANSFERRED = "transferred"
     SOURCE_RELEASED = "source_released"
     ANNOUNCED = "announced"
+    INVALIDATING = "invalidating"
     INVALIDATED = "invalidated"
     FAILED = "failed"
 
@@ -36,13 +37,15 @@ _FORWARD: dict[BlockStatus, frozenset[BlockStatus]] = {
     B.SOURCE_RELEASED: frozenset({B.ANNOUNCED}),
     B.ANNOUNCED: frozenset(),
     B.FAILED: frozenset(),
-    B.INVALIDATED: frozenset(),
 }
+# From anywhere a block may be taken back; only one still on its way can fail.
 TRANSITIONS: dict[BlockStatus, frozenset[BlockStatus]] = {
-    state: after
-    | (frozenset({B.INVALIDATED}) if state is not B.INVALIDATED else frozenset())
-    | (frozenset({B.FAILED}) if state not in (B.ANNOUNCED, B.FAILED, B.INVALIDATED) else frozenset())
-    for state, after in _FORWARD.items()
+    **{
+        state: after | {B.INVALIDATING} | ({B.FAILED} if state not in (B.ANNOUNCED, B.FAILED) else set())
+        for state, after in _FORWARD.items()
+    },
+    B.INVALIDATING: frozenset({B.INVALIDATED}),
+    B.INVALIDATED: frozenset(),
 }
 TERMINAL = frozenset({B.ANNOUNCED, B.INVALIDATED, B.FAILED})
 MOVING = frozenset(B) - TERMINAL
@@ -61,3 +64,7 @@ class RuleKind(StrEnum):
 
     SOURCE = "source"
     TRANSFER = "transfer"
+    TAPE = "tape"  # a copy on tape only: once it is OK the block is archived
+
+
+COPIES = (RuleKind.TRANSFER, RuleKind.TAPE)

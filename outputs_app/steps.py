@@ -10,11 +10,13 @@ from datetime import datetime
 
 from cms.types import BlockFile, BlockRecord, RuleState
 from dags_app.adapters import dbs, rucio
-from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
-from outputs_app.states import BlockStatus, RuleKind
+from outputs_app.states import COPIES, BlockStatus, DatasetStatus, RuleKind
+from wms2_project.errors import ServiceRejected
 
 ACTIVITY = "Production Output"
+TAPES = "rse_type=TAPE"
 
 
 def register(block: OutputBlock, now: datetime) -> BlockStatus:
@@ -26,41 +28,64 @@ def register(block: OutputBlock, now: datetime) -> BlockStatus:
 
 def protect(block: OutputBlock, now: datetime) -> BlockStatus:
     """The block and its replicas in Rucio, with a rule that keeps them where they were made."""
-    dataset = block.dataset.dataset_name
-    rucio().ensure_container(dataset)
-    rucio().ensure_block(block.block_name, dataset, block.rse, block_files(block))
+    put_into_rucio(block)
     _ensure_rule(block, RuleKind.SOURCE, block.rse)
     return BlockStatus.SOURCE_PROTECTED
 
 
+def put_into_rucio(block: OutputBlock) -> None:
+    """The block with its files at its source, closed, in the container of its dataset."""
+    dataset = block.dataset.dataset_name
+    rucio().ensure_container(dataset)
+    rucio().ensure_block(block.block_name, dataset, block.rse, block_files(block))
+
+
 def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
-    """A rule for every place the subscriptions want it at; none means the block stays, announced."""
+    """A rule for every place the subscriptions want it at, disk or tape; none: it stays, announced."""
     wanted = rucio().subscriptions_matching(block.dataset.dataset_name)
-    reachable = [expression for expression in wanted if set(rucio().rses(expression)) - {block.rse}]
-    for expression in reachable:
-        _ensure_rule(block, RuleKind.TRANSFER, expression)
+    storages = {expression: set(rucio().rses(expression)) for expression in wanted}
+    reachable = {expression: found for expression, found in storages.items() if found - {block.rse}}
+    tapes = set(rucio().rses(TAPES)) if reachable else set()
+    for expression, found in reachable.items():
+        _ensure_rule(block, RuleKind.TAPE if found <= tapes else RuleKind.TRANSFER, expression)
     return BlockStatus.TRANSFERS_REQUESTED if reachable else announce(block, now)
 
 
 def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
-    """Are all copies there? A stuck rule is pushed on."""
+    """Are all copies there? A stuck rule is pushed on, one that vanished is made again."""
     OutputBlock.objects.filter(pk=block.pk).update(last_transfer_check=now)
-    arrived = True
-    for rule in block.rules.filter(kind=RuleKind.TRANSFER, deleted_at__isnull=True):
-        seen = rucio().rule(rule.rule_id)
-        state = seen.state if seen is not None else RuleState.STUCK
-        RucioRule.objects.filter(pk=rule.pk).update(state=state)
-        if seen is not None and state is RuleState.STUCK:
-            rucio().boost_rule(rule.rule_id)
-        arrived = arrived and state is RuleState.OK
-    return BlockStatus.TRANSFERRED if arrived else BlockStatus.TRANSFERRING
+    block.last_transfer_check = now
+    rules = list(block.rules.filter(kind__in=COPIES, deleted_at__isnull=True))
+    states = [_look_at(block, rule, now) for rule in rules]
+    suspended = [rule for rule in rules if rule.state == RuleState.SUSPENDED]
+    if suspended:
+        raise ServiceRejected(
+            f"Rucio suspended rule {suspended[0].rule_id} for {suspended[0].rse_expression}: "
+            f"{suspended[0].error or 'no reason given'}",
+            cure="Mend the cause in Rucio and release the rule there",
+        )
+    return BlockStatus.TRANSFERRED if set(states) <= {RuleState.OK} else BlockStatus.TRANSFERRING
+
+
+def _look_at(block: OutputBlock, rule: RucioRule, now: datetime) -> RuleState:
+    seen = rucio().rule(rule.rule_id)
+    if seen is None:
+        rule.rule_id = ""
+        rule.save(update_fields=["rule_id"])
+        _ensure_rule(block, RuleKind(rule.kind), rule.rse_expression)
+        return RuleState.INJECT
+    if seen.state is RuleState.STUCK:
+        rucio().boost_rule(rule.rule_id)
+    if rule.state != seen.state:
+        rule.state, rule.state_since = seen.state, now
+    rule.error = seen.error
+    rule.save(update_fields=["state", "state_since", "error"])
+    return seen.state
 
 
 def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
     """The copies are safe: the rule at the source may go."""
-    for rule in block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=True):
-        rucio().delete_rule(rule.rule_id)
-        RucioRule.objects.filter(pk=rule.pk).update(deleted_at=now)
+    _delete_rules(block, [RuleKind.SOURCE], now)
     return BlockStatus.SOURCE_RELEASED
 
 
@@ -71,6 +96,20 @@ def announce(block: OutputBlock, now: datetime) -> BlockStatus:
     return BlockStatus.ANNOUNCED
 
 
+def undo(block: OutputBlock, now: datetime) -> BlockStatus:
+    """Take back whatever any state may have left outside, also what a crash kept from being recorded."""
+    dataset = block.dataset.dataset_name
+    others = OutputDataset.objects.filter(dataset_name=dataset).exclude(status=DatasetStatus.INVALIDATED)
+    if dbs().block(block.block_name) is not None:
+        if others.exists():  # another workflow's files in the same dataset stay usable
+            dbs().invalidate_files([file.lfn for file in block_files(block)])
+        else:
+            dbs().set_dataset_status(dataset, "INVALID")
+    _delete_rules(block, list(RuleKind), now)
+    OutputBlock.objects.filter(pk=block.pk).update(invalidated_at=now)
+    return BlockStatus.INVALIDATED
+
+
 STEPS: dict[Step, Callable[[OutputBlock, datetime], BlockStatus]] = {
     Step.REGISTER: register,
     Step.PROTECT: protect,
@@ -78,6 +117,7 @@ STEPS: dict[Step, Callable[[OutputBlock, datetime], BlockStatus]] = {
     Step.POLL_TRANSFERS: poll_transfers,
     Step.RELEASE_SOURCE: release_source,
     Step.ANNOUNCE: announce,
+    Step.UNDO: undo,
 }
 
 
@@ -87,6 +127,24 @@ def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str) -> None:
     if not rule.rule_id:
         rule_id = rucio().ensure_rule(block.block_name, rse, activity=ACTIVITY, comment=f"WMS2 {kind}")
         RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+
+
+def ensure_rules(block: OutputBlock) -> None:
+    """Every rule the block should have, made again where Rucio lost it or is about to."""
+    for rule in block.rules.filter(deleted_at__isnull=True):
+        rule_id = rucio().ensure_rule(
+            block.block_name, rule.rse_expression, activity=ACTIVITY, comment=f"WMS2 {rule.kind}"
+        )
+        RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+
+
+def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> None:
+    """A rule that was made but never recorded is found by what its row says."""
+    for rule in block.rules.filter(kind__in=kinds, deleted_at__isnull=True):
+        rule_id = rule.rule_id or rucio().find_rule(block.block_name, rule.rse_expression)
+        if rule_id:
+            rucio().delete_rule(rule_id)
+        RucioRule.objects.filter(pk=rule.pk).update(deleted_at=now)
 
 
 def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
@@ -99,6 +157,7 @@ def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
             adler32=file.adler32,
             lumis=tuple((run, first, last) for run, first, last in file.lumis),
             parents=tuple(file.parents),
+            lumi_events=tuple((run, first, last, events) for run, first, last, events in file.lumi_events),
         )
         for file in block.files.order_by("lfn")
     )

@@ -1,14 +1,14 @@
-"""The block's walk: protection before release, an undo for every state."""
+"""The block's walk: protection before release, a way back from every state."""
 
 from __future__ import annotations
 
-from outputs_app.pipeline import NEXT_STEP, UNDO, Step, Undo
-from outputs_app.states import MOVING, TERMINAL, TRANSITIONS, BlockStatus
+from outputs_app.pipeline import NEXT_STEP, TIER_OF, Step, Tier
+from outputs_app.states import MOVING, TRANSITIONS, BlockStatus
 
 
 def paths_from(status: BlockStatus, seen: tuple[BlockStatus, ...] = ()) -> list[tuple[BlockStatus, ...]]:
     walked = (*seen, status)
-    onward = [s for s in TRANSITIONS[status] if s not in (BlockStatus.FAILED, BlockStatus.INVALIDATED)]
+    onward = [s for s in TRANSITIONS[status] if s not in (BlockStatus.FAILED, BlockStatus.INVALIDATING)]
     return [walked] if not onward else [path for after in onward for path in paths_from(after, walked)]
 
 
@@ -26,12 +26,24 @@ def test_every_moving_state_has_a_step_and_every_step_an_effect() -> None:
     assert set(NEXT_STEP.values()) == set(Step)
 
 
-def test_every_state_with_effects_can_be_undone() -> None:
-    assert set(UNDO) == set(BlockStatus) - {BlockStatus.FAILED, BlockStatus.INVALIDATED}
-    assert Undo.DELETE_SOURCE_RULE not in UNDO[BlockStatus.SOURCE_RELEASED]
-    assert UNDO[BlockStatus.PENDING] == ()
+def test_every_state_can_be_taken_back_and_only_by_way_of_its_undo() -> None:
+    for status in set(BlockStatus) - {BlockStatus.INVALIDATING, BlockStatus.INVALIDATED}:
+        assert BlockStatus.INVALIDATING in TRANSITIONS[status]
+        assert BlockStatus.INVALIDATED not in TRANSITIONS[status]
+    assert TRANSITIONS[BlockStatus.INVALIDATING] == {BlockStatus.INVALIDATED}
 
 
-def test_a_failed_or_announced_block_can_still_be_invalidated() -> None:
-    for status in TERMINAL - {BlockStatus.INVALIDATED}:
-        assert BlockStatus.INVALIDATED in TRANSITIONS[status]
+def test_what_is_on_its_way_can_fail_and_what_has_arrived_cannot() -> None:
+    assert BlockStatus.FAILED not in TRANSITIONS[BlockStatus.ANNOUNCED]
+    for status in MOVING - {BlockStatus.INVALIDATING}:
+        assert BlockStatus.FAILED in TRANSITIONS[status]
+
+
+def test_protection_comes_before_progress_and_polls_come_last() -> None:
+    def tier(*statuses: BlockStatus) -> set[Tier]:
+        return {TIER_OF[status] for status in statuses}
+
+    assert tier(BlockStatus.PENDING, BlockStatus.DBS_REGISTERED) == {Tier.PROTECT}
+    assert tier(BlockStatus.TRANSFERS_REQUESTED, BlockStatus.TRANSFERRING) == {Tier.POLL}
+    assert set(TIER_OF) == set(MOVING)
+    assert Tier.PROTECT < Tier.REQUEST < Tier.POLL

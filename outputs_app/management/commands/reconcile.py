@@ -1,0 +1,59 @@
+"""`manage.py reconcile NAME`: do DBS and Rucio have what this request produced?"""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from dags_app.models import Workflow
+from outputs_app.reconciliation import Difference
+from outputs_app.selectors import unannounced
+from outputs_app.services import find_differences, repair_outputs
+from wms2_project.errors import Wms2Error
+
+
+class Command(BaseCommand):
+    """Compare the announced outputs of one request with the catalogues.
+
+    Exit code 1 if they differ, 2 if they could not be compared.
+    """
+
+    help = "Compare a request's announced outputs with DBS and Rucio, and mend what is missing there."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which request, and whether to mend."""
+        parser.add_argument("name", help="the request")
+        parser.add_argument(
+            "--repair", action="store_true", help="register and protect again what is missing"
+        )
+        parser.add_argument("--reason", default="", help="why; needed to repair")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """One line per difference."""
+        workflow = Workflow.objects.filter(request_name=options["name"]).first()
+        if workflow is None:
+            raise CommandError(f"there is no request {options['name']}", returncode=2)
+        try:
+            if options["repair"]:
+                found = self._repair(workflow, options["reason"])
+            else:
+                found = find_differences(workflow=workflow)
+        except Wms2Error as error:
+            raise CommandError(str(error), returncode=2) from error
+        for difference in found:
+            self.stdout.write(str(difference))
+        if moving := unannounced(workflow=workflow):
+            self.stdout.write(f"not compared: {moving}")
+        if found:
+            cure = (
+                "a person must look" if options["repair"] else "--repair --reason WHY mends what is missing"
+            )
+            raise CommandError(f"differences: {len(found)}; {cure}")
+        self.stdout.write("DBS and Rucio have what we have")
+
+    def _repair(self, workflow: Workflow, reason: str) -> list[Difference]:
+        actor = f"user:{getpass.getuser()}"
+        return repair_outputs(workflow=workflow, actor=actor, reason=reason, now=timezone.now())

@@ -1,0 +1,45 @@
+"""Do the catalogues agree with our tables? Pure comparison of counts; what differs is told per block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from cms.types import FileCounts, LumiRange
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as we have it."""
+
+    where: str
+    name: str
+    what: str
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return f"{self.where}, {self.name}: {self.what} {self.theirs}, expected {self.ours}"
+
+
+def compare_counts(where: str, name: str, *, ours: FileCounts, theirs: FileCounts | None) -> list[Difference]:
+    """Every count that differs; a thing the catalogue does not know is one difference."""
+    if theirs is None:
+        return [Difference(where, name, "files", str(ours.files), "none")]
+    return [
+        Difference(where, name, field.name, str(getattr(ours, field.name)), str(getattr(theirs, field.name)))
+        for field in fields(FileCounts)
+        if getattr(theirs, field.name) is not None
+        and getattr(ours, field.name) != getattr(theirs, field.name)
+    ]
+
+
+def count_lumis(ranges: Iterable[LumiRange]) -> int:
+    """How many lumi sections these ranges cover; one that several files share counts once."""
+    total, run_before, covered_to = 0, -1, 0
+    for run, first, last in sorted(ranges):
+        if run != run_before:
+            run_before, covered_to = run, 0
+        total += max(0, last - max(first - 1, covered_to))
+        covered_to = max(covered_to, last)
+    return total

@@ -1,0 +1,22 @@
+"""What comes out: merged files into blocks, blocks through the pipeline, and back again where it must be.
+
+Services only state what is wanted; the sweep of the blocks does it, step by step, each step repeatable.
+"""
+
+from outputs_app.services.moving import move_block
+from outputs_app.services.reconciling import find_differences, repair_outputs
+from outputs_app.services.recording import close_blocks, record_group
+from outputs_app.services.undoing import fail_blocks, invalidate_outputs, supersede_outputs
+from outputs_app.services.walking import advance_block
+
+__all__ = [
+    "advance_block",
+    "close_blocks",
+    "fail_blocks",
+    "find_differences",
+    "invalidate_outputs",
+    "move_block",
+    "record_group",
+    "repair_outputs",
+    "supersede_outputs",
+]

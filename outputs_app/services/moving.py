@@ -1,0 +1,43 @@
+"""The only writers of a block's status: one block by compare-and-set, or all of a workflow at once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from dags_app.models import Workflow
+from outputs_app.models import OutputBlock
+from outputs_app.states import TRANSITIONS, BlockStatus
+from wms2_project.errors import IllegalTransition, StaleVersion
+
+
+def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
+    """A step of the table, taken only if the block is still what the decision was made on."""
+    current = BlockStatus(block.status)
+    if to is current:
+        return
+    if to not in TRANSITIONS[current]:
+        raise IllegalTransition(f"block {block.block_name} is {current} and cannot become {to}")
+    unchanged = OutputBlock.objects.filter(pk=block.pk, status=current, version=block.version)
+    if not unchanged.update(status=to, status_since=timezone.now(), version=F("version") + 1, **changes):
+        raise StaleVersion(f"block {block.block_name} changed meanwhile", cure="It is looked at again")
+    block.refresh_from_db()
+
+
+def move_blocks(*, workflow: Workflow, to: BlockStatus, now: datetime, **changes: Any) -> int:
+    """Every block of the workflow that may become this, due now; a block that still took files takes none."""
+    allowed = sorted(status for status, after in TRANSITIONS.items() if to in after)
+    blocks = OutputBlock.objects.filter(dataset__workflow=workflow, status__in=allowed)
+    return blocks.update(
+        status=to,
+        status_since=now,
+        closed_at=Coalesce("closed_at", now),
+        next_check_at=now,
+        attempt=0,
+        version=F("version") + 1,
+        **changes,
+    )

@@ -1,0 +1,145 @@
+"""Guards are shared through Redis: what one worker learns about a service, all know; and so do people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from outputs_app.models import OutputBlock
+from outputs_app.selectors import unannounced
+from outputs_app.services import advance_block
+from outputs_app.states import BlockStatus
+from requests_app.models import Request
+from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.conftest import Faults
+from wms2_project.errors import NotFound, ServiceUnavailable
+from wms2_project.guards import Guard, GuardOptions, outages
+
+
+@pytest.fixture
+def options() -> GuardOptions:
+    return GuardOptions(redis_url=django_settings.REDIS_URL, calls_per_sec=1000, failures=3, pause_sec=1.0)
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    """A service nobody called before."""
+    name = f"test-{uuid4().hex[:8]}"
+    yield name
+    with redis.Redis.from_url(django_settings.REDIS_URL) as client:
+        for key in client.scan_iter(f"wms2:guard:{name}*"):
+            client.delete(key)
+
+
+def call(guard: Guard, error: Exception | None = None) -> None:
+    with guard.calling():
+        if error is not None:
+            raise error
+
+
+def fail(guard: Guard, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(ServiceUnavailable):
+            call(guard, ServiceUnavailable("503 says the service"))
+
+
+def test_what_one_worker_learns_all_workers_know(service: str, options: GuardOptions) -> None:
+    one, other = Guard(service, options), Guard(service, options)
+    fail(one, 3)
+    called = False
+    with pytest.raises(ServiceUnavailable, match="503 says the service"), other.calling():
+        called = True
+    assert not called
+    [outage] = outages(options.redis_url, now=time.time(), services=[service])
+    assert outage.message == "503 says the service"
+
+
+def test_after_the_pause_one_call_that_works_opens_the_way_for_all(
+    service: str, options: GuardOptions
+) -> None:
+    one, other = Guard(service, options), Guard(service, options)
+    fail(one, 3)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            call(other)
+            break
+        except ServiceUnavailable:
+            time.sleep(0.05)
+    call(one)
+    assert outages(options.redis_url, now=time.time(), services=[service]) == []
+
+
+def test_a_refusal_says_nothing_against_the_service(service: str, options: GuardOptions) -> None:
+    guard = Guard(service, options)
+    fail(guard, 2)
+    with pytest.raises(NotFound):
+        call(guard, NotFound("no such block"))
+    fail(guard, 2)
+    call(guard)
+
+
+def test_workers_share_one_rate(service: str, options: GuardOptions) -> None:
+    slow = GuardOptions(redis_url=options.redis_url, calls_per_sec=4, failures=3, pause_sec=1.0)
+    workers = [Guard(service, slow), Guard(service, slow)]
+    began = time.monotonic()
+    for number in range(9):
+        call(workers[number % 2])
+    assert time.monotonic() - began > 1.0  # 9 calls at 4 a second need a third second's window
+
+
+def test_without_redis_calls_go_on_unguarded(service: str) -> None:
+    away = GuardOptions(redis_url="redis://127.0.0.1:1/0", calls_per_sec=1, failures=1, pause_sec=60)
+    guard = Guard(service, away)
+    for _ in range(3):
+        with pytest.raises(ServiceUnavailable, match=r"^503"):
+            call(guard, ServiceUnavailable("503 says the service"))
+    assert outages(away.redis_url, now=time.time()) == []
+
+
+def test_a_breaker_nobody_tried_for_long_is_no_news(service: str, options: GuardOptions) -> None:
+    fail(Guard(service, options), 3)
+    assert outages(options.redis_url, now=time.time() + 3600, services=[service]) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("subscribed")
+def test_a_service_that_is_down_is_seen_everywhere_and_nothing_else_stops(
+    block: OutputBlock, faults: Faults, lab: Any, settings: Any, viewer: APIClient, console: Client
+) -> None:
+    settings.BREAKER_FAILURES, settings.BREAKER_PAUSE_SEC = 2, 1.0
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    workflow = block.dataset.workflow
+    ahead = walk(add_block(workflow), until=BlockStatus.SOURCE_PROTECTED)
+    faults({"service": "dbs", "kind": "status", "status": 503, "times": None})
+    for _ in range(3):
+        advance_block(block.pk)
+    walk(ahead, until=BlockStatus.SOURCE_RELEASED, looks=10)
+    assert ahead.status == BlockStatus.SOURCE_RELEASED, "what needs only Rucio goes on"
+
+    ready, status = viewer.get("/api/v1/readyz"), viewer.get("/api/v1/status")
+    assert (ready.status_code, ready.data["status"], ready.data["parts"]["dbs"]) == (200, "degraded", "down")
+    assert ready.data["parts"]["rucio"] == "ok"
+    [dbs] = [part for part in status.data["parts"] if part["name"] == "dbs"]
+    assert "503" in dbs["detail"]
+    request = Request.objects.get(workflow=workflow)
+    page = console.get(reverse("admin:requests_app_request_change", args=[request.pk])).content.decode()
+    assert "blocks answered 503" in page
+    assert "503" in unannounced(workflow=workflow)
+
+    faults()
+    end = time.monotonic() + 20
+    while {block.status, ahead.status} != {BlockStatus.ANNOUNCED} and time.monotonic() < end:
+        walk(block, looks=1)
+        walk(ahead, looks=1)
+    assert (block.status, ahead.status) == (BlockStatus.ANNOUNCED, BlockStatus.ANNOUNCED)
+    assert viewer.get("/api/v1/readyz").data["parts"]["dbs"] == "ok"

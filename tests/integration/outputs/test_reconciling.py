@@ -1,0 +1,139 @@
+"""Before a request is completed its outputs are compared with DBS and Rucio, and mended on demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from dags_app.adapters import dbs, rucio
+from dags_app.models import MergeGroup, Workflow
+from lab.cms_world.server import World
+from outputs_app.models import OutputBlock
+from outputs_app.services import find_differences, invalidate_outputs, repair_outputs
+from requests_app.lifecycle.finishing import finish
+from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.outcome import Move
+from requests_app.models import Request
+from requests_app.states import RequestStatus
+from tests.integration.factories import make_workflow
+from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.conftest import Faults
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def announced(workflow: Workflow, lab: Any) -> list[OutputBlock]:
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    return [walk(add_block(workflow)) for _ in range(2)]
+
+
+def forget(world: World, table: str, column: str, name: str) -> None:
+    """Somebody lost something outside."""
+    with world.store.transaction() as db:
+        db.execute("PRAGMA defer_foreign_keys = ON")
+        db.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608
+
+
+def told(workflow: Workflow) -> list[str]:
+    return [str(difference) for difference in find_differences(workflow=workflow)]
+
+
+def test_what_agrees_completes(announced: list[OutputBlock], workflow: Workflow) -> None:
+    outcome = finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    assert isinstance(outcome, Move)
+    assert (outcome.to, told(workflow)) == (RequestStatus.COMPLETED, [])
+
+
+def test_wrong_counts_hold_with_the_list(
+    announced: list[OutputBlock], workflow: Workflow, faults: Faults
+) -> None:
+    faults({"service": "dbs", "path_regex": "filesummaries", "kind": "wrong_counts", "times": None})
+    outcome = finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    assert isinstance(outcome, Move)
+    assert outcome.to == RequestStatus.HELD
+    listed = outcome.changes["hold_evidence"]["differences"]
+    name = announced[0].block_name
+    assert [line for line in listed if name in line] == [
+        f"DBS, {name}: files 3, expected 2",
+        f"DBS, {name}: bytes 2002, expected 2001",
+        f"DBS, {name}: events 21, expected 20",
+        f"DBS, {name}: lumis 11, expected 10",
+    ]
+
+
+def test_a_block_lost_in_dbs_is_found_and_registered_again(
+    announced: list[OutputBlock], workflow: Workflow, world: World
+) -> None:
+    block = announced[0]
+    for file in block.files.all():
+        forget(world, "dbs_lumis", "lfn", file.lfn)
+        forget(world, "dbs_files", "lfn", file.lfn)
+    forget(world, "dbs_blocks", "name", block.block_name)
+    assert told(workflow) == [f"DBS, {block.block_name}: files none, expected 2"]
+    assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
+    assert len(dbs().block_files(block.block_name)) == 2
+    assert AuditEvent.objects.get(action="repair_outputs").detail["differences"]
+
+
+def test_a_rule_somebody_deleted_is_found_and_made_again(
+    announced: list[OutputBlock], workflow: Workflow
+) -> None:
+    rule_id = announced[0].rules.get().rule_id
+    rucio().delete_rule(rule_id)
+    assert told(workflow) == [f"Rucio, {announced[0].block_name}: rule at T1_US_FNAL_Disk none, expected one"]
+    assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
+    rule = rucio().rule(announced[0].rules.get().rule_id)
+    assert rule is not None
+    assert rule.expires_at is None
+
+
+def test_a_file_lost_in_rucio_is_found(
+    announced: list[OutputBlock], workflow: Workflow, world: World
+) -> None:
+    forget(world, "rucio_contents", "parent", announced[1].block_name)
+    assert told(workflow) == [
+        f"Rucio, {announced[1].block_name}: files 0, expected 2",
+        f"Rucio, {announced[1].block_name}: bytes 0, expected 2001",
+    ]
+
+
+def test_a_group_whose_files_never_came_is_found(announced: list[OutputBlock], workflow: Workflow) -> None:
+    lost = MergeGroup.objects.filter(round__workflow=workflow).latest("index")
+    lost.outputs.all().delete()
+    assert any("our own table" in line for line in told(workflow))
+
+
+def test_another_workflow_in_the_same_dataset_is_no_difference(
+    announced: list[OutputBlock], workflow: Workflow
+) -> None:
+    walk(add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets)))
+    assert told(workflow) == []
+
+
+def test_invalidated_outputs_are_compared_too(announced: list[OutputBlock], workflow: Workflow) -> None:
+    invalidate_outputs(workflow=workflow, actor="user:olga", reason="bad", now=timezone.now())
+    for block in announced:
+        walk(block)
+    assert told(workflow) == []
+    dbs().set_dataset_status(workflow.output_datasets[0], "VALID")
+    assert told(workflow) == [f"DBS, {workflow.output_datasets[0]}: access type VALID, expected INVALID"]
+
+
+def test_the_command_tells_and_mends(
+    announced: list[OutputBlock], workflow: Workflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rucio().delete_rule(announced[0].rules.get().rule_id)
+    with pytest.raises(CommandError, match="differences: 1; --repair") as differing:
+        call_command("reconcile", workflow.request_name)
+    assert differing.value.returncode == 1
+    assert announced[0].block_name in capsys.readouterr().out
+    call_command("reconcile", workflow.request_name, "--repair", "--reason", "a rule was lost")
+    assert "have what we have" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="no request") as unknown:
+        call_command("reconcile", "nobody_knows_v1")
+    assert unknown.value.returncode == 2
