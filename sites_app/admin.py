@@ -6,23 +6,30 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
+from dags_app.models import Workflow
+from sites_app.bans import ban_site, lift_bans
 from sites_app.models import Site, SiteBan
 from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
-from wms2_project.api.roles import actor_of
+from wms2_project.api.roles import actor_of, may_steer_site, sites_of
 from wms2_project.console import (
     ActionVariant,
     ReadOnlyAdmin,
+    ReadOnlyTable,
     ReasonForm,
     UnfoldAdminTextInputWidget,
     action,
+    address_of,
     display,
+    link,
+    request_link,
+    row_at,
 )
 
 COLOURS: dict[str, str] = {
@@ -49,19 +56,103 @@ class DrainForm(ReasonForm):
         return until
 
 
+class LiftForm(ReasonForm):
+    """Whose ban."""
+
+    workflow = forms.CharField(
+        required=False,
+        label="Request",
+        widget=UnfoldAdminTextInputWidget,
+        help_text="The name of one request. Empty: all.",
+    )
+
+    def clean_workflow(self) -> Workflow | None:
+        """The request's workflow."""
+        name = self.cleaned_data["workflow"]
+        found = Workflow.objects.filter(request_name=name).first() if name else None
+        if name and found is None:
+            raise forms.ValidationError(f"There is no request {name}.")
+        return found
+
+
+class BanForm(LiftForm, DrainForm):
+    """For whom, and until when."""
+
+
+class BanTable(ReadOnlyTable):
+    """The site's bans, newest first."""
+
+    model = SiteBan
+    fields = ("for_whom", "shown_state", "reason", "created_by", "created_at", "expires_at", "removed_by")
+    readonly_fields = fields
+    ordering = ("-created_at", "-id")
+
+    @display(description="request")
+    def for_whom(self, row: SiteBan) -> SafeString | str:
+        """Whose jobs it keeps away."""
+        return request_link(row.workflow.request_name) if row.workflow else "all"
+
+    @display(description="state")
+    def shown_state(self, row: SiteBan) -> str:
+        """Does it still hold?"""
+        return state_of(row)
+
+
+def state_of(ban: SiteBan) -> str:
+    """Does the ban still hold?"""
+    if ban.removed_at:
+        return "lifted"
+    return "in force" if ban.expires_at > timezone.now() else "over"
+
+
 @admin.register(Site)
 class SiteAdmin(ReadOnlyAdmin):
     """Sites, and the switches an operator has."""
 
     list_display = (
-        "name", "shown_status", "drain_until", "storage_elements", "running_slots", "pending_slots",
+        "name", "shown_status", "drain_until", "bans_in_force", "running_slots", "pending_slots",
         "total_slots", "synced_at",
     )  # fmt: skip
+    fields = (
+        "name", "status", "drain_until", "running_slots", "pending_slots", "total_slots", "work",
+        "storage_elements", "storage_path", "thresholds", "config_data", "synced_at",
+    )  # fmt: skip
+    inlines = (BanTable,)
     list_filter = ("status",)
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("drain_selected", "enable_selected")
-    actions_detail: ClassVar[list[str]] = ["drain", "enable"]
+    actions_detail: ClassVar[list[str]] = ["drain", "enable", "ban", "lift"]
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Operators steer every site, a site's admins their own."""
+        if obj is None:
+            return super().has_operate_permission(request) or bool(sites_of(request.user))
+        return may_steer_site(request.user, str(obj))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
+        """With the number of bans in force."""
+        in_force = Q(bans__removed_at__isnull=True, bans__expires_at__gt=timezone.now())
+        rows: QuerySet[Site] = super().get_queryset(request)
+        return rows.annotate(n_bans=Count("bans", filter=in_force))
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """The buttons that change something."""
+        site: Any = row_at(self.get_queryset(request), object_id)
+        enabled = site.status == SiteStatus.ENABLED
+        return self.buttons(
+            request, object_id, {"drain": enabled, "enable": not enabled, "lift": bool(site.n_bans)}
+        )
+
+    @display(description="bans", ordering="n_bans")
+    def bans_in_force(self, row: Any) -> str:
+        """How many keep work away."""
+        return str(row.n_bans or "–")
+
+    @display(description="groups here")
+    def work(self, row: Site) -> SafeString:
+        """What landed there."""
+        return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"q={row.name}")
 
     @display(description="status", ordering="status", label=COLOURS)
     def shown_status(self, row: Site) -> tuple[str, str]:
@@ -77,6 +168,26 @@ class SiteAdmin(ReadOnlyAdmin):
     def enable(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Work may land here again."""
         return self._ask_for(request, object_id, "Enable", self._enabled(request), ReasonForm)
+
+    @action(description="Ban", icon="do_not_disturb_on", permissions=["operate"])
+    def ban(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """No new work here for some days, for one request or for all."""
+
+        def apply(site: Site, answers: dict[str, Any]) -> str:
+            ban_site(site=site, actor=actor_of(request), now=timezone.now(), **answers)
+            return f"{site} is avoided from now on."
+
+        return self._ask_for(request, object_id, "Ban", apply, BanForm)
+
+    @action(description="Lift bans", icon="undo", permissions=["operate"])
+    def lift(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Bans end now."""
+
+        def apply(site: Site, answers: dict[str, Any]) -> str:
+            lifted = lift_bans(site=site, actor=actor_of(request), now=timezone.now(), **answers)
+            return f"{lifted} bans of {site} are lifted."
+
+        return self._ask_for(request, object_id, "Lift bans", apply, LiftForm)
 
     @action(description="Drain the selected sites", permissions=["operate"])
     def drain_selected(self, request: HttpRequest, rows: QuerySet[Site]) -> HttpResponse:
@@ -107,8 +218,8 @@ class SiteAdmin(ReadOnlyAdmin):
     def _ask_for(
         self, request: HttpRequest, object_id: str, title: str, apply: Any, form_class: type[forms.Form]
     ) -> HttpResponse:
-        site = get_object_or_404(Site, pk=object_id)
-        back = reverse("admin:sites_app_site_change", args=[site.pk])
+        site = row_at(Site, object_id)
+        back = address_of("admin:sites_app_site_change", site.pk)
         return self.ask(request, title=title, targets=[site], apply=apply, form_class=form_class, back=back)
 
     def _ask_for_all(
@@ -131,8 +242,16 @@ class SiteAdmin(ReadOnlyAdmin):
 class SiteBanAdmin(ReadOnlyAdmin):
     """Bans, in force and past."""
 
-    list_display = ("site", "workflow", "reason", "created_by", "created_at", "expires_at", "removed_at")
-    list_filter = (("removed_at", admin.EmptyFieldListFilter),)
+    list_display = ("site", "of_request", "shown_state", "reason", "created_by", "created_at", "expires_at")
+    fields = (
+        "site", "of_request", "shown_state", "reason", "created_by", "created_at", "expires_at", "removed_at",
+        "removed_by", "failure_data",
+    )  # fmt: skip
     search_fields = ("site__name", "workflow__request_name", "reason")
     list_select_related = ("site", "workflow")
     ordering = ("-created_at", "-id")
+
+    @display(description="state", label={"in force": "warning"})
+    def shown_state(self, row: SiteBan) -> str:
+        """Does it still hold?"""
+        return state_of(row)

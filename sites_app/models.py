@@ -65,6 +65,16 @@ class SiteBan(models.Model):
             models.CheckConstraint(
                 condition=Q(removed_at__isnull=True) | ~Q(removed_by=""), name="ban_removal_names_who"
             ),
+            models.UniqueConstraint(
+                fields=["site", "workflow"],
+                condition=Q(removed_at__isnull=True),
+                name="one_ban_per_site_and_workflow",
+            ),
+            models.UniqueConstraint(
+                fields=["site"],
+                condition=Q(removed_at__isnull=True, workflow__isnull=True),
+                name="one_ban_for_all_per_site",
+            ),
         ]
         indexes = [
             models.Index(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from sites_app.bans import in_force
 from sites_app.models import Site, SiteBan
 from wms2_project.api.views import ReasonInput
 
@@ -28,12 +30,14 @@ class BanRow(serializers.ModelSerializer[SiteBan]):
     """A ban in force; without a workflow it holds for all."""
 
     workflow = serializers.UUIDField(source="workflow_id", allow_null=True, read_only=True)
+    request_name = serializers.CharField(source="workflow.request_name", default=None, read_only=True)
 
     class Meta:
         model = SiteBan
         fields: tuple[str, ...] = (
             "id",
             "workflow",
+            "request_name",
             "reason",
             "failure_data",
             "created_by",
@@ -57,9 +61,32 @@ class SiteDetail(SiteRow):
     @extend_schema_field(BanRow(many=True))
     def get_bans(self, site: Site) -> object:
         """Bans that are neither removed nor over."""
-        now = timezone.now()
-        in_force = site.bans.filter(removed_at__isnull=True, expires_at__gt=now)
-        return BanRow(in_force.order_by("expires_at")[:100], many=True).data
+        bans = in_force(site, now=timezone.now()).select_related("workflow")
+        return BanRow(bans.order_by("expires_at")[:100], many=True).data
+
+
+class SiteInput(ReasonInput):
+    """What is known of a site beyond CRIC; what is absent stays, null forgets."""
+
+    total_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
+    running_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
+    pending_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
+    memory_mb_per_core = serializers.IntegerField(
+        min_value=1, max_value=1_000_000, required=False, allow_null=True
+    )
+    storage_used_fraction = serializers.FloatField(
+        min_value=0,
+        max_value=1,
+        required=False,
+        allow_null=True,
+        help_text="Admission looks at it. It stands over what Rucio says until it is set to null.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """A change that changes nothing is a slip."""
+        if set(attrs) == {"reason"}:
+            raise serializers.ValidationError({"body": "Name at least one thing to change."})
+        return attrs
 
 
 class DrainInput(ReasonInput):
@@ -74,3 +101,28 @@ class DrainInput(ReasonInput):
         if value is not None and value <= timezone.now():
             raise serializers.ValidationError("This is in the past.")
         return value
+
+
+class BanInput(ReasonInput):
+    """Keep work away from a site."""
+
+    request_name = serializers.CharField(
+        required=False, allow_null=True, default=None, help_text="Only this request; absent: all."
+    )
+    until = serializers.DateTimeField(
+        required=False, allow_null=True, default=None, help_text="When it ends; absent: after the usual time."
+    )
+
+    def validate_until(self, value: datetime | None) -> datetime | None:
+        """A ban that is over before it begins is a slip."""
+        if value is not None and value <= timezone.now():
+            raise serializers.ValidationError("This is in the past.")
+        return value
+
+
+class LiftInput(ReasonInput):
+    """Let work go to a site again."""
+
+    request_name = serializers.CharField(
+        required=False, allow_null=True, default=None, help_text="Only this request's ban; absent: all bans."
+    )

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils import timezone
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from sites_app.api.serializers import DrainInput, SiteDetail, SiteRow
+from dags_app.models import Workflow
+from sites_app.api.serializers import BanInput, DrainInput, LiftInput, SiteDetail, SiteInput, SiteRow
+from sites_app.bans import ban_site, lift_bans
+from sites_app.configuring import change_site
 from sites_app.models import Site
 from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
-from wms2_project.api.pagination import ByName
-from wms2_project.api.roles import Role, actor_of
-from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed, versioned
-from wms2_project.errors import NotFound
+from wms2_project.api.docs import IF_MATCH
+from wms2_project.api.roles import Role, actor_of, check_site
+from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed, versioned
+from wms2_project.errors import InvalidInput, NotFound
 from wms2_project.fields import choices
 
 STATUSES = choices(SiteStatus)
@@ -25,7 +29,8 @@ STATUSES = choices(SiteStatus)
 class SiteFilter(filters.FilterSet):  # type: ignore[misc]
     """Which sites."""
 
-    status = filters.MultipleChoiceFilter(choices=STATUSES)
+    status = filters.MultipleChoiceFilter(choices=STATUSES, distinct=False)
+    name = filters.CharFilter(lookup_expr="startswith", label="How the name begins.")
 
 
 class SiteListView(ListView):
@@ -35,7 +40,8 @@ class SiteListView(ListView):
     queryset = Site.objects.all()
     serializer_class = SiteRow
     filterset_class = SiteFilter
-    pagination_class = ByName
+    orders: ClassVar[dict[str, tuple[str, ...]]] = {"name": ("name",)}
+    order: ClassVar[str] = "name"
 
     @extend_schema(operation_id="sites_list")
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
@@ -46,23 +52,45 @@ class SiteListView(ListView):
 class SiteView(ApiView):
     """One site."""
 
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER, "PATCH": Role.SITE_ADMIN}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"PATCH": (409, 412)}
 
     @extend_schema(operation_id="sites_get", responses=SiteDetail)
     def get(self, request: HttpRequest, name: str) -> Response:
         """One site with the bans in force."""
         return _told(site_by_name(name))
 
+    @extend_schema(
+        operation_id="sites_change",
+        request=SiteInput,
+        responses={200: SiteDetail},
+        parameters=[IF_MATCH],
+    )
+    def patch(self, request: HttpRequest, name: str) -> Response:
+        """Say what is measured of the site: slots, memory per core, how full its storage is."""
+        check_site(request, name)
+        changes = parsed(SiteInput, request.data)
+        site = site_by_name(name)
+        changed = change_site(
+            site=site,
+            reason=changes.pop("reason"),
+            changes=changes,
+            actor=actor_of(request),
+            expected_version=expected_version(request, current=site.version),
+        )
+        return _told(changed)
+
 
 class DrainView(ApiView):
     """No new work lands at a draining site; running jobs go on."""
 
-    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.SITE_ADMIN}
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,)}
 
     @extend_schema(operation_id="sites_drain", request=DrainInput, responses={200: SiteDetail})
     def post(self, request: HttpRequest, name: str) -> Response:
         """Start draining."""
+        check_site(request, name)
         body = parsed(DrainInput, request.data)
         return _told(drain_site(site=site_by_name(name), actor=actor_of(request), **body))
 
@@ -70,14 +98,63 @@ class DrainView(ApiView):
 class EnableView(ApiView):
     """Work may land at the site again."""
 
-    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.SITE_ADMIN}
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,)}
 
     @extend_schema(operation_id="sites_enable", request=ReasonInput, responses={200: SiteDetail})
     def post(self, request: HttpRequest, name: str) -> Response:
         """Enable the site."""
+        check_site(request, name)
         body = parsed(ReasonInput, request.data)
         return _told(enable_site(site=site_by_name(name), actor=actor_of(request), **body))
+
+
+class BanView(ApiView):
+    """Keep work away from a site for a time, for one request or for all; what runs goes on."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.SITE_ADMIN, "DELETE": Role.SITE_ADMIN}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,), "DELETE": (409,)}
+
+    @extend_schema(operation_id="sites_ban", request=BanInput, responses={200: SiteDetail})
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """Ban the site."""
+        check_site(request, name)
+        body = parsed(BanInput, request.data)
+        site, workflow = site_by_name(name), _workflow(body["request_name"])
+        ban_site(
+            site=site,
+            workflow=workflow,
+            reason=body["reason"],
+            actor=actor_of(request),
+            now=timezone.now(),
+            until=body["until"],
+        )
+        return _told(site)
+
+    @extend_schema(operation_id="sites_unban", request=LiftInput, responses={200: SiteDetail})
+    def delete(self, request: HttpRequest, name: str) -> Response:
+        """Lift the request's ban, or all bans of the site."""
+        check_site(request, name)
+        body = parsed(LiftInput, request.data)
+        site, workflow = site_by_name(name), _workflow(body["request_name"])
+        lift_bans(
+            site=site,
+            workflow=workflow,
+            reason=body["reason"],
+            actor=actor_of(request),
+            now=timezone.now(),
+        )
+        return _told(site)
+
+
+def _workflow(request_name: str | None) -> Workflow | None:
+    if request_name is None:
+        return None
+    found = Workflow.objects.filter(request_name=request_name).first()
+    if found is None:
+        told = f"there is no request {request_name}"
+        raise InvalidInput(f"request_name: {told}", fields={"request_name": told})
+    return found
 
 
 def site_by_name(name: str) -> Site:

@@ -1,0 +1,152 @@
+"""Bans: made by what jobs met or by people, widened when workflows agree, lifted or left to expire.
+
+They keep future DAGs and rescues away from a site and touch nothing that runs. Each step is in the audit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from dags_app.failures import RoundFailures
+from dags_app.models import Workflow
+from sites_app.banning import decide_bans, decide_promotion, tally_sites
+from sites_app.models import Site, SiteBan
+from wms2_project import audit
+from wms2_project.errors import Conflict
+
+logger = logging.getLogger(__name__)
+DETECTION, EXPIRY = "system:banning", "system:expiry"
+
+
+def ban_failing_sites(
+    *,
+    workflow: Workflow,
+    failures: RoundFailures,
+    read_elsewhere: Mapping[str, Collection[str]],
+    now: datetime,
+) -> list[SiteBan]:
+    """Keep the workflow away from sites that failed it; those it avoids already stay as they are."""
+    tallies = tally_sites(failures, read_elsewhere=read_elsewhere)
+    guilty = decide_bans(
+        tallies, min_failures=settings.SITE_BAN_MIN_FAILURES, failure_ratio=settings.SITE_BAN_FAILURE_RATIO
+    )
+    made = []
+    for tally in guilty:
+        site = Site.objects.filter(pk=tally.site).first()
+        if site is None or in_force(site, now=now).filter(workflow=workflow).exists():
+            continue
+        made.append(
+            ban_site(
+                site=site,
+                workflow=workflow,
+                reason=tally.told,
+                actor=DETECTION,
+                now=now,
+                failure_data=tally.as_json(),
+            )
+        )
+    return made
+
+
+def ban_site(
+    *,
+    site: Site,
+    workflow: Workflow | None,
+    reason: str,
+    actor: str,
+    now: datetime,
+    until: datetime | None = None,
+    failure_data: Mapping[str, Any] | None = None,
+) -> SiteBan:
+    """Keep one workflow, or without one all of them, away from the site; the newest word on it stands."""
+    audit.need_reason(reason)
+    ends = until or now + timedelta(days=settings.SITE_BAN_DURATION_DAYS)
+    with transaction.atomic():
+        Site.objects.select_for_update().get(pk=site.pk)
+        expire_bans(now=now)
+        ban = in_force(site, now=now).filter(workflow=workflow).first()
+        if ban is None:
+            ban = SiteBan(site=site, workflow=workflow, failure_data=dict(failure_data or {}))
+        ban.reason, ban.created_by, ban.expires_at = reason, actor, ends
+        ban.save()
+        _tell("ban", ban, actor, reason)
+        if workflow is not None:
+            _promote(site, now=now)
+    return ban
+
+
+def _promote(site: Site, *, now: datetime) -> None:
+    """Workflows that avoid the site by themselves make it a ban for all."""
+    bans = in_force(site, now=now)
+    avoiding = sorted(bans.filter(workflow__isnull=False).values_list("workflow__request_name", flat=True))
+    if bans.filter(workflow__isnull=True).exists() or not decide_promotion(
+        workflows=len(avoiding), threshold=settings.SITE_BAN_PROMOTION_THRESHOLD
+    ):
+        return
+    ban = SiteBan.objects.create(
+        site=site,
+        reason=f"{len(avoiding)} workflows avoid it",
+        failure_data={"requests": avoiding[:100]},
+        created_by=DETECTION,
+        expires_at=now + timedelta(days=settings.SITE_BAN_DURATION_DAYS),
+    )
+    _tell("promote_ban", ban, DETECTION, ban.reason)
+
+
+def lift_bans(*, site: Site, workflow: Workflow | None, reason: str, actor: str, now: datetime) -> int:
+    """Lift the workflow's ban, or without one every ban of the site; effective at the next planning."""
+    audit.need_reason(reason)
+    with transaction.atomic():
+        Site.objects.select_for_update().get(pk=site.pk)
+        bans = in_force(site, now=now)
+        if workflow is not None:
+            bans = bans.filter(workflow=workflow)
+        doomed = list(bans)
+        if not doomed:
+            whose = f" for {workflow.request_name}" if workflow is not None else ""
+            raise Conflict(f"{site} is under no ban{whose}", cure="Nothing to lift")
+        for ban in doomed:
+            _end(ban, at=now, by=actor)
+            _tell("lift_ban", ban, actor, reason)
+    return len(doomed)
+
+
+def expire_bans(*, now: datetime) -> int:
+    """Note the end of bans whose time is over. They hold no longer whether noted or not."""
+    with transaction.atomic():
+        over = SiteBan.objects.select_for_update(skip_locked=True)
+        ended = list(over.filter(removed_at__isnull=True, expires_at__lte=now))
+        for ban in ended:
+            _end(ban, at=now, by=EXPIRY)
+            _tell("expire_ban", ban, EXPIRY, f"its time was over on {ban.expires_at:%F %R}")
+    return len(ended)
+
+
+def in_force(site: Site, *, now: datetime) -> QuerySet[SiteBan]:
+    """The site's bans that hold now."""
+    return site.bans.filter(removed_at__isnull=True, expires_at__gt=now)
+
+
+def _end(ban: SiteBan, *, at: datetime, by: str) -> None:
+    ban.removed_at, ban.removed_by = at, by
+    ban.save(update_fields=["removed_at", "removed_by"])
+
+
+def _tell(action: str, ban: SiteBan, actor: str, reason: str) -> None:
+    whose = ban.workflow.request_name if ban.workflow is not None else "all"
+    audit.record(
+        actor=actor,
+        action=action,
+        target=ban.site_id,
+        reason=reason,
+        workflow=whose,
+        until=ban.expires_at.isoformat(),
+    )
+    logger.warning("%s of %s for %s: %s", action, ban.site_id, whose, reason)

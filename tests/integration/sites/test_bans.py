@@ -1,0 +1,161 @@
+"""Bans are made, widened, lifted and end by themselves; each step is in the audit, none touches what runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from dags_app.failures import FailedJob, RoundFailures
+from requests_app.lifecycle.tidying import tidy_up
+from sites_app.bans import ban_failing_sites, ban_site, expire_bans
+from sites_app.models import Site, SiteBan
+from sites_app.selectors import usable_sites
+from tests.integration.factories import make_request, make_site, make_workflow
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+NAME = "T2_US_Purdue"
+
+
+@pytest.fixture
+def site(db: None) -> Site:
+    make_site("T2_CH_CERN")
+    return make_site(NAME)
+
+
+def failing(jobs: int = 4) -> RoundFailures:
+    one = FailedJob("mg_000000", "proc_000000", NAME, "infrastructure", 60307, "no")
+    return RoundFailures(9, jobs=(one,) * jobs, ran={NAME: jobs})
+
+
+def usable(workflow: Any = None, **later: int) -> set[str]:
+    now = timezone.now() + timedelta(**later)
+    return set(usable_sites(workflow=workflow or make_workflow(), now=now).names)
+
+
+def actions() -> list[str]:
+    return list(AuditEvent.objects.filter(target=NAME).order_by("id").values_list("action", flat=True))
+
+
+def ban(workflow: Any, now: Any = None) -> list[SiteBan]:
+    return ban_failing_sites(
+        workflow=workflow, failures=failing(), read_elsewhere={}, now=now or timezone.now()
+    )
+
+
+def test_a_workflow_avoids_the_site_that_failed_it_and_others_do_not(site: Site) -> None:
+    workflow = make_workflow()
+    (made,) = ban(workflow)
+    assert timedelta(days=6.9) < made.expires_at - timezone.now() < timedelta(days=7.1)
+    assert (NAME in usable(workflow), NAME in usable(), NAME in usable(workflow, days=8)) == (
+        False, True, True,
+    )  # fmt: skip
+    assert ban(workflow) == [], "it is avoided already"
+    assert (SiteBan.objects.count(), actions()) == (1, ["ban"])
+
+
+def test_three_workflows_make_it_a_ban_for_all(site: Site) -> None:
+    workflows = [make_workflow() for _ in range(3)]
+    for workflow in workflows[:2]:
+        ban(workflow)
+    assert NAME in usable()
+    ban(workflows[2])
+    assert NAME not in usable()
+    for_all = SiteBan.objects.get(workflow__isnull=True)
+    assert for_all.failure_data["requests"] == sorted(one.request_name for one in workflows)
+    assert actions() == ["ban", "ban", "ban", "promote_ban"]
+    ban(make_workflow())
+    assert SiteBan.objects.filter(workflow__isnull=True).count() == 1
+
+
+def test_an_unknown_site_is_not_banned(db: None) -> None:
+    assert ban(make_workflow()) == []
+
+
+def test_the_end_of_a_ban_is_noted_once(site: Site) -> None:
+    workflow = make_workflow()
+    ban(workflow)
+    later = timezone.now() + timedelta(days=8)
+    tidy_up(now=later)
+    assert expire_bans(now=later) == 0
+    ended = SiteBan.objects.get()
+    assert (ended.removed_by, actions()) == ("system:expiry", ["ban", "expire_ban"])
+    ban(workflow, now=later)
+    assert SiteBan.objects.filter(removed_at__isnull=True).count() == 1
+
+
+def test_operators_ban_and_lift_through_the_api(site: Site, operator: APIClient) -> None:
+    until = (timezone.now() + timedelta(days=2)).isoformat()
+    answer = operator.post(f"/api/v1/sites/{NAME}/ban", {"reason": "broken disks", "until": until})
+    assert answer.status_code == 200, answer.json()
+    (shown,) = answer.json()["bans"]
+    assert (shown["reason"], shown["request_name"], shown["created_by"]) == (
+        "broken disks", None, "user:olga",
+    )  # fmt: skip
+    assert NAME not in usable()
+    answer = operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "mended"})
+    assert (answer.status_code, answer.json()["bans"]) == (200, [])
+    assert NAME in usable()
+    assert (SiteBan.objects.get().removed_by, actions()) == ("user:olga", ["ban", "lift_ban"])
+    assert operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "again"}).status_code == 409
+
+
+def test_lifting_all_bans_of_a_site_does_not_bring_the_ban_for_all_back(
+    site: Site, operator: APIClient
+) -> None:
+    workflows = [make_workflow() for _ in range(3)]
+    for workflow in workflows:
+        ban(workflow)
+    operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "mended"})
+    ban(workflows[0])
+    assert (NAME in usable(), NAME in usable(workflows[0])) == (True, False)
+
+
+def test_a_ban_for_one_request_leaves_the_others_alone(site: Site, operator: APIClient) -> None:
+    mine, other = make_request(), make_request()
+    for row in (mine, other):
+        body = {"reason": "bad there", "request_name": row.request_name}
+        assert operator.post(f"/api/v1/sites/{NAME}/ban", body).status_code == 200
+    body = {"reason": "good again", "request_name": mine.request_name}
+    operator.delete(f"/api/v1/sites/{NAME}/ban", body)
+    assert (NAME in usable(mine.workflow), NAME in usable(other.workflow)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "reason"),
+        ({"reason": "r", "request_name": "nobody"}, "request_name"),
+        ({"reason": "r", "until": "2001-01-01T00:00:00Z"}, "until"),
+        ({"reason": "r", "colour": "red"}, "colour"),
+    ],
+)
+def test_a_wrong_ban_is_refused_by_field(
+    site: Site, operator: APIClient, body: dict[str, str], field: str
+) -> None:
+    answer = operator.post(f"/api/v1/sites/{NAME}/ban", body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+    assert not SiteBan.objects.exists()
+
+
+def test_banning_again_changes_the_ban_and_makes_no_second(site: Site) -> None:
+    now = timezone.now()
+    ban_site(site=site, workflow=None, reason="first", actor="user:olga", now=now)
+    ban_site(
+        site=site, workflow=None, reason="longer", actor="user:otto", now=now, until=now + timedelta(days=30)
+    )
+    only = SiteBan.objects.get()
+    assert (only.reason, only.expires_at) == ("longer", now + timedelta(days=30))
+
+
+def test_the_console_bans_and_lifts(site: Site, console: Any) -> None:
+    ban_path, lift_path = (reverse(f"admin:sites_app_site_{name}", args=[NAME]) for name in ("ban", "lift"))
+    console.post(ban_path, {"_confirmed": "1", "reason": "broken", "workflow": "", "until": ""})
+    assert NAME not in usable()
+    console.post(lift_path, {"_confirmed": "1", "reason": "mended", "workflow": ""})
+    assert NAME in usable()
