@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from django import forms
@@ -13,29 +14,38 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from requests_app import services
+from dags_app.services.production import newest_dag
+from requests_app.admin_forms import (
+    EFFECTS,
+    LimitsForm,
+    PriorityForm,
+    ReleaseForm,
+    ResourcesForm,
+    RestartForm,
+    StopForm,
+)
+from requests_app.admin_list import OpenCampaign, RequestList
 from requests_app.admin_page import page_of
 from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Alert, Request
-from requests_app.selectors import progress_of_many
-from requests_app.states import TERMINAL, RequestStatus, may_move
+from requests_app.services import editing, failing, releasing, rescuing, restarting, steering
+from requests_app.states import TERMINAL, CleanupPolicy, RequestStatus, may_move
 from wms2_project.api.roles import actor_of
 from wms2_project.console import (
     ActionVariant,
-    ChangeList,
     ReadOnlyAdmin,
     ReasonForm,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanWidget,
     action,
     age_of,
     clipped,
     display,
     progress_bar,
+    request_link,
 )
+from wms2_project.errors import Conflict
 
 S = RequestStatus
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"
 admin.site.index_title = "Overview"
 COLOURS: dict[str, str] = {
@@ -45,66 +55,27 @@ COLOURS: dict[str, str] = {
 }  # fmt: skip
 
 
-class StopForm(ReasonForm):
-    """Stop, and what then."""
-
-    hold = forms.BooleanField(
-        required=False, widget=UnfoldBooleanWidget, label="Stay held afterwards instead of resuming"
-    )
-    field_order = ("reason", "hold")
-
-
-class PriorityForm(ReasonForm):
-    """The new priority."""
-
-    priority = forms.IntegerField(min_value=0, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget)
-    field_order = ("priority", "reason")
-
-
-class OpenCampaign(admin.SimpleListFilter):
-    """Campaigns with unfinished requests; older ones are found by search."""
-
-    title = "campaign"
-    parameter_name = "campaign"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Campaigns to choose from."""
-        unfinished = Request.objects.exclude(status__in=sorted(TERMINAL)).exclude(campaign="")
-        names = set(unfinished.order_by().values_list("campaign", flat=True).distinct()[:200])
-        chosen = self.value()
-        return [(name, name) for name in sorted(names | ({chosen} if chosen else set()))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows of the campaign chosen."""
-        return queryset.filter(campaign=self.value()) if self.value() else queryset
-
-
-class RequestList(ChangeList):  # type: ignore[misc]
-    """A page of requests with the progress of all of them, in a fixed number of queries."""
-
-    result_list: Any
-
-    def get_results(self, request: HttpRequest) -> None:
-        """The rows of the page."""
-        super().get_results(request)
-        self.result_list = list(self.result_list)
-        progress = progress_of_many(self.result_list)
-        for row in self.result_list:
-            row.progress = progress[row.pk]
-
-
 @admin.register(Request)
 class RequestAdmin(ReadOnlyAdmin):
     """Requests: list, page, and what an operator can do with them."""
 
-    list_display = ("shown_name", "shown_status", "shown_progress", "priority", "in_status_for", "what_is_up")
+    list_display = (
+        "shown_name",
+        "shown_status",
+        "shown_progress",
+        "shown_priority",
+        "in_status_for",
+        "what_is_up",
+    )
     list_filter = ("status", OpenCampaign, "urgent")
     search_fields = ("request_name", "campaign")
     search_help_text = "Part of a request's name or campaign"
     ordering = ("-created_at", "-id")
     fieldsets = ((None, {"fields": ()}),)  # the page has a template of its own
     actions = ("release_selected", "abort_selected")
-    actions_detail: ClassVar[list[str]] = ["release", "stop", "change_priority", "abort"]
+    actions_detail: ClassVar[list[str]] = [
+        "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail", "abort",
+    ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         """Without the documents, which a list does not show."""
@@ -118,18 +89,24 @@ class RequestAdmin(ReadOnlyAdmin):
     @display(description="request", ordering="request_name", header=True)
     def shown_name(self, row: Request) -> list[str]:
         """The name; below it, for whom."""
-        return [row.request_name, " · ".join(part for part in (row.campaign, row.requestor) if part)]
+        told = (row.campaign, row.requestor, "urgent" if row.urgent else "")
+        return [row.request_name, " · ".join(part for part in told if part)]
 
     @display(description="status", ordering="status", label=COLOURS)
     def shown_status(self, row: Request) -> tuple[str, str]:
         """The status in its colour."""
         return row.status, row.status.replace("_", " ")
 
+    @display(description="priority", ordering="priority")
+    def shown_priority(self, row: Request) -> str:
+        """Readable."""
+        return f"{row.priority:,}"
+
     @display(description="progress")
     def shown_progress(self, row: Any) -> SafeString:
         """A bar of events done."""
         done = row.progress
-        return progress_bar(done.fraction, label=f"{done.events_done} of {done.events_total} events")
+        return progress_bar(done.fraction, label=f"{done.events_done:,} of {done.events_total:,} events")
 
     @display(description="since", ordering="-status_since")
     def in_status_for(self, row: Request) -> str:
@@ -144,7 +121,10 @@ class RequestAdmin(ReadOnlyAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """The request's page."""
+        """The request's page; its name leads there too."""
+        if not _UUID.fullmatch(object_id):
+            named = get_object_or_404(Request.objects.only("pk"), request_name=object_id)
+            return HttpResponseRedirect(reverse("admin:requests_app_request_change", args=[named.pk]))
         row = get_object_or_404(Request.objects.select_related("workflow", "previous_version"), pk=object_id)
         context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
         answer: HttpResponse = super().change_view(
@@ -158,24 +138,30 @@ class RequestAdmin(ReadOnlyAdmin):
         status = S(row.status)
         useful = {
             "release": status is S.HELD,
-            "stop": may_move(status, S.STOPPING),
+            "stop": may_move(status, S.STOPPING) or status in steering.NOTHING_RUNS,
             "abort": may_move(status, S.ABORTED),
+            "fail": may_move(status, S.FAILED),
             "change_priority": status not in TERMINAL,
+            "change_resources": status not in TERMINAL,
+            "rescue": status is S.HELD,
+            "restart": status is not S.NEW,
         }
-        buttons: list[Any] = super().get_actions_detail(request, object_id)
-        return [button for button in buttons if useful[button.action_name.split("_", 3)[-1]]]
+        return self.buttons(request, object_id, useful)
 
     @action(description="Release", icon="play_arrow", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Let a held request go on."""
-        return self._ask_for(request, object_id, title="Release", apply=self._released(request))
+        return self._ask_for(
+            request, object_id, title="Release", apply=self._released(request), form_class=ReleaseForm,
+            values=request.GET.dict(),
+        )  # fmt: skip
 
     @action(description="Stop", icon="pause", permissions=["operate"])
     def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Stop cleanly."""
 
         def apply(row: Request, answers: dict[str, Any]) -> str:
-            services.stop_request(request=row, actor=actor_of(request), **answers)
+            steering.stop_request(request=row, actor=actor_of(request), **answers)
             return f"{row} stops; what is done is kept."
 
         return self._ask_for(request, object_id, title="Stop", apply=apply, form_class=StopForm)
@@ -185,7 +171,7 @@ class RequestAdmin(ReadOnlyAdmin):
         """Change the priority."""
 
         def apply(row: Request, answers: dict[str, Any]) -> str:
-            services.change_request(
+            editing.change_request(
                 request=row,
                 actor=actor_of(request),
                 reason=answers["reason"],
@@ -201,6 +187,68 @@ class RequestAdmin(ReadOnlyAdmin):
             form_class=PriorityForm,
             initial=("priority",),
         )
+
+    @action(description="Resources", icon="memory", permissions=["operate"])
+    def change_resources(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Change sites, memory and throttles."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            reason = answers.pop("reason")
+            changes = answers | {name: answers[name].split() for name in editing.SITE_LISTS}
+            throttles = editing.parse_throttles(changes.pop("category_throttles").split())
+            changes |= {"category_throttles": throttles} if throttles else {}
+            effects = editing.preview_change(request=row, changes=changes)
+            editing.change_request(request=row, actor=actor_of(request), reason=reason, changes=changes)
+            reached = "; ".join([*effects.now, *(f"next round: {line}" for line in effects.next_round)])
+            return f"{row} is changed. {reached}"
+
+        flow = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id).workflow
+        initial = {name: " ".join(getattr(flow, name)) for name in editing.SITE_LISTS}
+        throttles = " ".join(f"{name}={most}" for name, most in sorted(flow.category_throttles.items()))
+        return self._ask_for(
+            request,
+            object_id,
+            title="Change resources",
+            apply=apply,
+            form_class=ResourcesForm,
+            values=initial | {"memory_mb": flow.memory_mb, "category_throttles": throttles},
+        )
+
+    @action(description="Rescue", icon="healing", permissions=["operate"])
+    def rescue(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Submit the latest DAG again; what is done stays done."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            dag = newest_dag(workflow=row.workflow)
+            if dag is None:
+                raise Conflict(f"{row} has no DAG", cure="Release it instead")
+            rescuing.rescue_dag(dag=dag, actor=actor_of(request), **answers)
+            return f"{row} waits for admission with a rescue of its DAG."
+
+        return self._ask_for(request, object_id, title="Rescue", apply=apply)
+
+    @action(description="Restart", icon="restart_alt", permissions=["operate"], variant=ActionVariant.WARNING)
+    def restart(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """End it and submit its next version."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            policy = CleanupPolicy(answers.pop("cleanup_policy"))
+            made = restarting.restart_request(
+                request=row, actor=actor_of(request), cleanup_policy=policy, **answers
+            )
+            return f"{row} is {row.status}; {made} replaces it."
+
+        return self._ask_for(request, object_id, title="Restart", apply=apply, form_class=RestartForm)
+
+    @action(description="Fail", icon="dangerous", permissions=["operate"], variant=ActionVariant.DANGER)
+    def fail(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Give it up and take its outputs back."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            failing.fail_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
+            return f"{row} is failed; its outputs are being invalidated."
+
+        return self._ask_for(request, object_id, title="Fail", apply=apply)
 
     @action(description="Abort", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
     def abort(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -219,14 +267,14 @@ class RequestAdmin(ReadOnlyAdmin):
 
     def _released(self, request: HttpRequest) -> Any:
         def apply(row: Request, answers: dict[str, Any]) -> str:
-            services.release_request(request=row, actor=actor_of(request), **answers)
+            releasing.release_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
             return f"{row} is released and waits for admission."
 
         return apply
 
     def _aborted(self, request: HttpRequest) -> Any:
         def apply(row: Request, answers: dict[str, Any]) -> str:
-            services.abort_request(request=row, actor=actor_of(request), **answers)
+            steering.abort_request(request=row, actor=actor_of(request), **answers)
             return f"{row} is aborted."
 
         return apply
@@ -234,15 +282,17 @@ class RequestAdmin(ReadOnlyAdmin):
     def _ask_for(
         self, request: HttpRequest, object_id: str, *, title: str, apply: Any,
         form_class: type[forms.Form] = ReasonForm, initial: tuple[str, ...] = (),
+        values: dict[str, Any] | None = None,
     ) -> HttpResponse:  # fmt: skip
         row = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id)
         return self.ask(
             request,
             title=title,
+            effect=EFFECTS.get(title, ""),
             targets=[row],
             apply=apply,
             form_class=form_class,
-            initial={name: getattr(row, name) for name in initial},
+            initial={name: getattr(row, name) for name in initial} | (values or {}),
             back=reverse("admin:requests_app_request_change", args=[row.pk]),
         )
 
@@ -253,6 +303,7 @@ class RequestAdmin(ReadOnlyAdmin):
         return self.ask(
             request,
             title=title,
+            effect=EFFECTS.get(title, ""),
             targets=rows.select_related("workflow"),
             apply=apply,
             back=back,
@@ -264,40 +315,47 @@ class RequestAdmin(ReadOnlyAdmin):
 class AlertAdmin(ReadOnlyAdmin):
     """What a person on shift should know."""
 
-    list_display = ("request", "kind", "message", "count", "created_at", "last_seen_at", "closed_at")
-    list_filter = ("kind", ("closed_at", admin.EmptyFieldListFilter))
+    list_display = ("shown_kind", "of_request", "message", "count", "since", "last_seen_at", "closed_at")
+    fields = ("shown_kind", "of_request", "message", "count", "created_at", "last_seen_at", "closed_at")
+    list_filter = ("kind",)
     search_fields = ("request__request_name", "message")
     list_select_related = ("request",)
-    ordering = ("-id",)
+    ordering = ("-closed_at", "-id")  # open ones first
 
+    @display(description="alert", ordering="kind")
+    def shown_kind(self, row: Alert) -> str:
+        """What kind of trouble."""
+        return row.kind.replace("_", " ")
 
-class LimitsForm(ReasonForm):
-    """The limits of admission."""
+    @display(description="request", ordering="request__request_name")
+    def of_request(self, row: Alert) -> SafeString:
+        """Whose it is."""
+        return request_link(row.request.request_name)
 
-    max_active_dags = forms.IntegerField(min_value=0, max_value=100_000, widget=UnfoldAdminIntegerFieldWidget)
-    paused = forms.BooleanField(required=False, widget=UnfoldBooleanWidget, label="Pause admission")
-    ageing_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of age (α)")
-    retries_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of retries (β)")
-    rank_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of priority (γ)")
-    storage_critical_fraction = forms.FloatField(
-        min_value=0.01, max_value=1, widget=UnfoldAdminTextInputWidget, label="Close above this storage use"
-    )
-    version = forms.IntegerField(widget=forms.HiddenInput)
-    field_order = (
-        "max_active_dags", "paused", "ageing_weight", "retries_weight", "rank_weight",
-        "storage_critical_fraction", "reason",
-    )  # fmt: skip
+    @display(description="for", ordering="-created_at")
+    def since(self, row: Alert) -> str:
+        """How long it has been open, or was."""
+        return age_of(row.created_at, now=row.closed_at or timezone.now())
 
 
 @admin.register(AdmissionConfig)
 class AdmissionConfigAdmin(ReadOnlyAdmin):
     """The one row of limits; its list is its page."""
 
+    fields = (
+        "shown_state", "pause_reason", "max_active_dags", "ageing_weight", "retries_weight", "rank_weight",
+        "storage_critical_fraction", "updated_by", "updated_at",
+    )  # fmt: skip
     actions_detail: ClassVar[list[str]] = ["edit"]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """There is one row: show it."""
         return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
+
+    @display(description="admission", label={"open": "success", "paused": "warning"})
+    def shown_state(self, row: AdmissionConfig) -> str:
+        """Does anybody get in?"""
+        return "paused" if row.paused else "open"
 
     @action(description="Change limits", icon="tune", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:

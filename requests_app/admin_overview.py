@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,18 @@ from django.db.models import Count
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from dags_app.models import Schedd
+from dags_app.states import ScheddStatus
+from requests_app.metrics import throughput_metrics
 from requests_app.models import Alert, Request
-from requests_app.selectors import AdmissionQueue, admission_queue
+from requests_app.selectors import admission_queue
 from requests_app.states import TERMINAL, WHY, RequestStatus
-from wms2_project.console import Table, age_of, clipped, link
+from sites_app.models import Site
+from sites_app.states import SiteStatus
+from wms2_project.console import Table, age_of, link
 
 _SHOWN = 15
 
@@ -32,7 +40,11 @@ def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     """Give the first page its figures; called by unfold."""
     if not request.user.is_authenticated:
         return context
-    return context | {"counts": _counts(), "queue": _queue(), "held": _held(), "alerts": _alerts()}
+    (day,) = throughput_metrics(now=timezone.now(), hours=24, bucket_minutes=24 * 60)
+    return context | {
+        "counts": _counts(), "queue": admission_queue(), "held": _held(), "alerts": _alerts(),
+        "trouble": list(_trouble()), "day": day,
+    }  # fmt: skip
 
 
 def _counts() -> list[StatusCount]:
@@ -51,8 +63,16 @@ def _counts() -> list[StatusCount]:
     ]
 
 
-def _queue() -> AdmissionQueue:
-    return admission_queue()
+def _trouble() -> Iterator[SafeString]:
+    """What keeps work from running, though no request says so."""
+    for schedd in Schedd.objects.filter(silent_since__isnull=False).order_by("name"):
+        told = f"{schedd} has not answered since {schedd.silent_since:%F %R}"
+        yield link(told, "admin:dags_app_schedd_change", schedd.pk)
+    for schedd in Schedd.objects.filter(status=ScheddStatus.DRAINING).order_by("name"):
+        yield link(f"{schedd} is draining", "admin:dags_app_schedd_change", schedd.pk)
+    passing = (SiteStatus.DRAINING, SiteStatus.MAINTENANCE)  # a disabled site is nobody's business tonight
+    for site in Site.objects.filter(status__in=passing).order_by("name")[:_SHOWN]:
+        yield link(f"{site} is {site.status}", "admin:sites_app_site_change", site.pk)
 
 
 def _held() -> Table:
@@ -61,7 +81,7 @@ def _held() -> Table:
     return {
         "headers": ["held request", "campaign", "for", "because"],
         "rows": [
-            [_to(row), row.campaign, age_of(row.status_since, now=now), clipped(row.last_error)]
+            [_to(row), row.campaign, age_of(row.status_since, now=now), _short(row.last_error)]
             for row in rows.only("request_name", "campaign", "status_since", "last_error")[:_SHOWN]
         ],
     }
@@ -71,18 +91,21 @@ def _alerts() -> Table:
     now = timezone.now()
     rows = Alert.objects.filter(closed_at__isnull=True).select_related("request").order_by("-id")[:_SHOWN]
     return {
-        "headers": ["alert", "request", "for", "seen", "message"],
+        "headers": ["alert", "request", "for", "message"],
         "rows": [
             [
-                row.kind,
+                row.kind.replace("_", " "),
                 _to(row.request),
                 age_of(row.created_at, now=now),
-                f"{row.count}×",
-                clipped(row.message),
+                _short(row.message),
             ]
             for row in rows
         ],
     }
+
+
+def _short(text: str) -> SafeString:
+    return format_html('<span class="wms2-two-lines" title="{}">{}</span>', text, text)
 
 
 def _to(row: Request) -> Any:

@@ -7,17 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from dags_app.failures import Remedy
 from dags_app.selectors import rounds_of
 from outputs_app.selectors import blocks_of, datasets_of
+from requests_app.diagnosis import diagnose
+from requests_app.lifecycle.gates import Gate
 from requests_app.models import Alert, Request
-from requests_app.selectors import Progress, position_in_queue, progress_of, timeline_of
-from requests_app.states import DEADLINES, SWEPT, WHY, RequestStatus
-from wms2_project.console import Table, age_of, link, progress_bar, size_of
+from requests_app.progress import Progress, progress_of
+from requests_app.selectors import position_in_queue, timeline_of
+from requests_app.states import DEADLINES, SWEPT, TERMINAL, WHY, RequestStatus
+from requests_app.why import why
+from wms2_project.console import Table, age_of, link, progress_bar, request_link, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,15 @@ class RequestPage:
     wait_reason: str
     last_error: str
     position: int | None
-    alerts: list[Alert]
+    alerts: list[str]
+    blocking: Table
+    passed: Table
     evidence: str
-    progress: Progress
+    progress: str
     bar: SafeString
     facts: list[tuple[str, Any]]
     rounds: Table
+    failures: Table
     datasets: Table
     blocks: Table
     timeline: Table
@@ -47,6 +56,7 @@ class RequestPage:
 def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
     """Read what belongs to the request, in a fixed number of queries."""
     now, progress = timezone.now(), progress_of(row)
+    gates = why(row, now=now, ask_condor=False).gates  # a page must not wait for HTCondor
     return RequestPage(
         name=row.request_name,
         status=row.status.replace("_", " "),
@@ -56,12 +66,15 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
         wait_reason=row.wait_reason,
         last_error=row.last_error,
         position=position_in_queue(row),
-        alerts=list(row.alerts.filter(closed_at__isnull=True).order_by("id")),
+        alerts=[_alert(one, now=now) for one in row.alerts.filter(closed_at__isnull=True).order_by("id")],
+        blocking=_gates([gate for gate in gates if gate.blocks], now=now),
+        passed=_gates([gate for gate in gates if not gate.blocks], now=now),
         evidence=_json(row.hold_evidence) if row.hold_evidence else "",
-        progress=progress,
+        progress=_progress(row, progress),
         bar=progress_bar(progress.fraction),
         facts=_facts(row),
         rounds=_rounds(row),
+        failures=_failures(row, now=now),
         datasets=_datasets(row),
         blocks=_blocks(row, now=now),
         timeline=_timeline(row),
@@ -69,28 +82,78 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
     )
 
 
+def _gates(gates: list[Gate], *, now: datetime) -> Table:
+    """What `/why` tells of gates that say the same: go on, or wait."""
+    rows = [[gate.name, gate.detail, age_of(gate.since, now=now), gate.remedy] for gate in gates]
+    if gates and not gates[0].blocks:
+        return {"headers": ["gate", "what it says"], "rows": [row[:2] for row in rows]}
+    return {"headers": ["gate", "what it says", "for", "what would help"], "rows": rows}
+
+
+def _alert(alert: Alert, *, now: datetime) -> str:
+    times = f", {alert.count} times" if alert.count > 1 else ""
+    return f"{alert.kind.replace('_', ' ')}: {alert.message} (for {age_of(alert.created_at, now=now)}{times})"
+
+
+def _progress(row: Request, done: Progress) -> str:
+    end = done.estimated_completion if row.status == RequestStatus.ACTIVE else None
+    return (
+        f"{done.events_done:,} of {done.events_total:,} events, {done.groups_done:,} of {done.groups_total:,}"
+        f" groups ({done.jobs_total:,} jobs); {done.events_written:,} events written in {done.files:,} files,"
+        f" {done.blocks_announced:,} of {done.blocks:,} blocks announced"
+        f"{f'; done about {end:%F %R} UTC' if end else ''}"
+    )
+
+
 def _facts(row: Request) -> list[tuple[str, Any]]:
     flow = row.workflow
     deadline = DEADLINES.get(RequestStatus(row.status))
+    next_version = Request.objects.filter(previous_version=row).values_list("request_name", flat=True).first()
+    named = f"q={row.request_name}"
     facts: list[tuple[str, Any]] = [
-        ("Priority", f"{row.priority}{' · urgent' if row.urgent else ''}"),
+        ("Priority", f"{row.priority:,}{' · urgent' if row.urgent else ''}"),
         ("Requestor", f"{row.requestor}{f' ({row.group})' if row.group else ''}"),
         ("Submitted by", row.submitted_by),
         ("Campaign", row.campaign),
         ("Version", row.processing_version),
-        ("Replaces", row.previous_version),
-        ("Input", flow.input_dataset or f"generates {flow.total_events} events"),
+        ("Replaces", row.previous_version and request_link(str(row.previous_version))),
+        ("Replaced by", next_version and request_link(next_version)),
+        ("Input", flow.input_dataset or f"generates {flow.total_events or 0:,} events"),
         ("Output", ", ".join(flow.output_datasets)),
-        ("Splitting", f"{flow.splitting_algo} {_inline(flow.splitting_params)}"),
+        ("Splitting", f"{flow.splitting_algo} {_inline(_present(flow.splitting_params))}"),
         ("Resources", f"{flow.memory_mb} MB, {flow.cores} cores, {flow.time_per_event_sec:g} s/event"),
         ("Sites", ", ".join(flow.site_whitelist) or "all"),
         ("Not at", ", ".join(flow.site_blacklist)),
-        ("Overrides", _inline(row.overrides)),
+        (
+            "Overrides",
+            _inline(
+                _present(
+                    {
+                        **row.overrides,
+                        "memory_mb": flow.chosen_memory_mb,
+                        "retry_count": flow.chosen_retries,
+                    }
+                )
+            ),
+        ),
         ("Errors in a row", row.attempt),
         ("Next look", f"{row.next_check_at:%F %T}" if row.status in SWEPT else ""),
         ("Deadline of this status", f"{row.status_since + deadline.after:%F %R}" if deadline else ""),
         ("Imported", f"{row.created_at:%F %T} from {row.source}"),
         ("Correlation", row.correlation_id),
+        (
+            "More",
+            format_html(
+                "{} · {} · {}",
+                link("workflow", "admin:dags_app_workflow_change", flow.pk),
+                link(
+                    "input files",
+                    "admin:dags_app_inputfile_changelist",
+                    query=f"workflow__id__exact={flow.pk}",
+                ),
+                link("who did what", "admin:wms2_project_auditevent_changelist", query=named),
+            ),
+        ),
     ]
     return [(name, value) for name, value in facts if value not in ("", None, 0)]
 
@@ -98,25 +161,60 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
 def _rounds(row: Request) -> Table:
     lines = []
     for one in rounds_of(workflow=row.workflow):
-        told = _inline(_present(one.groups)) or "none"
-        groups = link(told, "admin:dags_app_mergegroup_changelist", query=f"round={one.id}")
-        dags = [link(f"{dag.kind} {dag.status}", "admin:dags_app_dag_change", dag.pk) for dag in one.dags]
-        nodes = f"{one.dags[-1].nodes_done}/{one.dags[-1].total_nodes}" if one.dags else "–"
-        lines.append(
-            [one.number, one.kind, one.status, one.jobs, one.input_events, groups, _joined(dags), nodes]
-        )
+        told = _inline(_present(one["groups"])) or "none"
+        groups = link(told, "admin:dags_app_mergegroup_changelist", query=f"round={one['id']}")
+        ran = one["dags"]
+        dags = [link(f"{dag['kind']} {dag['status']}", "admin:dags_app_dag_change", dag["id"]) for dag in ran]
+        nodes = f"{ran[-1]['nodes_done']}/{ran[-1]['total_nodes']}" if ran else "–"
+        plain = [one[name] for name in ("number", "kind", "status")]
+        large = [f"{one[name]:,}" for name in ("jobs", "input_events")]
+        lines.append([*plain, *large, groups, _joined(dags), nodes])
     return {
         "headers": ["round", "kind", "status", "jobs", "input events", "groups", "DAGs", "nodes done"],
         "rows": lines,
     }
 
 
+def _failures(row: Request, *, now: datetime) -> Table:
+    """Clusters of alike failures, of ended DAGs and of the one that runs, with what may help."""
+    found = diagnose(row, now=now)
+    return {
+        "headers": ["jobs", "site", "here / elsewhere", "what", "says", "try"],
+        "rows": [
+            [one["jobs"], one["site"] or "–", f"{one['share_at_site']:.0%} / {one['share_elsewhere']:.0%}",
+             f"{one['category']} {one['exit_code']} in {one['step']}, round {one.get('round', 'that runs')}",
+             _broken(one["example"]), _advice(row, one["suggestion"])]
+            for one in (*found.running, *found.clusters)
+        ],
+    }  # fmt: skip
+
+
+def _advice(row: Request, suggestion: Mapping[str, Any]) -> str:
+    """What may help; of a held request, the form that does it, filled in."""
+    if row.status in TERMINAL:
+        return "–"
+    told = suggestion["action"].replace("_", " ")
+    if row.status == RequestStatus.HELD:
+        button = "fail" if suggestion["action"] == Remedy.FAIL else "release"
+        query = urlencode({name: _typed(value) for name, value in suggestion["modifications"].items()})
+        told = link(told, f"admin:requests_app_request_{button}", row.pk, query=query)
+    return format_html("{}: {}", told, suggestion["why"])
+
+
+def _typed(value: Any) -> str:
+    return " ".join(value) if isinstance(value, list) else str(value)
+
+
+def _broken(text: str) -> SafeString:
+    return format_html('<span class="wms2-breaks">{}</span>', text)
+
+
 def _datasets(row: Request) -> Table:
     return {
-        "headers": ["dataset", "status", "blocks announced", "files", "events", "size"],
+        "headers": ["dataset", "status", "blocks announced", "on tape", "files", "events", "size"],
         "rows": [
-            [one.dataset_name, one.status, f"{one.blocks_announced}/{one.blocks}", one.files, one.events,
-             size_of(one.size_bytes)]
+            [_broken(one.dataset_name), one.status.replace("_", " "), f"{one.blocks_announced}/{one.blocks}",
+             one.blocks_archived, one.files, f"{one.events:,}", size_of(one.size_bytes)]
             for one in datasets_of(workflow=row.workflow)
         ],
     }  # fmt: skip
@@ -129,8 +227,8 @@ def _blocks(row: Request, *, now: datetime) -> Table:
         name = link(block.block_name, "admin:outputs_app_outputblock_change", block.pk)
         since = age_of(block.status_since, now=now)
         lines.append(
-            [name, block.site, block.status, since, sizes.n_files, sizes.n_events or 0,
-             size_of(sizes.n_bytes), block.last_error]
+            [name, block.site, block.status.replace("_", " "), since, sizes.n_files,
+             f"{sizes.n_events or 0:,}", size_of(sizes.n_bytes), _broken(block.last_error)]
         )  # fmt: skip
     return {
         "headers": ["block", "site", "status", "since", "files", "events", "size", "last error"],
@@ -143,24 +241,30 @@ def _timeline(row: Request) -> Table:
     return {
         "headers": ["time", "from", "to", "by", "because"],
         "rows": [
-            [f"{one.at:%F %T}", one.from_status, one.to_status, one.actor, one.reason] for one in newest
+            [
+                f"{one.at:%F %T}",
+                one.from_status.replace("_", " "),
+                one.to_status.replace("_", " "),
+                one.actor,
+                _broken(one.reason),
+            ]
+            for one in newest
         ],
     }
 
 
-def _present(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count}
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value}
 
 
 def _inline(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    """Names as words; of what is simply so, only the name."""
+    told = ((name.replace("_", " "), value) for name, value in values.items())
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in told)
 
 
-def _joined(parts: list[SafeString]) -> SafeString:
-    joined = format_html("–") if not parts else parts[0]
-    for part in parts[1:]:
-        joined = format_html("{} → {}", joined, part)
-    return joined
+def _joined(parts: list[SafeString]) -> str:
+    return format_html_join(" → ", "{}", ((part,) for part in parts)) or "–"
 
 
 def _json(value: Any) -> str:

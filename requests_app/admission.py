@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import sqrt
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from requests_app.models import AdmissionConfig, Request
+from requests_app.models import AdmissionConfig, Request, StatusTransition
 from requests_app.states import TAKES_CAPACITY, RequestStatus
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 
+_LOOKED_BACK_SEC = 86_400
+_ENOUGH_ADMISSIONS = 5  # fewer say nothing about tomorrow
 EDITABLE = {
     "max_active_dags": int,
     "paused": bool,
@@ -33,6 +36,19 @@ class Verdict:
 
     admitted: bool
     why: str
+    active: int = 0
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """When a queued request is likely to be admitted; four times of five between earliest and latest."""
+
+    position: int
+    admitted_last_day: int
+    earliest: datetime
+    likely: datetime
+    latest: datetime
 
 
 def limits() -> AdmissionConfig:
@@ -61,7 +77,30 @@ def decide(request: Request, *, now: datetime) -> Verdict:
         return Verdict(False, f"admission is paused: {config.pause_reason}")
     active, ahead = active_count(), ahead_of(request)
     state = f"admission {active}/{config.max_active_dags}, position {ahead + 1}"
-    return Verdict(active + ahead < config.max_active_dags, state)
+    return Verdict(active + ahead < config.max_active_dags, state, active, ahead)
+
+
+def expected_turn(request: Request, *, now: datetime) -> Turn | None:
+    """When it will be admitted, judged from how many were in the last day; None if nobody can say."""
+    since = now - timedelta(seconds=_LOOKED_BACK_SEC)
+    let_in = StatusTransition.objects.filter(
+        from_status=RequestStatus.QUEUED,
+        to_status__in=[RequestStatus.PILOT_RUNNING, RequestStatus.PLANNING],
+        at__gte=since,
+    )
+    seen, place = let_in.count(), ahead_of(request) + 1
+    if limits().paused or seen < _ENOUGH_ADMISSIONS:
+        return None
+    per_one = _LOOKED_BACK_SEC / seen
+    spread = 1.28 * sqrt(place + place * place / seen)  # the queue's own chance, and that of the rate
+    likely, low, high = place * per_one, max(place - spread, 0) * per_one, (place + spread) * per_one
+    return Turn(
+        position=place,
+        admitted_last_day=seen,
+        earliest=now + timedelta(seconds=low),
+        likely=now + timedelta(seconds=likely),
+        latest=now + timedelta(seconds=high),
+    )
 
 
 def change_limits(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
-from django.db.models import F
+from django.db.models import Count, F
 from django.db.models.functions import Now
 
 from requests_app.models import Alert, Request
+from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
 
@@ -18,9 +20,23 @@ def raise_alert(*, request: Request, kind: str, message: str) -> None:
     if seen.update(message=message, last_seen_at=Now(), count=F("count") + 1):
         return
     Alert.objects.create(request=request, kind=kind, message=message)
-    logger.error("alert %s: %s", kind, message)
+    with bind(request=request.request_name, alert=kind):
+        logger.error("alert: %s", message)
 
 
-def close_alerts(*, request: Request) -> None:
-    """The request moved on: what was alerted about its last status no longer holds."""
-    Alert.objects.filter(request=request, closed_at__isnull=True).update(closed_at=Now())
+def open_alerts() -> dict[str, int]:
+    """How many requests are alerted about, by kind of alert: what a metric of alerts shows."""
+    rows = Alert.objects.filter(closed_at__isnull=True).order_by().values_list("kind")
+    return dict(rows.annotate(n=Count("id")))
+
+
+def close_alerts(*, request: Request, kind: str = "") -> None:
+    """What was alerted no longer holds: everything about the request, or alerts of one kind."""
+    alerts = Alert.objects.filter(request=request, closed_at__isnull=True)
+    (alerts.filter(kind=kind) if kind else alerts).update(closed_at=Now())
+
+
+def close_others(*, kind: str, than: Collection[Request]) -> None:
+    """Alerts of this kind hold for these requests and for no other any more."""
+    opened = Alert.objects.filter(kind=kind, closed_at__isnull=True)
+    opened.exclude(request__in=than).update(closed_at=Now())

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import Workflow
-from requests_app.states import SWEPT, TERMINAL, CleanupPolicy, RequestStatus
+from requests_app.states import SWEPT, TERMINAL, CallbackStatus, CleanupPolicy, RequestStatus
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 from wms2_project.leases import Leased
@@ -69,7 +69,11 @@ class Request(Leased):
             ),
             models.Index(fields=["status"], name="request_open", condition=~Q(status__in=sorted(TERMINAL))),
             models.Index(fields=["-created_at", "-id"], name="request_newest"),
+            models.Index(fields=["-created_at", "-id"], name="request_urgent", condition=Q(urgent=True)),
             models.Index(fields=["campaign", "-created_at"], name="request_campaign"),
+            models.Index(fields=["status", "-created_at", "-id"], name="request_by_status"),
+            models.Index(fields=["requestor", "-created_at"], name="request_by_requestor"),
+            models.Index(fields=["submitted_by", "-created_at"], name="request_by_submitter"),
         ]
 
     def __str__(self) -> str:
@@ -85,10 +89,12 @@ class StatusTransition(models.Model):
     to_status = enum_field(RequestStatus)
     reason = models.TextField()
     actor = models.CharField(max_length=250)
+    call_id = models.CharField(max_length=100, blank=True, default="")  # the HTTP call that caused it
     at = models.DateTimeField()
 
     class Meta:
         ordering = ["id"]
+        indexes = [models.Index(fields=["to_status", "at"], name="transition_by_time")]
         constraints = [
             models.CheckConstraint(condition=~Q(reason=""), name="transition_has_a_reason"),
             models.CheckConstraint(condition=~Q(actor=""), name="transition_has_an_actor"),
@@ -96,6 +102,33 @@ class StatusTransition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.from_status} → {self.to_status}"
+
+
+class Callback(Leased):
+    """One telling of one end to the requestor's URL. The row is the intent; it is swept until delivered."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="callbacks")
+    event = enum_field(RequestStatus)
+    status = enum_field(CallbackStatus, default=CallbackStatus.PENDING)
+    created_at = models.DateTimeField(auto_now_add=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["request", "event"], name="callback_once_per_end"),
+            one_of(CallbackStatus, field="status", name="callback_status"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_check_at"],
+                name="callback_due",
+                condition=Q(status=CallbackStatus.PENDING),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.status}"
 
 
 class Alert(models.Model):
@@ -109,8 +142,11 @@ class Alert(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_seen_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)  # to the channels outside the console
+    send_attempts = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
+        indexes = [models.Index(fields=["id"], name="alert_unsent", condition=Q(sent_at__isnull=True))]
         constraints = [
             models.UniqueConstraint(
                 fields=["request", "kind"],

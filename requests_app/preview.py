@@ -13,13 +13,14 @@ from dags_app.models import Workflow
 from dags_app.planning.plan import RoundInput, decide_round
 from dags_app.planning.preview import describe_plan, read_files
 from dags_app.planning.types import FileSpec, Plan, SitePool
-from dags_app.services.estimating import hinted_estimate, plan_spec
+from dags_app.services.estimating import asked_spec, hinted_estimate, plan_spec
 from dags_app.services.input_files import read_input
 from dags_app.services.layout_spec import layout_spec
+from dags_app.services.ledger import avoiding_bad_copies
 from dags_app.services.production import event_budget
 from dags_app.states import RoundKind
 from requests_app.documents import check_size, read_document
-from requests_app.services import workflow_of
+from requests_app.services.importing import workflow_of
 from sites_app.selectors import usable_sites
 
 
@@ -44,7 +45,7 @@ def preview_request(
     inputs, sites = read_files(files) if files is not None else _found(workflow, now)
     plan = decide_round(
         RoundInput(
-            spec=plan_spec(workflow),
+            spec=asked_spec(workflow),
             estimate=hinted_estimate(workflow),
             sites=sites,
             files=inputs,
@@ -62,4 +63,5 @@ def preview_request(
 
 def _found(workflow: Workflow, now: datetime) -> tuple[Sequence[FileSpec], SitePool]:
     sites = usable_sites(workflow=workflow, now=now)
-    return ([] if workflow.generates else read_input(workflow=workflow, sites=sites)), sites
+    files = [] if workflow.generates else read_input(workflow=workflow, sites=sites)
+    return avoiding_bad_copies(files), sites

@@ -35,6 +35,14 @@ class CleanupPolicy(StrEnum):
     IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
+class CallbackStatus(StrEnum):
+    """Has the requestor's URL been told of an end?"""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given_up"  # the URL refused, or did not answer often enough
+
+
 S = RequestStatus
 
 WHY: dict[RequestStatus, str] = {
@@ -58,11 +66,11 @@ TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
     S.SUBMITTED: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
     S.QUEUED: frozenset({S.PILOT_RUNNING, S.PLANNING, S.HELD, S.ABORTED}),
     S.PILOT_RUNNING: frozenset({S.PLANNING, S.HELD, S.STOPPING, S.ABORTED}),
-    S.PLANNING: frozenset({S.ACTIVE, S.QUEUED, S.HELD, S.ABORTED}),
+    S.PLANNING: frozenset({S.ACTIVE, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED}),
     S.ACTIVE: frozenset({S.COMPLETED, S.PARTIAL, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED, S.FAILED}),
-    S.PARTIAL: frozenset({S.RESUBMITTING, S.QUEUED, S.HELD}),
+    S.PARTIAL: frozenset({S.RESUBMITTING, S.QUEUED, S.HELD, S.ABORTED}),
     S.STOPPING: frozenset({S.RESUBMITTING, S.HELD, S.ABORTED, S.FAILED}),
-    S.RESUBMITTING: frozenset({S.QUEUED, S.HELD}),
+    S.RESUBMITTING: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
     S.HELD: frozenset({S.QUEUED, S.FAILED, S.ABORTED}),
     S.COMPLETED: frozenset(),
     S.FAILED: frozenset(),

@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
+import logging
+
 from celery import shared_task
 from django.utils import timezone
 
+from outputs_app.pipeline import Tier
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.due import claim_blocks, claim_requests
+from requests_app.lifecycle.due import claim_blocks, claim_callbacks, claim_requests
+from requests_app.lifecycle.tidying import tidy_up
 from requests_app.lifecycle.watch import watch_dags
+from requests_app.reporting import report_statuses
+from requests_app.services import callbacks
+from sites_app.configuring import measure_storage
+from wms2_project.celery import app
+from wms2_project.errors import Wms2Error
+
+logger = logging.getLogger(__name__)
+
+# Of two messages Redis hands out the one with the smaller number first.
+PRIORITIES = {Tier.PROTECT: 0, Tier.REQUEST: 3, Tier.POLL: 9}
 
 
 @shared_task(ignore_result=True)
 def sweep() -> None:
-    """Hand every due request and block to the queue that works on it."""
-    for claim, queue in claim_requests():
-        advance_request.apply_async([str(claim.id)], queue=queue)
-    for claim in claim_blocks():
-        advance_block.apply_async([str(claim.id)], queue="outputs")
+    """Hand every due request, block and callback to its queue, all in one trip to the broker."""
+    with app.producer_or_acquire() as producer, producer.batch():
+        for claim, queue in claim_requests():
+            advance_request.apply_async([str(claim.id)], queue=queue, producer=producer)
+        for block, tier in claim_blocks():
+            advance_block.apply_async(
+                [str(block.id)], queue="outputs", priority=PRIORITIES[tier], producer=producer
+            )
+        for claim in claim_callbacks():
+            deliver_callback.apply_async([str(claim.id)], queue="outputs", producer=producer)
 
 
 @shared_task(ignore_result=True)
 def monitor() -> None:
     """Look at every live DAG once and wake the requests that have news."""
     watch_dags(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def report() -> None:
+    """Tell ReqMgr2 what became of its requests."""
+    report_statuses(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def tidy() -> None:
+    """End bans whose time is over, and send alerts on."""
+    tidy_up(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def measure() -> None:
+    """Ask Rucio how full the sites' storages are; what it does not tell now, it tells the next time."""
+    try:
+        measure_storage()
+    except Wms2Error as error:
+        logger.warning("storage is not measured: %s", error)
 
 
 @shared_task(ignore_result=True)
@@ -36,3 +76,9 @@ def advance_request(request_id: str) -> None:
 def advance_block(block_id: str) -> None:
     """Take one output block as far as it will go."""
     advance_one_block(block_id)
+
+
+@shared_task(ignore_result=True)
+def deliver_callback(callback_id: str) -> None:
+    """Tell one requestor's URL of one end."""
+    callbacks.deliver_callback(callback_id=callback_id, now=timezone.now())

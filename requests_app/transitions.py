@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.db import transaction
@@ -9,9 +10,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from requests_app.alerts import close_alerts
-from requests_app.models import Request, StatusTransition
-from requests_app.states import TRANSITIONS, RequestStatus, may_move
+from requests_app.models import Callback, Request, StatusTransition
+from requests_app.states import TERMINAL, TRANSITIONS, RequestStatus, may_move
+from wms2_project import audit
 from wms2_project.errors import IllegalTransition, StaleVersion
+from wms2_project.logs import current_request_id
+
+logger = logging.getLogger(__name__)
 
 
 def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -> Request:
@@ -38,6 +43,11 @@ def transition(
             f"{request.request_name} is {current} and cannot become {to}",
             cure=f"From here it can become {legal}",
         )
+    if to is RequestStatus.FAILED and actor.startswith("system:"):
+        raise IllegalTransition(
+            f"{actor} cannot fail {request.request_name}: only a person gives a request up",
+            cure="Hold it with the evidence instead",
+        )
     now = timezone.now()
     values: dict[str, Any] = {
         "status": to,
@@ -57,7 +67,10 @@ def transition(
             )
         request.refresh_from_db()
         _record(request, from_status=current, reason=reason, actor=actor)
+        logger.info("%s: %s → %s by %s: %s", request.request_name, current, to, actor, reason)
         close_alerts(request=request)
+        if to in TERMINAL and request.callback_url:
+            Callback.objects.create(request=request, event=to)
     return request
 
 
@@ -68,5 +81,9 @@ def _record(request: Request, *, from_status: str, reason: str, actor: str) -> N
         to_status=request.status,
         reason=reason,
         actor=actor,
+        call_id=current_request_id(),
         at=request.status_since,
+    )
+    audit.record_move(
+        actor=actor, target=request.request_name, before=from_status, after=request.status, reason=reason
     )

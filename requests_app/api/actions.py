@@ -4,49 +4,33 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app import services
-from requests_app.api.inputs import StopInput
-from requests_app.api.requests import IF_MATCH, abort, acted, request_by_name
-from requests_app.api.serializers import ActionBody, ProgressBody, TransitionRow, VersionsBody
+from dags_app.api.serializers import DAGRow
+from dags_app.api.views import dag_by_id
+from requests_app.api.inputs import RestartInput, StopInput
+from requests_app.api.requests import abort, acted, request_by_name
+from requests_app.api.serializers import (
+    ActionBody,
+    RestartBody,
+    TransitionRow,
+    VersionsBody,
+    links_of,
+)
 from requests_app.models import Request, StatusTransition
-from requests_app.selectors import progress_of, timeline_of
-from wms2_project.api.pagination import OldestFirst
+from requests_app.selectors import timeline_of
+from requests_app.services import rescuing, restarting, steering
+from requests_app.states import RequestStatus
+from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
 from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed
 
 _REFUSALS: dict[str, tuple[int, ...]] = {"POST": (409, 412, 503)}
-
-
-class ReleaseView(ApiView):
-    """Let a held request go on."""
-
-    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
-    problems = _REFUSALS
-
-    @extend_schema(
-        operation_id="requests_release",
-        request=ReasonInput,
-        responses={200: ActionBody},
-        parameters=[IF_MATCH],
-    )
-    def post(self, request: HttpRequest, name: str) -> Response:
-        """Queue a held request again; finished groups are kept."""
-        reason = parsed(ReasonInput, request.data)["reason"]
-        row = request_by_name(name)
-        before = row.status
-        row = services.release_request(
-            request=row,
-            actor=actor_of(request),
-            reason=reason,
-            expected_version=expected_version(request, current=row.version),
-        )
-        return acted(row, before=before, reason=reason, message="Released: it waits for admission.")
 
 
 class StopView(ApiView):
@@ -63,15 +47,21 @@ class StopView(ApiView):
         body = parsed(StopInput, request.data)
         row = request_by_name(name)
         before = row.status
-        row = services.stop_request(
+        row = steering.stop_request(
             request=row,
             actor=actor_of(request),
             expected_version=expected_version(request, current=row.version),
             **body,
         )
-        after = "stays held until it is released" if body["hold"] else "is prepared to resume"
-        message = f"Clean stop under way: finished work is kept, then the request {after}."
+        message = _stop_message(row, hold=body["hold"])
         return acted(row, before=before, reason=body["reason"], message=message, stop_reason=body["reason"])
+
+
+def _stop_message(row: Request, *, hold: bool) -> str:
+    if row.status == RequestStatus.HELD:
+        return "Nothing was running: the request is held until it is released."
+    after = "stays held until it is released" if hold else "is prepared to resume"
+    return f"Clean stop under way: finished work is kept, then the request {after}."
 
 
 class AbortView(ApiView):
@@ -88,35 +78,66 @@ class AbortView(ApiView):
         return abort(request, name, reason=parsed(ReasonInput, request.data)["reason"])
 
 
+class RestartView(ApiView):
+    """Kill and clone."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems = _REFUSALS
+
+    @extend_schema(
+        operation_id="requests_restart",
+        request=RestartInput,
+        responses={201: RestartBody},
+        parameters=[IF_MATCH],
+    )
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """End the request and submit the next version of it; old outputs stay valid until it is complete."""
+        body = parsed(RestartInput, request.data)
+        row = request_by_name(name)
+        made = restarting.restart_request(
+            request=row,
+            actor=actor_of(request),
+            expected_version=expected_version(request, current=row.version),
+            **body,
+        )
+        told = {"previous": row, "current": made, "output_datasets": made.workflow.output_datasets}
+        headers = {"ETag": f'"{made.version}"', "Location": links_of(made)["self"]}
+        return Response(RestartBody(told).data, status=201, headers=headers)
+
+
+class RescueView(ApiView):
+    """Submit a DAG again that ended or was removed."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,)}
+
+    @extend_schema(operation_id="dags_rescue", request=ReasonInput, responses={201: DAGRow})
+    def post(self, request: HttpRequest, dag_id: UUID) -> Response:
+        """Queue the held request with a rescue of this DAG; groups that are done stay done."""
+        reason = parsed(ReasonInput, request.data)["reason"]
+        made = rescuing.rescue_dag(dag=dag_by_id(dag_id), actor=actor_of(request), reason=reason)
+        return Response(DAGRow(made).data, status=201)
+
+
 class TimelineView(ListView):
     """Every status change of a request, oldest first."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = StatusTransition.objects.none()
     serializer_class = TransitionRow
-    pagination_class = OldestFirst
+    orders: ClassVar[dict[str, tuple[str, ...]]] = {"at": ("id",)}
+    order: ClassVar[str] = "at"
 
     def get_queryset(self) -> QuerySet[StatusTransition]:
         """The changes of the named request."""
         if "name" not in self.kwargs:  # the schema is being written
             return self.queryset
-        return timeline_of(request_by_name(self.kwargs["name"]))
+        return timeline_of(request_by_name(self.kwargs["name"], bare=True))
 
     @extend_schema(operation_id="requests_timeline")
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Status changes, oldest first."""
         return super().get(request, *args, **kwargs)
-
-
-class ProgressView(ApiView):
-    """How much of a request is done."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="requests_progress", responses=ProgressBody)
-    def get(self, request: HttpRequest, name: str) -> Response:
-        """Events, groups, files and blocks done, and when it will end."""
-        return Response(ProgressBody(progress_of(request_by_name(name))).data)
 
 
 class VersionsView(ApiView):

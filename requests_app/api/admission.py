@@ -10,9 +10,9 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from requests_app.admission import change_limits, limits
-from requests_app.api.requests import IF_MATCH
 from requests_app.models import AdmissionConfig
 from requests_app.selectors import admission_queue
+from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
 from wms2_project.api.views import ApiView, ReasonInput, expected_version, parsed, versioned
 

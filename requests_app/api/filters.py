@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from django import forms
 from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 
 from requests_app.states import RequestStatus
 from wms2_project.fields import choices
@@ -11,10 +14,21 @@ STATUSES = choices(RequestStatus)
 _BOOLEAN = [("true", "true"), ("false", "false")]
 
 
+class WholeFilter(filters.NumberFilter):  # type: ignore[misc]
+    """A whole number; the usual filter takes fractions too."""
+
+    field_class = forms.IntegerField
+
+
+@extend_schema_field(OpenApiTypes.BOOL)
+class FlagFilter(filters.TypedChoiceFilter):  # type: ignore[misc]
+    """true or false; the usual filter takes anything else for "not asked"."""
+
+
 class RequestFilter(filters.FilterSet):  # type: ignore[misc]
     """All given conditions hold; `status` may be given several times."""
 
-    status = filters.MultipleChoiceFilter(choices=STATUSES)
+    status = filters.MultipleChoiceFilter(choices=STATUSES, distinct=False)  # DISTINCT would sort a million
     name = filters.CharFilter(
         field_name="request_name", lookup_expr="startswith", label="How the name begins."
     )
@@ -23,8 +37,8 @@ class RequestFilter(filters.FilterSet):  # type: ignore[misc]
     submitted_by = filters.CharFilter()
     correlation_id = filters.CharFilter()
     input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
-    priority_min = filters.NumberFilter(field_name="priority", lookup_expr="gte", max_value=1_000_000)
-    priority_max = filters.NumberFilter(field_name="priority", lookup_expr="lte", max_value=1_000_000)
-    urgent = filters.TypedChoiceFilter(choices=_BOOLEAN, coerce=lambda given: given == "true")
+    priority_min = WholeFilter(field_name="priority", lookup_expr="gte", min_value=0, max_value=1_000_000)
+    priority_max = WholeFilter(field_name="priority", lookup_expr="lte", min_value=0, max_value=1_000_000)
+    urgent = FlagFilter(choices=_BOOLEAN, coerce=lambda given: given == "true")
     created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
     created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from requests_app.states import CleanupPolicy
 from wms2_project.api.views import Input, ReasonInput
-from wms2_project.fields import LegalName
+from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
 
 IMPORT_SCHEMA: dict[str, Any] = {
@@ -46,6 +47,15 @@ class StopInput(ReasonInput):
     hold = serializers.BooleanField(default=False, help_text="Stay held afterwards instead of resuming.")
 
 
+class RestartInput(ReasonInput):
+    """End the request and submit its next version."""
+
+    cleanup_policy = serializers.ChoiceField(
+        choices=choices(CleanupPolicy), required=False,
+        help_text="What becomes of the old outputs once the new version is complete.",
+    )  # fmt: skip
+
+
 class OptionalReason(Input):
     """A reason in the body of a DELETE; it may come in the query instead."""
 
@@ -55,6 +65,19 @@ class OptionalReason(Input):
 def _sites() -> Any:
     name = serializers.CharField(validators=[LegalName(Name.SITE.value)])
     return serializers.ListField(child=name, max_length=500, required=False)
+
+
+class ReleaseInput(ReasonInput):
+    """Let a held request go on, with what changes."""
+
+    site_bans = _sites()
+    excluded_files = serializers.ListField(
+        child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=10_000, required=False
+    )
+    memory_mb = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
+    retry_count = serializers.IntegerField(min_value=0, max_value=20, required=False)
+    error_hold_threshold = serializers.FloatField(min_value=0.001, max_value=1, required=False)
+    dry_run = serializers.BooleanField(default=False, help_text="Only tell what would happen.")
 
 
 class ChangeInput(ReasonInput):
@@ -69,9 +92,14 @@ class ChangeInput(ReasonInput):
     site_whitelist = _sites()
     site_blacklist = _sites()
     memory_mb = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
+    category_throttles = serializers.DictField(
+        child=serializers.IntegerField(min_value=1, max_value=100_000), required=False, allow_empty=False,
+        help_text="Most jobs at a time: Processing, Merge, Cleanup in a group; MergeGroup groups.",
+    )  # fmt: skip
+    dry_run = serializers.BooleanField(default=False, help_text="Only say what the change would reach.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """A change that changes nothing is a slip."""
-        if set(attrs) == {"reason"}:
+        if set(attrs) == {"reason", "dry_run"}:
             raise serializers.ValidationError({"body": "Name at least one thing to change."})
         return attrs

@@ -24,7 +24,7 @@ class PlanView(ApiView):
     """A plan without a request."""
 
     roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
-    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409, 502, 503)}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (404, 409, 502, 503)}
 
     @extend_schema(
         operation_id="requests_plan",

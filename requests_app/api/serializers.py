@@ -1,20 +1,20 @@
-"""How requests look from outside. The caller's context carries `progress`, computed for a whole page."""
+"""How requests look from outside."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from dags_app.api.serializers import RoundBody
-from dags_app.selectors import rounds_of
-from requests_app.models import Alert, Request, StatusTransition
-from requests_app.selectors import Progress, position_in_queue, workflow_status
-from requests_app.states import WHY, RequestStatus
+from requests_app.models import Alert, Callback, Request, StatusTransition
+from requests_app.progress import Progress
+from requests_app.selectors import workflow_status
+from requests_app.states import RequestStatus
 
 
 class ProgressBody(serializers.Serializer[Progress]):
@@ -33,14 +33,6 @@ class ProgressBody(serializers.Serializer[Progress]):
     estimated_completion = serializers.DateTimeField(allow_null=True)
 
 
-def told_progress(progress: Progress) -> dict[str, Any]:
-    """The same as ProgressBody renders; a serializer per row would be half the time of a page."""
-    ends = progress.estimated_completion
-    return asdict(progress) | {
-        "estimated_completion": ends.isoformat().replace("+00:00", "Z") if ends else None
-    }
-
-
 class WorkflowRef(serializers.Serializer[Any]):
     """Which workflow executes the request, and how it stands."""
 
@@ -54,8 +46,10 @@ class Links(serializers.Serializer[Any]):
     self = serializers.CharField()
     timeline = serializers.CharField()
     progress = serializers.CharField()
+    why = serializers.CharField()
     versions = serializers.CharField()
     workflow = serializers.CharField()
+    public = serializers.CharField()
 
 
 @cache
@@ -63,15 +57,27 @@ def _path(view: str) -> str:
     return reverse(view)
 
 
+@cache
+def _public() -> str:
+    return reverse("public-request", args=[UUID(int=0)]).removesuffix(str(UUID(int=0)))
+
+
 def links_of(request: Request) -> dict[str, str]:
     """Paths of what belongs to the request."""
-    own = f"{_path('request-list')}/{request.request_name}"
+    return links_to(request.request_name, request.workflow_id, request.pk)
+
+
+def links_to(name: str, workflow_id: UUID, request_id: UUID) -> dict[str, str]:
+    """Paths of what belongs to the request of this name."""
+    own = f"{_path('request-list')}/{name}"
     return {
         "self": own,
         "timeline": f"{own}/timeline",
         "progress": f"{own}/progress",
+        "why": f"{own}/why",
         "versions": f"{own}/versions",
-        "workflow": f"{_path('workflow-list')}/{request.workflow_id}",
+        "workflow": f"{_path('workflow-list')}/{workflow_id}",
+        "public": f"{_public()}{request_id}",
     }
 
 
@@ -83,12 +89,13 @@ def workflow_ref(request: Request) -> dict[str, Any]:
 class ImportBody(serializers.ModelSerializer[Request]):
     """What an import answers."""
 
+    request_id = serializers.UUIDField(source="id", read_only=True)
     workflow = serializers.SerializerMethodField()
     links = serializers.SerializerMethodField()
 
     class Meta:
         model = Request
-        fields: tuple[str, ...] = ("request_name", "status", "workflow", "links")
+        fields: tuple[str, ...] = ("request_id", "request_name", "status", "workflow", "links")
         read_only_fields = fields
 
     @extend_schema_field(WorkflowRef)
@@ -103,36 +110,19 @@ class ImportBody(serializers.ModelSerializer[Request]):
 
 
 class RequestRow(ImportBody):
-    """One request in a list."""
+    """One request in a list, as `rows` renders it."""
 
     input_dataset = serializers.CharField(source="workflow.input_dataset", allow_null=True, read_only=True)
-    progress = serializers.SerializerMethodField()
+    progress = ProgressBody()
 
     class Meta(ImportBody.Meta):
         fields: tuple[str, ...] = (
-            "request_name", "status", "status_since", "wait_reason", "last_error", "attempt", "priority",
-            "rank", "urgent", "campaign", "requestor", "group", "submitted_by", "input_dataset",
+            "request_id", "request_name", "status", "status_since", "wait_reason", "last_error", "attempt",
+            "priority", "rank", "urgent", "campaign", "requestor", "group", "submitted_by", "input_dataset",
             "processing_version", "correlation_id", "version", "created_at", "updated_at", "workflow",
             "progress", "links",
         )  # fmt: skip
         read_only_fields = fields
-
-    @extend_schema_field(ProgressBody)
-    def get_progress(self, request: Request) -> Any:
-        """How much is done."""
-        return told_progress(self.context["progress"][request.pk])
-
-
-class SparseRow(RequestRow):
-    """One request in a list whose caller named the members wanted."""
-
-    class Meta(RequestRow.Meta):
-        fields = (*RequestRow.Meta.fields, "request_data")
-        read_only_fields = fields
-
-    def get_fields(self) -> dict[str, Any]:
-        """Only what was asked for."""
-        return {name: field for name, field in super().get_fields().items() if name in self.context["fields"]}
 
 
 class AlertBody(serializers.ModelSerializer[Alert]):
@@ -144,50 +134,46 @@ class AlertBody(serializers.ModelSerializer[Alert]):
         read_only_fields = fields
 
 
-class RequestDetail(RequestRow):
-    """Everything about one request."""
+class CallbackBody(serializers.ModelSerializer[Callback]):
+    """Whether the requestor's URL has been told of an end."""
 
-    status_why = serializers.SerializerMethodField(help_text="What this status means.")
-    queue_position = serializers.SerializerMethodField(help_text="1 is next; null when not queued.")
+    class Meta:
+        model = Callback
+        fields: tuple[str, ...] = ("event", "status", "attempt", "last_error", "created_at", "delivered_at")
+        read_only_fields = fields
+
+
+class RequestDetail(RequestRow):
+    """Everything about one request, as `rows` renders it."""
+
+    status_why = serializers.CharField(help_text="What this status means.")
+    queue_position = serializers.IntegerField(allow_null=True, help_text="1 is next; null when not queued.")
     previous_version = serializers.CharField(
         source="previous_version.request_name", default=None, allow_null=True, read_only=True
     )
-    rounds = serializers.SerializerMethodField(help_text="The newest rounds, newest first.")
-    alerts = serializers.SerializerMethodField(help_text="Open alerts.")
+    rounds = RoundBody(many=True, help_text="The newest rounds, newest first.")
+    alerts = AlertBody(many=True, help_text="Open alerts.")
+    callback_url = serializers.CharField(read_only=True, help_text="Empty if nobody is to be called.")
+    callbacks = CallbackBody(many=True, read_only=True)
 
     class Meta(RequestRow.Meta):
         fields = (
             *RequestRow.Meta.fields, "status_why", "queue_position", "hold_evidence", "hold_after_stop",
             "overrides", "last_error_at", "next_check_at", "owner", "source", "wms_backend", "requestor_dn",
-            "cleanup_policy", "previous_version", "callback_url", "rounds", "alerts", "request_data",
+            "cleanup_policy", "previous_version", "callback_url", "callbacks", "rounds", "alerts",
+            "request_data",
         )  # fmt: skip
         read_only_fields = fields
-
-    def get_status_why(self, request: Request) -> str:
-        """What this status means."""
-        return WHY[RequestStatus(request.status)]
-
-    def get_queue_position(self, request: Request) -> int | None:
-        """1 is next; null when not queued."""
-        return position_in_queue(request)
-
-    @extend_schema_field(RoundBody(many=True))
-    def get_rounds(self, request: Request) -> Any:
-        """The newest rounds, newest first."""
-        return RoundBody(rounds_of(workflow=request.workflow), many=True).data
-
-    @extend_schema_field(AlertBody(many=True))
-    def get_alerts(self, request: Request) -> Any:
-        """Open alerts."""
-        return AlertBody(request.alerts.filter(closed_at__isnull=True).order_by("id"), many=True).data
 
 
 class TransitionRow(serializers.ModelSerializer[StatusTransition]):
     """One status change."""
 
+    from_status = serializers.CharField(read_only=True, help_text="Empty in the first row.")
+
     class Meta:
         model = StatusTransition
-        fields: tuple[str, ...] = ("from_status", "to_status", "reason", "actor", "at")
+        fields: tuple[str, ...] = ("from_status", "to_status", "reason", "actor", "call_id", "at")
         read_only_fields = fields
 
 
@@ -201,6 +187,15 @@ class ActionBody(serializers.Serializer[Any]):
     stop_reason = serializers.CharField(required=False)
     message = serializers.CharField()
     version = serializers.IntegerField()
+    preview = serializers.DictField(required=False, help_text="What a dry run would have done.")
+
+
+class EffectsBody(serializers.Serializer[Any]):
+    """What a change would reach: at once, at the next round, never."""
+
+    now = serializers.ListField(child=serializers.CharField())
+    next_round = serializers.ListField(child=serializers.CharField())
+    never = serializers.ListField(child=serializers.CharField())
 
 
 class CurrentVersion(serializers.ModelSerializer[Request]):
@@ -220,6 +215,14 @@ class EarlierVersion(serializers.Serializer[Any]):
     status = serializers.CharField()
     superseded_by = serializers.CharField()
     failure_reason = serializers.CharField()
+
+
+class RestartBody(serializers.Serializer[Any]):
+    """The version that ended and the one that replaces it."""
+
+    previous = CurrentVersion()
+    current = CurrentVersion()
+    output_datasets = serializers.ListField(child=serializers.CharField())
 
 
 class VersionsBody(serializers.Serializer[Any]):

@@ -14,6 +14,7 @@ from dags_app.models import DAG
 from dags_app.states import LIVE_DAG
 from outputs_app.models import OutputBlock
 from outputs_app.states import MOVING
+from requests_app.alerts import open_alerts
 from requests_app.api.admission import QueueBody
 from requests_app.models import Request
 from requests_app.selectors import admission_queue, lifecycle_status
@@ -21,10 +22,19 @@ from requests_app.states import TERMINAL
 from sites_app.models import Site
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView
+from wms2_project.health import health
 
 
 def _counts() -> Any:
     return serializers.DictField(child=serializers.IntegerField())
+
+
+class PartBody(serializers.Serializer[Any]):
+    """One thing WMS2 stands on, and what is wrong with it."""
+
+    name = serializers.CharField()
+    works = serializers.BooleanField()
+    detail = serializers.CharField(allow_blank=True)
 
 
 class StatusBody(serializers.Serializer[Any]):
@@ -34,7 +44,9 @@ class StatusBody(serializers.Serializer[Any]):
     dags = _counts()
     blocks = _counts()
     sites = _counts()
+    alerts = _counts()
     admission = QueueBody()
+    parts = PartBody(many=True)
 
 
 class LifecycleBody(serializers.Serializer[Any]):
@@ -54,13 +66,15 @@ class StatusView(ApiView):
 
     @extend_schema(operation_id="status", responses=StatusBody)
     def get(self, request: HttpRequest) -> Response:
-        """Open requests, live DAGs, moving blocks and sites by status, and the admission queue."""
+        """Open requests, live DAGs, moving blocks, sites, the admission queue, and what works."""
         body = {
             "requests": _by_status(Request.objects.exclude(status__in=sorted(TERMINAL))),
             "dags": _by_status(DAG.objects.filter(status__in=sorted(LIVE_DAG))),
             "blocks": _by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))),
             "sites": _by_status(Site.objects.all()),
+            "alerts": open_alerts(),
             "admission": admission_queue(),
+            "parts": health(),
         }
         return Response(StatusBody(body).data)
 

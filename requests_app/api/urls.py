@@ -6,16 +6,23 @@ from django.urls import path, register_converter
 
 from requests_app.api.actions import (
     AbortView,
-    ProgressView,
-    ReleaseView,
+    RescueView,
+    RestartView,
     StopView,
     TimelineView,
     VersionsView,
 )
 from requests_app.api.admission import LimitsView, QueueView
+from requests_app.api.failures import AllErrorsView, ErrorsView, FailView, ReleaseView
+from requests_app.api.imports import BatchView
+from requests_app.api.metrics import FailureMetricsView, ThroughputView, WorkflowMetricsView
 from requests_app.api.planning import LedgerView, PlanView
+from requests_app.api.progress import ProgressView
+from requests_app.api.prometheus import MetricsView
+from requests_app.api.public import PublicRequestView
 from requests_app.api.requests import RequestListView, RequestView
 from requests_app.api.system import LifecycleView, StatusView
+from requests_app.api.why import WhyView
 from requests_app.api.workflows import WorkflowListView, WorkflowStatusView, WorkflowView
 
 
@@ -37,20 +44,32 @@ register_converter(RequestNameConverter, "request_name")
 
 urlpatterns = [
     path("requests", RequestListView.as_view(), name="request-list"),
+    path("requests/batch", BatchView.as_view(), name="request-batch"),
     path("requests/plan", PlanView.as_view(), name="request-plan"),
     path("requests/<request_name:name>", RequestView.as_view(), name="request-detail"),
     path("requests/<request_name:name>/release", ReleaseView.as_view(), name="request-release"),
+    path("requests/<request_name:name>/fail", FailView.as_view(), name="request-fail"),
+    path("requests/<request_name:name>/errors", ErrorsView.as_view(), name="request-errors"),
     path("requests/<request_name:name>/stop", StopView.as_view(), name="request-stop"),
     path("requests/<request_name:name>/abort", AbortView.as_view(), name="request-abort"),
+    path("requests/<request_name:name>/restart", RestartView.as_view(), name="request-restart"),
     path("requests/<request_name:name>/timeline", TimelineView.as_view(), name="request-timeline"),
     path("requests/<request_name:name>/progress", ProgressView.as_view(), name="request-progress"),
+    path("requests/<request_name:name>/why", WhyView.as_view(), name="request-why"),
     path("requests/<request_name:name>/ledger", LedgerView.as_view(), name="request-ledger"),
     path("requests/<request_name:name>/versions", VersionsView.as_view(), name="request-versions"),
+    path("errors", AllErrorsView.as_view(), name="errors"),
+    path("public/requests/<uuid:request_id>", PublicRequestView.as_view(), name="public-request"),
     path("workflows", WorkflowListView.as_view(), name="workflow-list"),
     path("workflows/<uuid:workflow_id>", WorkflowView.as_view(), name="workflow-detail"),
     path("workflows/<uuid:workflow_id>/status", WorkflowStatusView.as_view(), name="workflow-status"),
+    path("dags/<uuid:dag_id>/rescue", RescueView.as_view(), name="dag-rescue"),
     path("admission/queue", QueueView.as_view(), name="admission-queue"),
     path("admission/config", LimitsView.as_view(), name="admission-config"),
     path("lifecycle/status", LifecycleView.as_view(), name="lifecycle-status"),
+    path("metrics", MetricsView.as_view(), name="metrics"),
+    path("metrics/workflows", WorkflowMetricsView.as_view(), name="metrics-workflows"),
+    path("metrics/failures", FailureMetricsView.as_view(), name="metrics-failures"),
+    path("metrics/throughput", ThroughputView.as_view(), name="metrics-throughput"),
     path("status", StatusView.as_view(), name="status"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -18,13 +19,15 @@ from dags_app.selectors import forecast_of, latest_dag, rounds_of
 from dags_app.states import SplittingAlgo
 from outputs_app.selectors import DatasetSummary, datasets_of
 from requests_app.models import Request
-from requests_app.selectors import progress_of, workflow_status
+from requests_app.progress import progress_of
+from requests_app.selectors import workflow_status
 from requests_app.states import RequestStatus
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView
 from wms2_project.errors import NotFound
 from wms2_project.fields import choices
 
+_STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
 _SHOWN = (
     "input_dataset", "secondary_input_datasets", "output_datasets", "splitting_algo", "splitting_params",
     "adaptive", "allocation", "memory_mb", "cores", "time_per_event_sec", "size_per_event_kb",
@@ -85,7 +88,7 @@ class WorkflowDetail(WorkflowRow):
     @extend_schema_field(RoundBody(many=True))
     def get_rounds(self, request: Request) -> Any:
         """The newest rounds, newest first."""
-        return RoundBody(rounds_of(workflow=request.workflow), many=True).data
+        return rounds_of(workflow=request.workflow)
 
 
 class DatasetBody(serializers.Serializer[DatasetSummary]):
@@ -96,6 +99,7 @@ class DatasetBody(serializers.Serializer[DatasetSummary]):
     transfers_complete = serializers.BooleanField()
     blocks = serializers.IntegerField()
     blocks_announced = serializers.IntegerField()
+    blocks_archived = serializers.IntegerField(help_text="Blocks with a complete copy on tape.")
     files = serializers.IntegerField()
     events = serializers.IntegerField()
     size_bytes = serializers.IntegerField()
@@ -127,11 +131,16 @@ class WorkflowStatusBody(serializers.Serializer[Any]):
 class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
     """Which workflows."""
 
+    status = filters.MultipleChoiceFilter(choices=_STATUSES, method="by_status")
     request_name = filters.CharFilter()
     input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
     splitting_algo = filters.MultipleChoiceFilter(
-        field_name="workflow__splitting_algo", choices=choices(SplittingAlgo)
+        field_name="workflow__splitting_algo", choices=choices(SplittingAlgo), distinct=False
     )
+
+    def by_status(self, rows: QuerySet[Request], name: str, given: list[str]) -> QuerySet[Request]:
+        """Those whose request is in a status that shows as one of these."""
+        return rows.filter(status__in=[one for one in RequestStatus if workflow_status(one) in given])
 
 
 class WorkflowListView(ListView):
@@ -141,6 +150,7 @@ class WorkflowListView(ListView):
     queryset = Request.objects.select_related("workflow").defer("request_data", "workflow__payload_config")
     serializer_class = WorkflowRow
     filterset_class = WorkflowFilter
+    orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {"request_name": ("request_name",)}
 
     @extend_schema(operation_id="workflows_list")
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:

@@ -11,6 +11,7 @@ from requests_app.documents.parsers import (
     choice,
     first_of,
     flag,
+    limits,
     named,
     positive,
     secure_url,
@@ -34,6 +35,8 @@ MAX_GENERATED = 10**15
 MAX_NUMBER = 2**32 - 1
 MAX_MERGED_KB = 1_000_000_000
 MAX_SITES = 1000
+# At most so many at a time. Every running group is a DAGMan, of which a schedd runs 200 for one owner.
+MAX_THROTTLES = {"Processing": 100_000, "Merge": 10_000, "Cleanup": 10_000, "MergeGroup": 150}
 MAX_SECONDARY = 50
 MIN_EFFICIENCY = 1e-9
 
@@ -141,6 +144,7 @@ def read_resources(reader: Reader, spec: RequestSpec) -> RequestSpec:
         cores=max(reader.get("cores", cores, spec.cores, step) for step in steps or (None,)),
         time_per_event_sec=_summed(reader, "time_per_event_sec", seconds, spec.time_per_event_sec, steps),
         size_per_event_kb=_summed(reader, "size_per_event_kb", size, spec.size_per_event_kb, kept),
+        category_throttles=reader.get("category_throttles", limits(MAX_THROTTLES), {}),
     )
 
 

@@ -44,6 +44,7 @@ ALIASES: dict[str, str] = {
     "unmerged_lfn_base": "UnmergedLFNBase",
     "target_merged_size_kb": "TargetMergedSizeKB",
     "max_merge_size": "MaxMergeSize",
+    "category_throttles": "CategoryThrottles",
     "memory_mb": "Memory",
     "cores": "Multicore",
     "time_per_event_sec": "TimePerEvent",
@@ -84,7 +85,7 @@ DOCUMENT_NAMES = frozenset({*REQMGR2_NAME, *REQMGR2_NAME.values()})
 SPLITTING_NAMES = frozenset({*SPLITTING, *SPLITTING.values(), *EARLY_STOPS})
 
 # Objects by nature; any other object is a set of values keyed by task or step name.
-OBJECT_FIELDS = frozenset({"splitting_params", "payload_config", "lumi_mask"})
+OBJECT_FIELDS = frozenset({"splitting_params", "payload_config", "lumi_mask", "category_throttles"})
 # An empty text here is a mistake worth telling, not a field left out.
 NEVER_EMPTY = frozenset(
     {

@@ -101,6 +101,26 @@ def choice(kind: type[E]) -> Parse[E]:
     return parse
 
 
+def limits(highest: Mapping[str, int]) -> Parse[dict[str, int]]:
+    """{name: number}: a whole number from 1 up for some of these names, each with its own highest."""
+
+    def parse(value: object) -> dict[str, int]:
+        if not isinstance(value, Mapping):
+            raise Refused(f"{shown(value)} is not an object; write {{name: number}}")
+        for name in value:
+            if name not in highest:
+                raise Refused(f"{shown(name)} is unknown; use {', '.join(highest)}")
+        parsed = {}
+        for name, number in value.items():
+            try:
+                parsed[name] = whole(1, highest[name])(number)
+            except Refused as refused:
+                raise Refused(f"{name}: {refused}") from None
+        return parsed
+
+    return parse
+
+
 def several(parse_one: Parse[T], limit: int = MAX_LIST) -> Parse[tuple[T, ...]]:
     """One value or a list of them; repeated ones are dropped, the order stays."""
 

@@ -30,6 +30,8 @@ class Backend(StrEnum):
 
 
 _SIMULATED_TIERS = ("SIM", "GEN", "LHE", "PREMIX")
+
+
 class LumiMode(StrEnum):
     """Whether every generating job opens lumis of its own, or they run on through a merge group."""
 
@@ -130,6 +132,7 @@ class RequestSpec:
     merged_lfn_base: str = ""
     unmerged_lfn_base: str = "/store/unmerged"
     target_merged_size_kb: int = 4 * 1024 * 1024
+    category_throttles: Mapping[str, int] = field(default_factory=dict)
 
     memory_mb: int = 2300
     cores: int = 1

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
 
-from requests_app.lifecycle import handlers, stuck
+from requests_app.lifecycle import gates, handlers, stuck
+from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
-from requests_app.states import SWEPT, RequestStatus
+from requests_app.states import TERMINAL, RequestStatus
 from requests_app.transitions import transition
+from wms2_project.causes import caused
 from wms2_project.errors import Conflict, TransientError, Wms2Error
+from wms2_project.failpoints import failpoint
 from wms2_project.leases import backoff_seconds, release, working_on
 from wms2_project.locks import try_lock
-from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
 ACTOR = "system:lifecycle"
@@ -33,10 +36,12 @@ def advance(request_id: UUID | str) -> None:
         if not held:
             return
         request = Request.objects.select_related("workflow").get(pk=request_id)
-        if request.status not in SWEPT:
+        look = Look(request, timezone.now())
+        # Only a message that was delivered twice comes for a request that is held or waits out an error.
+        if request.status in TERMINAL or any(ask(look).blocks for ask in gates.ALWAYS):
             return
         with (
-            bind(request=request.request_name, status=request.status),
+            caused(f"advance {request.status}", target=request.request_name, status=request.status),
             working_on(request),
             _turn(request) as turn,
         ):
@@ -68,22 +73,25 @@ def _decide(request: Request) -> Outcome:
 
 def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
     """Wait longer each time; hold when a permanent error keeps coming back."""
-    attempt = request.attempt + 1
+    now, attempt = timezone.now(), request.attempt + 1
     if permanent and attempt >= settings.MAX_CONSECUTIVE_ERRORS:
         return hold(error, attempts=attempt)
-    Request.objects.filter(pk=request.pk).update(
-        attempt=attempt, last_error=error[:4000], last_error_at=timezone.now()
-    )
-    return Wait(seconds=backoff_seconds(attempt), why=f"tries again after: {error}", after_error=True)
+    pause = backoff_seconds(attempt)
+    request.attempt, request.last_error, request.last_error_at = attempt, error[:4000], now
+    request.save(update_fields=["attempt", "last_error", "last_error_at"])
+    request.next_check_at = now + timedelta(seconds=pause)
+    return Wait(seconds=pause, why=gates.cooloff(Look(request, now)).detail, after_error=True)
 
 
 def _apply(request: Request, outcome: Outcome) -> None:
     """Move or wait, and give the lease back either way."""
+    failpoint("advance.decided")
     if isinstance(outcome, Move):
         try:
             transition(
                 request=request, to=outcome.to, reason=outcome.reason, actor=ACTOR, changes=outcome.changes
             )
+            failpoint("advance.moved")
         except Conflict as conflict:  # somebody moved it meanwhile; what they decided stands
             logger.info("outcome dropped: %s", conflict)
         release(request, seconds=0)

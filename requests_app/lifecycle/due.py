@@ -9,9 +9,9 @@ from __future__ import annotations
 from django.conf import settings
 
 from outputs_app.models import OutputBlock
-from outputs_app.states import MOVING
-from requests_app.models import Request
-from requests_app.states import QUEUES, SWEPT, RequestStatus
+from outputs_app.pipeline import TIER_OF, Tier
+from requests_app.models import Callback, Request
+from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
 from wms2_project.leases import Claim, claim_due
 
 
@@ -21,6 +21,16 @@ def claim_requests() -> list[tuple[Claim, str]]:
     return [(claim, QUEUES[RequestStatus(claim.status)]) for claim in claims]
 
 
-def claim_blocks() -> list[Claim]:
-    """Due output blocks."""
-    return claim_due(OutputBlock, statuses=sorted(MOVING), limit=settings.SWEEP_BATCH)
+def claim_blocks() -> list[tuple[Claim, Tier]]:
+    """Due output blocks, the most urgent tier first."""
+    claims: list[tuple[Claim, Tier]] = []
+    for tier in Tier:
+        statuses = [status.value for status, of in TIER_OF.items() if of is tier]
+        left = settings.SWEEP_BATCH - len(claims)
+        claims += [(claim, tier) for claim in claim_due(OutputBlock, statuses=statuses, limit=left)]
+    return claims
+
+
+def claim_callbacks() -> list[Claim]:
+    """Ends that requestors have not been told of yet."""
+    return claim_due(Callback, statuses=[CallbackStatus.PENDING], limit=settings.SWEEP_BATCH)

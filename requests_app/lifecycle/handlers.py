@@ -13,60 +13,63 @@ from django.conf import settings
 
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
-from dags_app.planning.types import SitePool
-from dags_app.recovery import Hold, decide_recovery
-from dags_app.services import collecting, control, input_files, ledger, pilot, production
+from dags_app.services import control, input_files, ledger, pilot, production, repairing
 from dags_app.services.production import NothingToPlan, PlanRefused
-from dags_app.states import DAGKind, DAGStatus
-from outputs_app import services as outputs
-from requests_app import admission
-from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
+from dags_app.states import IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
+from requests_app.lifecycle import finishing, gates, recovering
+from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
+from requests_app.services.collecting import collect
 from requests_app.states import RequestStatus as S
-from sites_app.selectors import storage_at, usable_sites
+from wms2_project.failpoints import failpoint
 
 Handler = Callable[[Request, datetime], Outcome]
 
 
-def on_submitted(request: Request, now: datetime) -> Outcome:
+def on_submitted(request: Request, now: datetime) -> Move:
     """Find out what the input is, and where."""
-    workflow = request.workflow
-    if workflow.generates:
-        return Move(S.QUEUED, f"generates {workflow.total_events} events, no input to resolve")
+    known = gates.validation(Look(request, now))
+    if not known.blocks:
+        return Move(S.QUEUED, known.detail)
     try:
-        found = input_files.resolve_input(workflow=workflow, now=now)
+        found = input_files.resolve_input(workflow=request.workflow, now=now)
     except input_files.NoInput as problem:
-        return hold(str(problem), input_dataset=workflow.input_dataset)
+        return hold(str(problem), input_dataset=request.workflow.input_dataset)
     return Move(S.QUEUED, f"input resolved: {found.files} files, {found.events} events")
 
 
 def on_queued(request: Request, now: datetime) -> Outcome:
     """Wait for a turn; then measure first, unless there is nothing to measure or no time to."""
-    verdict = admission.decide(request, now=now)
-    if not verdict.admitted:
-        return Wait(seconds=settings.POLL_INTERVAL_SEC, why=verdict.why)
     resolved = on_submitted(request, now)  # a request held for its input comes here when released
-    if isinstance(resolved, Move) and resolved.to is S.HELD:
+    if resolved.to is S.HELD:
         return resolved
+    look = Look(request, now)
+    blocked = gates.in_the_way(look)
+    if blocked:
+        return stop_at(blocked)
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
-        return Move(S.PILOT_RUNNING, f"{verdict.why}; a pilot measures first")
-    return Move(S.PLANNING, verdict.why)
+        return Move(S.PILOT_RUNNING, f"{look.turn.why}; a pilot measures first")
+    return Move(S.PLANNING, look.turn.why)
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
     """Run the pilot round; plan the rest when its numbers are in."""
-    workflow = request.workflow
-    dag = production.newest_dag(workflow=workflow)
+    workflow, look = request.workflow, Look(request, now)
+    dag = look.dag
     if dag is None or dag.status == DAGStatus.READY:
+        blocked = gates.in_the_way(look)
+        if blocked:
+            return stop_at(blocked)
         try:
-            dag = pilot.ensure_submitted(
-                workflow=workflow, sites=_sites(request, now), priority=request.priority
-            )
+            _bring_up_to_date(look)
+            dag = pilot.ensure_submitted(workflow=workflow, sites=look.sites, priority=request.priority)
         except PlanRefused as refused:
             return hold(str(refused))
-    _collect(request, dag, now)
-    if dag.status in (DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED):
-        return Wait(seconds=settings.POLL_INTERVAL_SEC, why="the pilot is running")
+        look.dag = dag
+    collect(dag, now)
+    if dag.status in IN_QUEUE:
+        return _while_running(look, dag)
     if dag.status == DAGStatus.COMPLETED:
         try:
             estimate = pilot.record_measurement(workflow=workflow, round_=dag.round)
@@ -78,21 +81,25 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"
             f" per event, {estimate.memory_mb} MB",
         )
-    if dag.kind == DAGKind.FIRST:
-        production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
-        return Wait(seconds=0, why=f"the pilot ended {dag.status}; it is tried once more")
-    return hold(f"the pilot ended {dag.status} twice", dag=dag.token, submit_dir=dag.submit_dir)
+    if dag.status == DAGStatus.REMOVED:
+        return _removed(dag)
+    return recovering.recover_pilot(request, dag, now)
 
 
 def on_planning(request: Request, now: datetime) -> Outcome:
     """Plan the next round (or take the prepared DAG) and bring it into the queue exactly once."""
-    workflow = request.workflow
-    dag = production.newest_dag(workflow=workflow)
-    if dag is None or dag.status in (DAGStatus.COMPLETED, DAGStatus.PARTIAL, DAGStatus.FAILED):
+    workflow, look = request.workflow, Look(request, now)
+    dag = look.dag
+    try:
+        _bring_up_to_date(look)
+    except PlanRefused as refused:
+        return hold(str(refused))
+    blocked = gates.in_the_way(look)
+    if blocked:
+        return stop_at(blocked)
+    if dag is None or dag.round.status == RoundStatus.RESOLVED:
         try:
-            dag = production.plan_round(
-                workflow=workflow, sites=_sites(request, now), priority=request.priority
-            )
+            dag = production.plan_round(workflow=workflow, sites=look.sites, priority=request.priority)
         except NothingToPlan:
             worn = ledger.worn_out_files(workflow=workflow)
             if worn:
@@ -103,30 +110,36 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
         except PlanRefused as refused:
             return hold(str(refused))
-    dag = production.ensure_submitted(dag=dag, priority=request.priority)
+    failpoint("plan.recorded")
+    dag = production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
     groups = dag.round.groups.count()
     return Move(S.ACTIVE, f"round {dag.round.number} submitted: {groups} groups, {dag.round.jobs} jobs")
 
 
 def on_active(request: Request, now: datetime) -> Outcome:
     """Collect what finished; when the DAG has ended, decide what the request still needs."""
-    workflow = request.workflow
-    dag = production.newest_dag(workflow=workflow)
+    workflow, look = request.workflow, Look(request, now)
+    finishing.watch_outputs(look)
+    held = finishing.hold_for_outputs(look)
+    dag = look.dag
     if dag is not None:
-        _collect(request, dag, now)
-        if dag.status in (DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED):
-            return Wait(seconds=settings.POLL_INTERVAL_SEC, why=collecting.describe(round_=dag.round))
-        if dag.status != DAGStatus.COMPLETED:
-            return Move(S.PARTIAL, f"the DAG ended {dag.status}: {dag.nodes_failed} groups failed")
-        production.resolve_round(round_=dag.round, now=now)
+        collect(dag, now)
+        if dag.status in IN_QUEUE:
+            waiting = _while_running(look, dag)
+            return held or waiting
+        if dag.round.status != RoundStatus.RESOLVED:
+            if dag.status == DAGStatus.REMOVED:
+                return _removed(dag)
+            if dag.status != DAGStatus.COMPLETED:
+                return Move(S.PARTIAL, f"the DAG ended {dag.status}: {dag.nodes_failed} groups failed")
+            recovering.learn(request, dag, now)
+            production.resolve_round(round_=dag.round, now=now)
+    if held is not None:
+        return held
     left = ledger.work_left(workflow=workflow)
     if left:
         return Move(S.QUEUED, f"next round: {left}")
-    outputs.close_blocks(workflow=workflow, now=now)
-    waiting = outputs.unannounced(workflow=workflow)
-    if waiting:
-        return Wait(seconds=settings.POLL_INTERVAL_SEC, why=waiting)
-    return _completed(request)
+    return finishing.finish(look)
 
 
 def on_partial(request: Request, now: datetime) -> Outcome:
@@ -134,67 +147,74 @@ def on_partial(request: Request, now: datetime) -> Outcome:
     dag = production.newest_dag(workflow=request.workflow)
     if dag is None:
         return hold("the DAG of this request is gone")
-    _collect(request, dag, now)
-    failures = production.failures_of(dag=dag)
-    decision = decide_recovery(
-        failures=failures,
-        hold_threshold=float(request.overrides.get("error_hold_threshold", settings.ERROR_HOLD_THRESHOLD)),
-        max_rescues=settings.ERROR_MAX_RESCUE_ATTEMPTS,
-    )
-    if isinstance(decision, Hold):
-        return hold(decision.reason, **decision.evidence)
-    return Move(S.RESUBMITTING, decision.reason)
+    collect(dag, now)
+    return recovering.recover(request, dag, now)
 
 
 def on_stopping(request: Request, now: datetime) -> Outcome:
-    """Wait until nothing of the DAG is in the queue, then keep what is done."""
-    dag = production.newest_dag(workflow=request.workflow)
+    """Wait until nothing of the DAG is in the queue, sub-DAGs and jobs included, then keep what is done."""
+    look, told = Look(request, now), request.transitions.latest("id").reason
+    dag, blocked = look.dag, gates.in_the_way(look)
+    if dag is not None and blocked:
+        if blocked.name != gates.SILENT:
+            # Planning may have made the DAG after the stop was asked for: then nothing is noted on it yet.
+            dag = control.request_stop(workflow=request.workflow, reason=told) or dag
+            control.remove_dag(dag=dag, reason=dag.stop_reason or told)
+        return stop_at(blocked)
     if dag is not None:
-        _collect(request, dag, now)
-        if dag.status in (DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED):
-            control.remove_dag(dag=dag, reason=dag.stop_reason or "clean stop")
-            return Wait(seconds=settings.POLL_INTERVAL_SEC, why="jobs are leaving the queue")
+        leaving = _leaving(dag, dag.stop_reason or told)
+        if leaving is not None:
+            return leaving
+        collect(dag, now)
     if request.hold_after_stop:
-        return hold("stopped by an operator", stop_reason=dag.stop_reason if dag else "")
+        return hold(f"stopped by an operator: {told}", stop_reason=told)
     return Move(S.RESUBMITTING, "stopped cleanly; finished groups are kept")
 
 
 def on_resubmitting(request: Request, now: datetime) -> Outcome:
     """Prepare the DAG that goes on where the last one ended."""
     dag = production.newest_dag(workflow=request.workflow)
-    if dag is None or dag.status in (DAGStatus.COMPLETED, DAGStatus.READY):
-        return Move(S.QUEUED, "nothing to resume from" if dag is None else "prepared")
+    if dag is None or dag.status == DAGStatus.COMPLETED or dag.round.status == RoundStatus.RESOLVED:
+        if dag is not None and dag.round.kind == RoundKind.PRODUCTION:  # a pilot is measured first
+            production.resolve_round(round_=dag.round, now=now)
+        return Move(S.QUEUED, "nothing to resume from: the next round is planned")
+    if dag.status == DAGStatus.READY:
+        return Move(S.QUEUED, "prepared")
     stopped = dag.stop_requested_at is not None
     kind = DAGKind.RESUME if stopped else DAGKind.RESCUE
     production.prepare_dag(parent=dag, kind=kind)
     return Move(S.QUEUED, f"{kind} of {dag.token} prepared")
 
 
-def _sites(request: Request, now: datetime) -> SitePool:
-    return usable_sites(workflow=request.workflow, now=now)
+def _while_running(look: Look, dag: DAG) -> Outcome:
+    """The DAG is in the queue: bring edits to its jobs if its schedd answers, and say what is waited for."""
+    blocked = gates.in_the_way(look) or gates.running(look)
+    version = look.workflow.version  # read together with the priority
+    if dag.applied_version != version and blocked.name != gates.SILENT:
+        control.apply_edits(dag=dag, priority=look.request.priority, sites=look.sites.names, version=version)
+    return stop_at(blocked)
 
 
-def _collect(request: Request, dag: DAG, now: datetime) -> None:
-    """Everything that finished goes into our tables now; a bad manifest does not keep the good ones out."""
-    problems: list[collecting.BadManifest] = []
-    for found in collecting.finished_groups(dag=dag):
-        if isinstance(found, collecting.BadManifest):
-            problems.append(found)
-        else:
-            rse = storage_at(found.manifest.site)
-            outputs.record_group(group=found.group, manifest=found.manifest, rse=rse, now=now)
-    if problems:
-        raise problems[0]
+def _removed(dag: DAG) -> Outcome:
+    """Somebody took the DAG out of the queue: whoever did that has to say what comes next."""
+    by = dag.events.filter(event_type="remove").order_by("-id").first()
+    told = f"the DAG was removed from the queue: {by.detail.get('reason')}" if by else "the DAG was removed"
+    counts = {"nodes_done": dag.nodes_done, "nodes_failed": dag.nodes_failed}
+    return _leaving(dag, told) or hold(told, dag=str(dag.pk), **counts)
 
 
-def _completed(request: Request) -> Outcome:
-    done = outputs.summary(workflow=request.workflow)
-    if not done.files:
-        return hold("nothing was produced, so there is nothing to complete")
-    return Move(
-        S.COMPLETED,
-        f"{done.events} events in {done.files} files, {done.blocks} blocks announced",
-    )
+def _leaving(dag: DAG, reason: str) -> Wait | None:
+    """Wait while jobs or sub-DAGs outlive the DAG in the queue: what goes on next would meet them there."""
+    left = control.clear_queue(dag=dag, reason=reason)
+    why = f"{left} jobs are leaving the queue"
+    return Wait(seconds=settings.POLL_INTERVAL_SEC, why=why) if left else None
+
+
+def _bring_up_to_date(look: Look) -> None:
+    """A rescue or resume about to be submitted avoids what must be avoided by now."""
+    dag = look.dag
+    if dag is not None and dag.status == DAGStatus.READY and dag.parent_id is not None:
+        repairing.repair_dag(dag=dag, sites=look.sites)
 
 
 HANDLERS: dict[S, Handler] = {

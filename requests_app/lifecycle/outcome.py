@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+
+from requests_app.lifecycle.gates import Gate
 from requests_app.states import RequestStatus
 
 
@@ -34,3 +37,10 @@ def hold(reason: str, **evidence: Any) -> Move:
     return Move(
         RequestStatus.HELD, reason, {"hold_evidence": {"reason": reason} | evidence, "last_error": reason}
     )
+
+
+def stop_at(gate: Gate) -> Outcome:
+    """What a closed gate means: hold where only a person can open it, else ask it again in a while."""
+    if gate.by_hand:
+        return hold(gate.detail, gate=gate.name, remedy=gate.remedy, **gate.evidence)
+    return Wait(seconds=settings.POLL_INTERVAL_SEC, why=gate.detail)

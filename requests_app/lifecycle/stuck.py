@@ -9,6 +9,7 @@ from requests_app.alerts import raise_alert
 from requests_app.lifecycle.outcome import Outcome, hold
 from requests_app.models import Request
 from requests_app.states import DEADLINES, Overdue, RequestStatus
+from wms2_project.metrics import STUCK, count
 
 
 def overdue(request: Request, now: datetime) -> Outcome | None:
@@ -17,6 +18,7 @@ def overdue(request: Request, now: datetime) -> Outcome | None:
     age = now - request.status_since
     if deadline is None or age <= deadline.after:
         return None
+    count(STUCK, request.status)
     told = f"{request.request_name} has been {request.status} for {age.total_seconds() / 3600:.1f} h"
     match deadline.then:
         case Overdue.HOLD:
@@ -30,6 +32,7 @@ def overdue(request: Request, now: datetime) -> Outcome | None:
             kind = "slow_dag" if reachable else "schedd_unreachable"
             raise_alert(request=request, kind=kind, message=told)
         case Overdue.REMOVE_AGAIN:
+            told += "; it is removed again, and condor_rm -forcex ends a DAGMan that no longer listens"
+            raise_alert(request=request, kind="stop_overdue", message=told)  # also if the schedd is silent
             control.remove_live_dag(workflow=request.workflow, reason="stop is overdue: removed again")
-            raise_alert(request=request, kind="stop_overdue", message=told)
     return None

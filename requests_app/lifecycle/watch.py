@@ -1,21 +1,36 @@
-"""Monitoring, seen from above: one look at all DAGs; requests with news are woken, abandoned DAGs removed."""
+"""Monitoring, seen from above: one look at all DAGs; requests with news are woken, abandoned DAGs removed,
+and jobs that get nowhere are told to a person.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from datetime import datetime
+from uuid import UUID
 
 from dags_app.models import DAG
+from dags_app.services import schedds
+from dags_app.services.collecting import BadManifest
 from dags_app.services.control import remove_dag
 from dags_app.services.monitoring import observe_dags
+from dags_app.services.production import newest_dag
+from dags_app.services.stalls import StallKind, find_stalls
 from dags_app.states import LIVE_DAG
-from requests_app.models import Request
-from requests_app.states import SWEPT, TERMINAL
-from wms2_project.errors import ScheddUnreachable
+from requests_app.alerts import close_others, raise_alert
+from requests_app.models import Alert, Request
+from requests_app.services.collecting import collect
+from requests_app.services.restarting import retire_replaced_outputs
+from requests_app.services.steering import stop_request
+from requests_app.states import SWEPT, TERMINAL, RequestStatus, may_move
+from wms2_project.causes import cause_of
+from wms2_project.errors import Conflict, ScheddUnreachable, TransientError
 from wms2_project.leases import wake
 from wms2_project.locks import try_lock
+from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
+SILENT = "schedd_unreachable"
 
 
 def watch_dags(*, now: datetime) -> int:
@@ -25,15 +40,81 @@ def watch_dags(*, now: datetime) -> int:
             return 0
         try:
             news = observe_dags(now=now)
-            remove_abandoned()
         except ScheddUnreachable as error:
             logger.warning("no news: %s", error)
             return 0
+        remove_abandoned(now=now)
+        report_stalls(now=now)
+        alert_silence(now=now)
+        stop_drained(now=now)
+        retire_replaced_outputs(now=now)
+        collect_held(news, now=now)
     return wake(Request.objects.filter(workflow__in=news, status__in=sorted(SWEPT)))
 
 
-def remove_abandoned() -> None:
+def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
+    """Jobs of a held request run on; what they finish becomes safe like any other output."""
+    held = Request.objects.filter(workflow__in=workflows, status=RequestStatus.HELD)
+    for request in held.select_related("workflow"):
+        dag = newest_dag(workflow=request.workflow)
+        try:
+            if dag is not None:
+                collect(dag, now)
+        except BadManifest as bad:  # its group is planned again when the request is released
+            logger.warning("%s is not collected: %s", dag, bad)
+        except Exception:  # as in advance: one request's trouble must not keep the news from the others
+            logger.exception("%s is not collected", dag)
+
+
+def remove_abandoned(*, now: datetime) -> None:
     """A DAG whose request has ended must not run on, however the two came apart."""
     ended = Request.objects.filter(status__in=sorted(TERMINAL)).values("workflow")
     for dag in DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended):
-        remove_dag(dag=dag, reason=dag.stop_reason or "the request has ended")
+        if not schedds.may_be_asked(dag.schedd_name, now=now):
+            continue
+        try:
+            remove_dag(dag=dag, reason=dag.stop_reason or "the request has ended")
+        except (TransientError, OSError) as error:  # being submitted just now; its schedd or disk is away
+            logger.warning("%s is not removed yet: %s", dag.token, error)
+
+
+def report_stalls(*, now: datetime) -> None:
+    """An alert while jobs are held or idle for long; it closes when they are seen to be gone."""
+    stalls = find_stalls(now=now)
+    unknown = list(Request.objects.filter(workflow__in=stalls.unknown))
+    for kind in StallKind:
+        told = {stall.workflow_id: stall.told for stall in stalls.found if stall.kind is kind}
+        stalled = list(Request.objects.filter(workflow__in=told).exclude(status__in=sorted(TERMINAL)))
+        for request in stalled:
+            raise_alert(request=request, kind=kind, message=told[request.workflow_id])
+        close_others(kind=kind, than=[*stalled, *unknown])
+
+
+def alert_silence(*, now: datetime) -> None:
+    """Requests of a schedd that is silent for too long carry an alert, and nothing else happens to them."""
+    silent = schedds.silent_schedds(now=now)
+    told = Alert.objects.filter(kind=SILENT, closed_at__isnull=True)
+    if not silent and not told.exists():
+        return
+    concerned = Request.objects.filter(workflow__in=schedds.workflows_on(silent), status__in=sorted(SWEPT))
+    names = ", ".join(f"{row.name} since {row.silent_since:%F %T}" for row in silent)
+    for request in concerned.exclude(pk__in=told.values("request")):
+        raise_alert(request=request, kind=SILENT, message=f"no answer from {names}; its jobs may well run on")
+    close_others(kind=SILENT, than=list(concerned))
+
+
+def stop_drained(*, now: datetime) -> None:
+    """At the deadline of a drain, what still runs at the schedd is stopped cleanly and resumes elsewhere."""
+    for schedd in schedds.overdue_drains(now=now):
+        with bind(request_id=cause_of(schedd.name, now=now).request_id):
+            for request in Request.objects.filter(workflow__in=schedds.workflows_on([schedd])):
+                _stop_drained(request, reason=f"its schedd is drained: {schedd.reason}")
+
+
+def _stop_drained(request: Request, *, reason: str) -> None:
+    if not may_move(RequestStatus(request.status), RequestStatus.STOPPING):
+        return
+    try:
+        stop_request(request=request, actor="system:drain", reason=reason)
+    except Conflict as conflict:  # somebody moved it meanwhile; the next look decides anew
+        logger.info("not stopped: %s", conflict)

@@ -1,0 +1,46 @@
+"""The list of requests: what it is filtered by, and the progress of all its rows at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from requests_app.models import Request
+from requests_app.progress import progress_of_many
+from requests_app.states import TERMINAL
+from wms2_project.console import ChangeList
+
+
+class OpenCampaign(admin.SimpleListFilter):
+    """Campaigns with unfinished requests; older ones are found by search."""
+
+    title = "campaign"
+    parameter_name = "campaign"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Campaigns to choose from."""
+        unfinished = Request.objects.exclude(status__in=sorted(TERMINAL)).exclude(campaign="")
+        names = set(unfinished.order_by().values_list("campaign", flat=True).distinct()[:200])
+        chosen = self.value()
+        return [(name, name) for name in sorted(names | ({chosen} if chosen else set()))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows of the campaign chosen."""
+        return queryset.filter(campaign=self.value()) if self.value() else queryset
+
+
+class RequestList(ChangeList):  # type: ignore[misc]
+    """A page of requests with the progress of all of them, in a fixed number of queries."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        """The rows of the page."""
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        progress = progress_of_many(self.result_list)
+        for row in self.result_list:
+            row.progress = progress[row.pk]

@@ -1,0 +1,140 @@
+"""Taking requests in: one document, one name, or a batch; a repeated call answers as the first did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from requests_app.api.inputs import ImportByName
+from requests_app.api.serializers import ImportBody, links_of
+from requests_app.models import Request
+from requests_app.services import importing
+from requests_app.states import RequestStatus
+from wms2_project.api.docs import Problem
+from wms2_project.api.errors import problem_details
+from wms2_project.api.roles import Role, actor_of, role_of
+from wms2_project.api.views import ApiView, parsed
+from wms2_project.errors import InvalidInput, ServiceUnavailable, Wms2Error
+
+MAX_BATCH = 100
+BATCH_SEC = 20.0  # names are fetched one by one; what is not tried by then is told so
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER,
+    description="The same key with the same body answers as the first time did.",
+)  # fmt: skip
+BATCH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Batch",
+    "required": ["requests"],
+    "additionalProperties": False,
+    "properties": {
+        "requests": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_BATCH,
+            "items": {"description": "What POST /requests takes; each is judged, and answered, on its own."},
+        }
+    },
+}
+
+
+class BatchItem(serializers.Serializer[Any]):
+    """What became of one member of the batch: the request, or the problem it would have been alone."""
+
+    index = serializers.IntegerField()
+    status = serializers.IntegerField(help_text="The HTTP status it would have had alone.")
+    request = ImportBody(required=False)
+    problem = Problem(required=False)
+
+
+class BatchBody(serializers.Serializer[Any]):
+    """One result per member, in the order sent."""
+
+    accepted = serializers.IntegerField()
+    refused = serializers.IntegerField()
+    results = BatchItem(many=True)
+
+
+class BatchView(ApiView):
+    """Many requests in one call."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
+
+    @extend_schema(
+        operation_id="requests_batch",
+        request={"application/json": BATCH_SCHEMA},
+        responses={200: BatchBody},
+        parameters=[IDEMPOTENCY_KEY],
+    )
+    def post(self, request: HttpRequest) -> Response:
+        """Import up to 100 requests; each is stored, or refused, on its own."""
+        documents, key = _batch_of(request.data), idempotency_key(request)
+        deadline = time.monotonic() + BATCH_SEC
+        results = []
+        for index, document in enumerate(documents):
+            try:
+                if time.monotonic() > deadline:
+                    raise ServiceUnavailable("the batch took too long", cure="Send this member again")
+                made, _ = take_in(document, request, key=f"{key}/{index}" if key else "")
+                results.append({"index": index, "status": 201, "request": first_answer(made)})
+            except (Wms2Error, ValidationError) as error:
+                refusal: Any = problem_details(error, {"request": request})
+                results.append({"index": index, "status": refusal.status_code, "problem": refusal.data})
+        accepted = sum("request" in result for result in results)
+        return Response({"accepted": accepted, "refused": len(results) - accepted, "results": results})
+
+
+def _batch_of(body: Any) -> list[Any]:
+    documents = body.get("requests") if isinstance(body, Mapping) and set(body) == {"requests"} else None
+    if not isinstance(documents, list) or not 1 <= len(documents) <= MAX_BATCH:
+        told = f"a list of 1 to {MAX_BATCH} requests, and nothing else"
+        raise InvalidInput("The body must hold a batch", fields={"requests": told})
+    return documents
+
+
+def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, bool]:
+    """Import what the caller sent: a whole document, or a name to fetch."""
+    if not isinstance(document, Mapping):
+        raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
+    actor = actor_of(http)
+    if document.get("source") == "reqmgr2":
+        name = parsed(ImportByName, document)["request_name"]
+        return importing.import_by_name(request_name=name, actor=actor, idempotency_key=key)
+    return importing.import_request(
+        document=document,
+        actor=actor,
+        idempotency_key=key,
+        on_behalf=role_of(http.user) >= Role.OPERATOR,
+    )
+
+
+def imported(made: Request, *, created: bool) -> Response:
+    """What an import answers, the first time and every time the same key asks again."""
+    headers = {"Location": links_of(made)["self"]}
+    headers |= {"ETag": f'"{made.version}"'} if created else {"Idempotency-Replayed": "true"}
+    return Response(first_answer(made), status=201, headers=headers)
+
+
+def first_answer(made: Request) -> dict[str, Any]:
+    """The answer to the import, however far the request has come since."""
+    made.status = RequestStatus.SUBMITTED
+    body: dict[str, Any] = ImportBody(made).data
+    return body
+
+
+def idempotency_key(http: HttpRequest) -> str:
+    """The caller's key; empty if none was sent."""
+    key = http.headers.get("Idempotency-Key", "").strip()
+    if len(key) > 200 or not key.isascii() or not key.isprintable():
+        raise InvalidInput(
+            "Idempotency-Key is not usable",
+            fields={"Idempotency-Key": "at most 200 printable ASCII characters"},
+        )
+    return key

@@ -1,0 +1,55 @@
+"""`/metrics`, for Prometheus. Its token is a robot's with the role viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from requests_app.gauges import families
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView
+
+
+class ExpositionRenderer(BaseRenderer):
+    """Prometheus's text; a problem stays JSON."""
+
+    media_type = "text/plain"
+    format = "prometheus"
+    charset = "utf-8"
+
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
+        """The text as it is."""
+        return data if isinstance(data, bytes) else json.dumps(data).encode()
+
+
+class Scrape(Collector):
+    """What is collected for one scrape and not kept."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, as of now."""
+        yield from families(now=timezone.now())
+
+
+class MetricsView(ApiView):
+    """The state of WMS2 in numbers."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    renderer_classes = [ExpositionRenderer]
+
+    @extend_schema(operation_id="metrics", responses={(200, "text/plain"): OpenApiTypes.STR})
+    def get(self, request: HttpRequest) -> Response:
+        """In Prometheus's text format."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Scrape())
+        return Response(generate_latest(registry), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,77 @@
+"""The public view of a request: known by an id nobody can guess, and silent about how WMS2 works."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from outputs_app.selectors import datasets_of
+from requests_app.models import Request
+from requests_app.progress import progress_of
+from requests_app.states import TERMINAL, RequestStatus
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView
+from wms2_project.errors import NotFound
+
+PUBLIC_STATUSES = ["accepted", "running", "completed", "failed", "cancelled"]
+_S = RequestStatus
+_PUBLIC = {
+    _S.NEW: "accepted",
+    _S.SUBMITTED: "accepted",
+    _S.QUEUED: "accepted",
+    _S.COMPLETED: "completed",
+    _S.FAILED: "failed",
+    _S.ABORTED: "cancelled",
+}
+_ERRORS = {_S.FAILED: "The request could not be completed.", _S.ABORTED: "The request was cancelled."}
+
+
+class PublicDataset(serializers.Serializer[Any]):
+    """A dataset that may be used."""
+
+    dataset_name = serializers.CharField()
+    files = serializers.IntegerField()
+    events = serializers.IntegerField()
+
+
+class PublicBody(serializers.Serializer[Any]):
+    """What anybody with the id may know."""
+
+    request_id = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=PUBLIC_STATUSES)
+    submitted_at = serializers.DateTimeField()
+    completed_at = serializers.DateTimeField(allow_null=True)
+    progress_percent = serializers.FloatField()
+    result = PublicDataset(many=True, help_text="The datasets, once all of them are announced.")
+    error = serializers.CharField(allow_null=True)
+
+
+class PublicRequestView(ApiView):
+    """One request, without its name, its people, its sites or its troubles."""
+
+    authentication_classes = ()  # the id is the key; who asks makes no difference
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
+
+    @extend_schema(operation_id="public_request", responses=PublicBody)
+    def get(self, request: HttpRequest, request_id: UUID) -> Response:
+        """How far the request is, in public words."""
+        row = Request.objects.select_related("workflow").filter(pk=request_id).first()
+        if row is None:
+            raise NotFound("There is no request with this id")
+        status = RequestStatus(row.status)
+        done = status is RequestStatus.COMPLETED
+        body = {
+            "request_id": row.pk,
+            "status": _PUBLIC.get(status, "running"),
+            "submitted_at": row.created_at,
+            "completed_at": row.status_since if status in TERMINAL else None,
+            "progress_percent": round(100 * progress_of(row).fraction, 1),
+            "result": datasets_of(workflow=row.workflow) if done else [],
+            "error": _ERRORS.get(status),
+        }
+        return Response(PublicBody(body).data)

@@ -1,0 +1,89 @@
+"""GET /requests/{name}/why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from requests_app.api.requests import request_by_name
+from requests_app.states import WHY, RequestStatus
+from requests_app.why import why
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView
+
+
+class GateBody(serializers.Serializer[Any]):
+    """What one gate says."""
+
+    name = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=["pass", "block"])
+    detail = serializers.CharField()
+    evidence = serializers.DictField()
+    since = serializers.DateTimeField(allow_null=True)
+    remedy = serializers.CharField(allow_blank=True)
+
+
+class TurnBody(serializers.Serializer[Any]):
+    """When a queued request is likely to be admitted, judged from the last day's admissions."""
+
+    position = serializers.IntegerField()
+    admitted_last_day = serializers.IntegerField()
+    earliest = serializers.DateTimeField()
+    likely = serializers.DateTimeField()
+    latest = serializers.DateTimeField()
+
+
+class ConditionBody(serializers.Serializer[Any]):
+    """One condition of an idle job."""
+
+    text = serializers.CharField()
+    slots = serializers.IntegerField(help_text="How many slots meet it.")
+
+
+class AnalysisBody(serializers.Serializer[Any]):
+    """HTCondor's own match analysis of one idle job."""
+
+    job_id = serializers.CharField()
+    counts = serializers.DictField(child=serializers.IntegerField())
+    conditions = ConditionBody(many=True)
+    advice = serializers.CharField(allow_blank=True)
+
+
+class WhyBody(serializers.Serializer[Any]):
+    """Why the request is where it is."""
+
+    request_name = serializers.CharField()
+    status = serializers.CharField()
+    status_why = serializers.CharField()
+    status_since = serializers.DateTimeField()
+    summary = serializers.CharField()
+    gates = GateBody(many=True)
+    turn = TurnBody(allow_null=True)
+    idle_jobs = AnalysisBody(allow_null=True)
+    idle_jobs_note = serializers.CharField(allow_blank=True)
+
+
+class WhyView(ApiView):
+    """Every gate the lifecycle asks, asked now."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="requests_why", responses=WhyBody)
+    def get(self, request: HttpRequest, name: str) -> Response:
+        """What the request waits for, on what evidence, since when, and what would help."""
+        row = request_by_name(name)
+        told = why(row, now=timezone.now())
+        body = {
+            "request_name": row.request_name,
+            "status": row.status,
+            "status_why": WHY[RequestStatus(row.status)],
+            "status_since": row.status_since,
+            **asdict(told),
+        }
+        return Response(WhyBody(body).data)

@@ -1,0 +1,151 @@
+"""What went wrong with a request, or with many: clusters of alike failures, each with what may help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Max, Sum
+
+from dags_app.failures import Cluster, Remedy, build_clusters, suggest
+from dags_app.models import FailureCluster, InputFile
+from dags_app.services import failures
+from dags_app.states import FileState, GroupStatus
+from requests_app.models import Request
+from requests_app.services.releasing import Modifications, preview_release
+from requests_app.states import RequestStatus
+from wms2_project.errors import Wms2Error
+
+SHOWN = 50  # clusters on a page
+PREVIEWED = 10  # of them with what following their suggestion would do
+LISTED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Failures of a request's rounds, newest first, and why it is held if it is."""
+
+    hold: dict[str, Any] | None
+    groups: dict[str, int]
+    counts: list[dict[str, Any]]
+    clusters: list[dict[str, Any]]
+    running: list[dict[str, Any]]
+    bad_files: list[dict[str, Any]]
+    excluded_files: list[dict[str, str]]
+
+
+def diagnose(request: Request, *, now: datetime) -> Diagnosis:
+    """Everything known about the request's failures, bounded; stored ones and those of the DAG that runs."""
+    workflow = request.workflow
+    stored = workflow.failures.select_related("dag", "dag__round").order_by("-dag__created_at", "-jobs", "id")
+    live = failures.live_failures(workflow=workflow)
+    excluded = InputFile.objects.filter(workflow=workflow, state=FileState.EXCLUDED).order_by("lfn")
+    bad: dict[str, list[str]] = {}
+    for lfn, site in workflow.bad_replicas.order_by("lfn", "site").values_list("lfn", "site")[:LISTED]:
+        bad.setdefault(lfn, []).append(site)
+    return Diagnosis(
+        hold=request.hold_evidence if request.status == RequestStatus.HELD else None,
+        groups=_group_counts(request),
+        counts=_stored_counts(request),
+        clusters=[
+            _told_row(row) | _previewed(request, row, now, wanted=number < PREVIEWED)
+            for number, row in enumerate(stored[:SHOWN])
+        ],
+        running=[_told(cluster) for cluster in build_clusters(live)[:SHOWN]],
+        bad_files=[{"lfn": lfn, "sites": sites} for lfn, sites in bad.items()],
+        excluded_files=[{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded[:LISTED]],
+    )
+
+
+def _group_counts(request: Request) -> dict[str, int]:
+    last = request.workflow.rounds.order_by("-number").first()
+    if last is None:
+        return {}
+    counts = dict(last.groups.order_by().values_list("status").annotate(n=Count("id")))
+    return {status.value: counts.get(status, 0) for status in GroupStatus}
+
+
+def _stored_counts(request: Request) -> list[dict[str, Any]]:
+    """By category, site and exit code over all rounds."""
+    rows = request.workflow.failures.order_by().values("category", "site", "exit_code")
+    counted = rows.annotate(jobs=Sum("jobs")).order_by("-jobs", "category", "site", "exit_code")
+    return [dict(row) for row in counted[:100]]
+
+
+def _told_row(row: FailureCluster) -> dict[str, Any]:
+    return _told(cluster_of(row)) | {
+        "round": row.dag.round.number,
+        "dag": str(row.dag_id),
+        "dag_kind": row.dag.kind,
+        "at": row.created_at,
+    }
+
+
+def _previewed(request: Request, row: FailureCluster, now: datetime, *, wanted: bool) -> dict[str, Any]:
+    """The suggestion with what following it would do, for a request that waits for somebody's decision."""
+    if not wanted or request.status != RequestStatus.HELD:
+        return {}
+    advice = _advice(cluster_of(row))
+    return {"suggestion": advice | {"preview": _preview(request, advice, now)}}
+
+
+def _advice(cluster: Cluster) -> dict[str, Any]:
+    found = suggest(cluster)
+    return {"action": found.action.value, "why": found.why, "modifications": dict(found.modifications)}
+
+
+def _told(cluster: Cluster) -> dict[str, Any]:
+    return asdict(cluster) | {
+        "fingerprint": cluster.fingerprint,
+        "share_at_site": round(cluster.share_at_site, 4),
+        "share_elsewhere": round(cluster.share_elsewhere, 4),
+        "suggestion": _advice(cluster),
+    }
+
+
+def _preview(request: Request, suggestion: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """What following the suggestion would do, or why it would be refused."""
+    if suggestion["action"] == Remedy.FAIL:
+        return {"effect": "the request ends as failed and its outputs are invalidated"}
+    asked: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in suggestion["modifications"].items()
+    }
+    try:
+        seen = preview_release(request=request, modifications=Modifications(**asked), now=now)
+    except Wms2Error as error:
+        return {"refused": str(error), "fields": getattr(error, "fields", {})}
+    return asdict(seen)
+
+
+def cluster_of(row: FailureCluster) -> Cluster:
+    """The stored cluster as the value it was made from."""
+    values = {one.name: getattr(row, one.name) for one in fields(Cluster)}
+    return Cluster(**(values | {"groups": tuple(row.groups), "bad_files": tuple(row.bad_files)}))
+
+
+def diagnose_all(*, now: datetime, days: int = 7, limit: int = 100) -> list[dict[str, Any]]:
+    """Alike failures across requests, from the stored clusters: the same trouble, wherever and whoever's."""
+    recent = FailureCluster.objects.filter(created_at__gt=now - timedelta(days=days))
+    rows = recent.order_by().values("fingerprint", "message", "exit_code", "step", "category")
+    summed = rows.annotate(
+        jobs=Sum("jobs"), requests=Count("workflow", distinct=True), last_seen=Max("created_at")
+    ).order_by("-jobs", "fingerprint")[:limit]
+    found = {row["fingerprint"]: row | {"sites": {}, "examples": []} for row in summed}
+    _add_sites(found, recent.filter(fingerprint__in=list(found)))
+    return list(found.values())
+
+
+def _add_sites(found: dict[str, dict[str, Any]], rows: Any) -> None:
+    by_site: Iterable[tuple[str, str, int]] = (
+        rows.order_by().values_list("fingerprint", "site").annotate(jobs=Sum("jobs"))
+    )
+    for fingerprint, site, jobs in by_site:
+        found[fingerprint]["sites"][site] = jobs
+    names = rows.order_by("fingerprint", "-jobs").values_list("fingerprint", "workflow__request_name")
+    for fingerprint, name in names[:5000]:
+        examples = found[fingerprint]["examples"]
+        if name not in examples and len(examples) < 5:
+            examples.append(name)

@@ -1,0 +1,135 @@
+"""What one scrape tells: aggregates of PostgreSQL, bounded however many rows there are, and shared counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from dags_app.models import DAG
+from dags_app.states import LIVE_DAG
+from outputs_app.models import OutputBlock
+from outputs_app.states import MOVING, BlockStatus
+from requests_app import admission
+from requests_app.models import Alert, Request
+from requests_app.states import SWEPT, TERMINAL, RequestStatus
+from sites_app.models import Site
+from wms2_project.health import health
+from wms2_project.metrics import counted_families
+from wms2_project.models import AuditEvent
+from wms2_project.pulse import queue_lengths, workers_per_queue
+from wms2_project.shared import ask
+
+ENDED_KEPT_SEC = 60  # what has ended is counted over all rows, so not at every scrape
+MOST_DAGS = 1000
+_NODES = ("idle", "running", "done", "failed", "held")
+
+
+def families(*, now: datetime) -> Iterator[Metric]:
+    """Every metric there is."""
+    yield from _work()
+    yield from _dags()
+    yield from _loop(now)
+    yield from _alerts()
+    yield from _parts()
+    yield from counted_families()
+
+
+def sweep_lag_sec(*, now: datetime) -> float:
+    """For how long the oldest request that is due has waited for a worker."""
+    due = Request.objects.filter(status__in=sorted(SWEPT), next_check_at__lte=now, owner="")
+    oldest = due.aggregate(oldest=Min("next_check_at"))["oldest"]
+    return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+
+
+def _work() -> Iterator[Metric]:
+    ended = sorted(TERMINAL)
+    workflows = _by_status(Request.objects.exclude(status__in=ended)) | _kept(
+        "workflows", lambda: _by_status(Request.objects.filter(status__in=ended))
+    )
+    yield _gauge("wms2_workflows", "Workflows by the status of their request.", workflows, RequestStatus)
+    outputs = _by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))) | _kept(
+        "outputs", lambda: _by_status(OutputBlock.objects.exclude(status__in=sorted(MOVING)))
+    )
+    yield _gauge("wms2_outputs", "Output blocks by status.", outputs, BlockStatus)
+    yield _gauge("wms2_sites", "Sites by status.", _by_status(Site.objects.all()))
+    limits = admission.limits()
+    queued = workflows.get(RequestStatus.QUEUED, 0)
+    yield _one("wms2_admission_queue_depth", "Requests that wait for admission.", queued)
+    yield _one("wms2_admission_active", "Requests that take a place.", admission.active_count())
+    yield _one("wms2_admission_limit", "Places there are.", limits.max_active_dags)
+    yield _one("wms2_admission_paused", "1 while an operator has paused admission.", limits.paused)
+
+
+def _dags() -> Iterator[Metric]:
+    live = DAG.objects.filter(status__in=sorted(LIVE_DAG))
+    progress = GaugeMetricFamily("wms2_dag_progress", "Nodes done, as a fraction.", labels=["dag_id"])
+    for dag_id, done, total in live.values_list("id", "nodes_done", "total_nodes")[:MOST_DAGS]:
+        progress.add_metric([str(dag_id)], done / max(total, 1))
+    yield progress
+    sums = live.aggregate(**{state: Sum(f"nodes_{state}") for state in _NODES})
+    nodes = {state: sums[state] or 0 for state in _NODES}
+    yield _gauge("wms2_dag_nodes", "Nodes of live DAGs by state.", nodes, label="state")
+
+
+def _loop(now: datetime) -> Iterator[Metric]:
+    yield _one("wms2_sweep_lag_seconds", "How long the oldest due request waits.", sweep_lag_sec(now=now))
+    swept = Request.objects.filter(status__in=sorted(SWEPT))
+    loop = swept.aggregate(
+        in_work=Count("id", filter=~Q(owner="")), failing=Count("id", filter=Q(attempt__gt=0))
+    )
+    yield _one("wms2_requests_in_work", "Requests a worker holds.", loop["in_work"])
+    yield _one("wms2_requests_failing", "Requests whose last step was an error.", loop["failing"])
+    waiting = queue_lengths() or {}
+    yield _gauge("wms2_queue_length", "Messages that wait in a queue.", waiting, label="queue")
+    workers = workers_per_queue() or {}
+    yield _gauge("wms2_workers", "Workers that serve a queue.", workers, label="queue")
+    head = AuditEvent.objects.aggregate(head=Max("number"))["head"] or 0
+    yield _one("wms2_audit_head", "The last number of the audit chain; it never shrinks.", head)
+
+
+def _alerts() -> Iterator[Metric]:
+    kinds = Alert.objects.order_by().values_list("kind")
+    raised = CounterMetricFamily("wms2_alerts", "Alerts raised, each sight counted.", labels=["type"])
+    for kind, count in kinds.annotate(n=Sum("count")):
+        raised.add_metric([kind], count)
+    yield raised
+    still = dict(kinds.filter(closed_at__isnull=True).annotate(n=Count("id")))
+    yield _gauge("wms2_alerts_open", "Alerts nobody has dealt with.", still, label="type")
+
+
+def _parts() -> Iterator[Metric]:
+    up = {part.name: int(part.works) for part in health()}
+    yield _gauge("wms2_part_up", "1 if this part works, as /health tells.", up, label="part")
+
+
+def _by_status(rows: QuerySet[Any]) -> dict[str, int]:
+    return {row["status"]: row["n"] for row in rows.order_by().values("status").annotate(n=Count("pk"))}
+
+
+def _kept(name: str, compute: Callable[[], dict[str, int]]) -> dict[str, int]:
+    key = f"wms2:ended:{name}"
+    kept: str | None = ask(lambda client: client.get(key), otherwise=None)
+    if kept is not None:
+        return dict(json.loads(kept))
+    counts = compute()
+    ask(lambda client: client.set(key, json.dumps(counts), ex=ENDED_KEPT_SEC), otherwise=None)
+    return counts
+
+
+def _gauge(
+    name: str, words: str, values: dict[str, int], known: Iterable[str] = (), *, label: str = "status"
+) -> Metric:
+    """One series per value; a known one that has no rows is 0, not absent."""
+    family = GaugeMetricFamily(name, words, labels=[label])
+    for key, value in sorted(({str(one): 0 for one in known} | values).items()):
+        family.add_metric([key], value)
+    return family
+
+
+def _one(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=float(value))

@@ -1,0 +1,21 @@
+"""Health of the loop: does the sweep keep up?"""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from requests_app.gauges import sweep_lag_sec
+from wms2_project.health import Part, register_local
+
+LAG_ALLOWED_SEC = 60.0
+
+
+def _sweep() -> list[Part]:
+    lag = sweep_lag_sec(now=timezone.now())
+    late = lag > LAG_ALLOWED_SEC
+    return [
+        Part("sweep", works=not late, detail=f"the oldest due request waits for {lag:g} s" if late else "")
+    ]
+
+
+register_local(_sweep)

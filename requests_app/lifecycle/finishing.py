@@ -1,0 +1,63 @@
+"""A request's outputs: watched, and in the end announced and compared."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from outputs_app import services as outputs
+from outputs_app.selectors import summary
+from requests_app.alerts import close_alerts, raise_alert
+from requests_app.lifecycle import gates
+from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.outcome import Move, Outcome, hold, stop_at
+from requests_app.states import RequestStatus as S
+
+FAILING = "outputs_failing"
+MAX_TOLD = 100
+
+
+def finish(look: Look) -> Outcome:
+    """Nothing is left to run: see the outputs to their end."""
+    workflow = look.workflow
+    outputs.close_blocks(workflow=workflow, now=look.now)
+    blocked = gates.in_the_way(look)
+    if blocked:
+        return stop_at(blocked)
+    done = summary(workflow=workflow)
+    if not done.files:
+        return hold("nothing was produced, so there is nothing to complete")
+    differences = [str(difference) for difference in outputs.find_differences(workflow=workflow)]
+    if differences:
+        told = f"the catalogues disagree with us in {len(differences)} things, the first: {differences[0]}"
+        return hold(told, differences=differences[:MAX_TOLD])
+    return Move(
+        S.COMPLETED,
+        f"{done.events} events in {done.files} files, {done.blocks} blocks announced",
+    )
+
+
+def hold_for_outputs(look: Look) -> Outcome | None:
+    """Held when its outputs have been failing for too long, with the service's own message.
+
+    What runs goes on, and what it produces is still collected. A person who releases the request gives it
+    the whole time again.
+    """
+    trouble = look.trouble
+    if trouble is None:
+        return None
+    released = look.request.transitions.filter(from_status=S.HELD).last()
+    begun = max(trouble.since, released.at) if released else trouble.since
+    if (look.now - begun).total_seconds() < settings.OUTPUT_HOLD_AFTER_SEC:
+        return None
+    told = f"{trouble.blocks} output blocks keep failing since {trouble.since:%F %R}: {trouble.message}"
+    return hold(told, blocks=trouble.blocks, since=trouble.since.isoformat(), service_says=trouble.message)
+
+
+def watch_outputs(look: Look) -> None:
+    """Say it early when blocks keep failing, and take it back when they go on."""
+    trouble = look.trouble
+    if trouble is None:
+        close_alerts(request=look.request, kind=FAILING)
+    elif (look.now - trouble.since).total_seconds() >= settings.OUTPUT_ALERT_AFTER_SEC:
+        told = f"{trouble.blocks} output blocks keep failing: {trouble.message}"
+        raise_alert(request=look.request, kind=FAILING, message=told)

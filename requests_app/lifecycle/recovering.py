@@ -1,0 +1,93 @@
+"""Level 2, put to work: keep the failures, avoid guilty sites, then rescue, go on without, or hold."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from dags_app.failures import RoundFailures
+from dags_app.models import DAG
+from dags_app.planning.plan import PlanRefused
+from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery
+from dags_app.services import failures, production, repairing
+from dags_app.states import DAGKind
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
+from requests_app.models import Request
+from requests_app.states import RequestStatus as S
+from sites_app.bans import ban_failing_sites
+from sites_app.selectors import banned, usable_sites
+
+
+def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
+    """What becomes of a production round whose DAG ended with failures."""
+    found = learn(request, dag, now)
+    decision = decide_recovery(
+        failures=found,
+        rescues=failures.rescues_of(dag=dag),
+        hold_threshold=float(request.overrides.get("error_hold_threshold", settings.ERROR_HOLD_THRESHOLD)),
+        max_rescues=settings.ERROR_MAX_RESCUE_ATTEMPTS,
+    )
+    if isinstance(decision, Hold):
+        return hold(decision.reason, **decision.evidence, tried=_tried(request, dag, now))
+    repairs = _repairs(request, dag, found, now)
+    if not isinstance(repairs, list):
+        return repairs
+    if all(repair.emptied for repair in repairs):
+        _go_on_without(dag, repairs, now)
+        return Move(S.QUEUED, f"{decision.reason.partition(';')[0]}, and no readable input is left in them")
+    return Move(S.RESUBMITTING, decision.reason)
+
+
+def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
+    """A pilot is tried once more, elsewhere if need be; without readable input the hints are believed."""
+    found = learn(request, dag, now)
+    if found.proof or failures.rescues_of(dag=dag):
+        told = f"the DAG was aborted: {found.proof}" if found.proof else f"the pilot ended {dag.status} twice"
+        evidence = build_evidence(found, ratio=1.0, rescues=failures.rescues_of(dag=dag))
+        return hold(told, **evidence, tried=_tried(request, dag, now))
+    repairs = _repairs(request, dag, found, now)
+    if not isinstance(repairs, list):
+        return repairs
+    if all(repair.emptied for repair in repairs):
+        _go_on_without(dag, repairs, now)
+        return Move(S.PLANNING, "the pilot could not read its input; the requestor's estimates are believed")
+    production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
+    return Wait(seconds=0, why=f"the pilot ended {dag.status}; it is tried once more")
+
+
+def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
+    """Keep what the DAG met, and keep the workflow away from sites that failed it in this round."""
+    found = failures.record_failures(dag=dag)
+    ban_failing_sites(
+        workflow=request.workflow,
+        failures=found,
+        read_elsewhere=failures.files_read_elsewhere(dag=dag),
+        now=now,
+    )
+    return found
+
+
+def _repairs(request: Request, dag: DAG, found: RoundFailures, now: datetime) -> list[Repair] | Move:
+    """How the groups would go on; a hold if some of them cannot go on anywhere."""
+    repairs = repairing.decide_repairs(dag=dag, sites=usable_sites(workflow=request.workflow, now=now))
+    try:
+        repairing.check_sites(repairs)
+    except PlanRefused as refused:
+        ratio = len(found.failed_groups) / max(found.groups, 1)
+        evidence = build_evidence(found, ratio=ratio, rescues=failures.rescues_of(dag=dag))
+        return hold(str(refused), **evidence, tried=_tried(request, dag, now))
+    return repairs
+
+
+def _go_on_without(dag: DAG, repairs: list[Repair], now: datetime) -> None:
+    with transaction.atomic():
+        repairing.record_repairs(dag=dag, repairs=repairs)
+        production.resolve_round(round_=dag.round, now=now)
+
+
+def _tried(request: Request, dag: DAG, now: datetime) -> dict[str, Any]:
+    avoided = sorted(banned(workflow=request.workflow, now=now))
+    return failures.tried(dag=dag) | {"banned_sites": avoided}

@@ -1,0 +1,82 @@
+"""Statistics over a bounded window of the status history: outcomes, durations, failures, throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+ROWS = 100
+_ENDED = """
+SELECT r.campaign, count(*) AS total,
+       count(*) FILTER (WHERE t.to_status = 'completed') AS completed,
+       count(*) FILTER (WHERE t.to_status = 'failed') AS failed,
+       count(*) FILTER (WHERE t.to_status = 'aborted') AS aborted,
+       round(avg((t.to_status = 'completed')::int), 4)::float8 AS success_rate,
+       avg(d.sec) FILTER (WHERE t.to_status = 'completed') AS avg_duration_sec,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY d.sec) FILTER (WHERE t.to_status = 'completed')
+         AS p50_duration_sec,
+       percentile_cont(0.95) WITHIN GROUP (ORDER BY d.sec) FILTER (WHERE t.to_status = 'completed')
+         AS p95_duration_sec
+  FROM requests_app_statustransition t
+  JOIN requests_app_request r ON r.id = t.request_id
+ CROSS JOIN LATERAL (SELECT extract(epoch FROM t.at - r.created_at)::float8 AS sec) d
+ WHERE t.to_status IN ('completed', 'failed', 'aborted') AND t.at >= %(since)s
+   AND (%(campaign)s = '' OR r.campaign = %(campaign)s)
+ GROUP BY r.campaign ORDER BY total DESC, r.campaign LIMIT %(limit)s"""
+# Numbers and names differ from request to request; what is left is the kind of failure.
+_KIND = r"regexp_replace(regexp_replace(t.reason, '(/[\w.#:-]+){2,}|\m\w*_\w+\M', '…', 'g'), '\d+', 'N', 'g')"
+_FAILURES = f"""
+SELECT left({_KIND}, 300) AS pattern, t.to_status AS status, r.campaign, count(*) AS occurrences,
+       count(DISTINCT t.request_id) AS requests, max(t.at) AS last_seen,
+       (array_agg(r.request_name ORDER BY t.at DESC))[1] AS example
+  FROM requests_app_statustransition t
+  JOIN requests_app_request r ON r.id = t.request_id
+ WHERE t.to_status IN ('held', 'partial', 'failed') AND t.at >= %(since)s
+   AND (%(campaign)s = '' OR r.campaign = %(campaign)s)
+ GROUP BY 1, 2, 3 ORDER BY occurrences DESC, pattern LIMIT %(limit)s"""  # noqa: S608 — ours
+_THROUGHPUT = """
+SELECT b.at AS bucket, count(t.id) FILTER (WHERE t.to_status = 'submitted') AS submitted,
+       count(t.id) FILTER (WHERE t.to_status = 'completed') AS completed,
+       count(t.id) FILTER (WHERE t.to_status = 'failed') AS failed,
+       count(t.id) FILTER (WHERE t.to_status = 'aborted') AS aborted,
+       count(t.id) FILTER (WHERE t.to_status = 'held') AS held,
+       avg(extract(epoch FROM t.at - r.created_at)::float8) FILTER (WHERE t.to_status = 'completed')
+         AS avg_duration_sec
+  FROM generate_series(%(since)s::timestamptz, %(until)s::timestamptz - %(bucket)s, %(bucket)s) AS b(at)
+  LEFT JOIN requests_app_statustransition t
+    ON t.at >= b.at AND t.at < b.at + %(bucket)s
+   AND t.to_status IN ('submitted', 'completed', 'failed', 'aborted', 'held')
+  LEFT JOIN requests_app_request r ON r.id = t.request_id
+ GROUP BY b.at ORDER BY b.at"""
+
+
+def workflow_metrics(*, now: datetime, days: int, campaign: str = "") -> list[dict[str, Any]]:
+    """Per campaign: how requests ended, how long the completed ones took, what commonly stopped others."""
+    values = {"since": now - timedelta(days=days), "campaign": campaign, "limit": ROWS}
+    rows = _read(_ENDED, values)
+    failures = failure_metrics(now=now, days=days, campaign=campaign, limit=ROWS)
+    for row in rows:
+        own = [one for one in failures if one["campaign"] == row["campaign"]]
+        row["common_failures"] = own[:5]
+    return rows
+
+
+def failure_metrics(*, now: datetime, days: int, campaign: str = "", limit: int) -> list[dict[str, Any]]:
+    """What stopped requests, by kind, the commonest first."""
+    return _read(_FAILURES, {"since": now - timedelta(days=days), "campaign": campaign, "limit": limit})
+
+
+def throughput_metrics(*, now: datetime, hours: int, bucket_minutes: int) -> list[dict[str, Any]]:
+    """Per time bucket: how many requests came, ended and stopped; the last bucket ends now."""
+    bucket = timedelta(minutes=bucket_minutes)
+    return _read(_THROUGHPUT, {"since": now - timedelta(hours=hours), "until": now, "bucket": bucket})
+
+
+def _read(sql: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

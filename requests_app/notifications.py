@@ -1,0 +1,84 @@
+"""Alerts beyond the console: each open alert is sent once to the channels the settings name."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.db import transaction
+from django.db.models import F
+
+from cms.callback import post_once
+from requests_app.models import Alert
+from wms2_project.errors import ServiceUnavailable, Wms2Error
+
+logger = logging.getLogger(__name__)
+BATCH, MAX_ATTEMPTS = 50, 5
+
+
+def send_alerts(*, now: datetime) -> int:
+    """Send what is unsent; an alert that cannot be sent is tried a few times more. Never twice at once."""
+    if not settings.ALERT_WEBHOOK_URL and not settings.ALERT_EMAIL_TO:
+        return 0
+    sent = 0
+    for alert in _claimed():
+        try:
+            _send(alert)
+        except (Wms2Error, OSError) as error:
+            logger.warning("alert %s was not sent: %s", alert.pk, error)
+            continue
+        sent += Alert.objects.filter(pk=alert.pk).update(sent_at=now)
+    return sent
+
+
+def _claimed() -> list[Alert]:
+    """The next unsent alerts, each counted as tried before anything leaves."""
+    with transaction.atomic():
+        unsent = Alert.objects.select_for_update(skip_locked=True, of=("self",)).filter(
+            sent_at__isnull=True, closed_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS
+        )
+        claimed = list(unsent.select_related("request").order_by("id")[:BATCH])
+        Alert.objects.filter(pk__in=[alert.pk for alert in claimed]).update(
+            send_attempts=F("send_attempts") + 1
+        )
+    return claimed
+
+
+def _send(alert: Alert) -> None:
+    if settings.ALERT_WEBHOOK_URL:
+        _post(alert)
+    if settings.ALERT_EMAIL_TO:
+        _mail(alert)
+
+
+def _post(alert: Alert) -> None:
+    url = urlsplit(settings.ALERT_WEBHOOK_URL)
+    if url.scheme != "https" or url.hostname not in settings.ALERT_WEBHOOK_HOSTS:
+        raise ServiceUnavailable(
+            f"the webhook's host {url.hostname} is not allowed, or not https",
+            cure="Name it in WMS2_ALERT_WEBHOOK_HOSTS",
+        )
+    body = {
+        "id": alert.pk,
+        "kind": alert.kind,
+        "request": alert.request.request_name,
+        "status": alert.request.status,
+        "message": alert.message,
+        "at": alert.created_at.isoformat(),
+    }
+    post_once(
+        settings.ALERT_WEBHOOK_URL,
+        json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        ca_path=settings.CALLBACK_CA_BUNDLE,
+        allow_private=True,  # the operator's own choice, unlike a requestor's callback
+    )
+
+
+def _mail(alert: Alert) -> None:
+    subject = f"[WMS2] {alert.kind}: {alert.request.request_name}"
+    EmailMessage(subject, alert.message, settings.ALERT_EMAIL_FROM, settings.ALERT_EMAIL_TO).send()

@@ -1,0 +1,261 @@
+"""How far requests are, by events: one query over aggregates, for a page of requests or for one in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil, sqrt
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+from django.utils import timezone
+
+from dags_app.planning.types import SERVICE_NODES
+from requests_app.models import Request
+from requests_app.states import SWEPT, RequestStatus
+
+RECENT_SEC = 3600.0  # the last hour tells the pace, if enough groups finished in it
+ENOUGH_GROUPS = 3
+NO_GUESS_BELOW = 0.05
+BAND = 1.28  # standard deviations: four times of five the end lies inside
+SHOWN_GROUPS = 200
+
+PARTS = """
+LEFT JOIN LATERAL (
+  SELECT count(*) AS files, sum(events) AS total, sum(events) FILTER (WHERE state = 'processed') AS done
+    FROM dags_app_inputfile WHERE workflow_id = w.id AND state <> 'excluded') f ON true
+LEFT JOIN LATERAL (
+  SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
+         sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
+         min(d.created_at) AS began,
+         count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
+         sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
+    FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
+   WHERE d.workflow_id = w.id) g ON true
+LEFT JOIN LATERAL (
+  SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
+         sum(p.files) AS files
+    FROM outputs_app_outputdataset s
+    JOIN outputs_app_outputblock k ON k.dataset_id = s.id
+    LEFT JOIN LATERAL (
+      SELECT count(*) AS files FROM outputs_app_outputfile WHERE block_id = k.id) p ON true
+   WHERE s.workflow_id = w.id) b ON true"""
+SUMS = """
+SELECT w.id, w.total_events, w.filter_efficiency, f.files, f.total, f.done, g.groups, g.done, g.jobs, g.read,
+       g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
+_PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
+_DETAIL = f"""{SUMS}, x.rounds, y.groups, z.dag FROM dags_app_workflow w {PARTS}
+LEFT JOIN LATERAL (
+  SELECT json_agg(r ORDER BY r.number) AS rounds FROM (
+    SELECT d.number, d.kind, d.status, d.jobs, d.input_events, d.created_at, d.resolved_at,
+           count(m.id) AS groups,
+           count(m.id) FILTER (WHERE m.status = 'planned') AS planned,
+           count(m.id) FILTER (WHERE m.status = 'done') AS done,
+           count(m.id) FILTER (WHERE m.status = 'collected') AS collected,
+           count(m.id) FILTER (WHERE m.status = 'failed') AS failed,
+           coalesce(sum(m.events_read), 0) AS events_read,
+           coalesce(sum(m.events_written), 0) AS events_written,
+           coalesce(sum(m.jobs) FILTER (WHERE m.status IN ('done', 'collected')), 0) AS jobs_done,
+           coalesce(sum(m.jobs) FILTER (WHERE m.status = 'failed'), 0) AS jobs_failed
+      FROM dags_app_round d LEFT JOIN dags_app_mergegroup m ON m.round_id = d.id
+     WHERE d.workflow_id = w.id GROUP BY d.id) r) x ON true
+LEFT JOIN LATERAL (
+  SELECT json_agg(n ORDER BY n.index) AS groups FROM (
+    SELECT m.index, m.status, m.site, m.jobs, m.input_events, m.events_read, m.events_written, m.finished_at
+      FROM dags_app_mergegroup m
+     WHERE m.round_id = (SELECT id FROM dags_app_round WHERE workflow_id = w.id ORDER BY number DESC LIMIT 1)
+     ORDER BY m.index LIMIT {SHOWN_GROUPS}) n) y ON true
+LEFT JOIN LATERAL (
+  SELECT row_to_json(v) AS dag FROM (
+    SELECT token, status, nodes_running, nodes_idle, nodes_held FROM dags_app_dag
+     WHERE workflow_id = w.id AND status IN ('submitted', 'running', 'halted')
+     ORDER BY created_at DESC LIMIT 1) v) z ON true
+WHERE w.id = ANY(%(workflows)s)"""  # noqa: S608 — ours
+
+
+class Subject(NamedTuple):
+    """Whose progress is asked for."""
+
+    request_id: UUID
+    workflow_id: UUID
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a request is, by events. `events_total` grows while rounds are still being planned."""
+
+    fraction: float
+    events_total: int
+    events_done: int
+    events_written: int
+    groups_total: int
+    groups_done: int
+    jobs_total: int
+    files: int
+    blocks: int
+    blocks_announced: int
+    estimated_completion: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast events are done, and when the rest will be, with a band as wide as the evidence is thin."""
+
+    events_per_sec: float
+    groups_seen: int
+    estimated_completion: datetime | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The progress of one request with its pace, rounds, newest groups and running DAG."""
+
+    progress: Progress
+    pace: Pace
+    rounds: list[dict[str, Any]]
+    groups: list[dict[str, Any]]
+    dag: dict[str, Any] | None
+
+
+class _Sums(NamedTuple):
+    """One row of the query, in its order; what a request does not have is None."""
+
+    workflow_id: UUID
+    wanted: int | None
+    filter_efficiency: float
+    input_files: int
+    input_events: int | None
+    input_done: int | None
+    groups: int
+    groups_done: int
+    jobs: int | None
+    read: int | None
+    written: int | None
+    planned: int | None
+    began: datetime | None
+    recent_groups: int
+    recent_read: int | None
+    blocks: int
+    announced: int
+    files: int | None
+
+
+def progress_of(request: Request) -> Progress:
+    """How far this request is."""
+    return progress_of_many([request])[request.pk]
+
+
+def progress_of_many(requests: Sequence[Request]) -> dict[UUID, Progress]:
+    """How far each of these requests is."""
+    return progress_of_subjects([_subject(request) for request in requests])
+
+
+def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
+    """How far each of these is, in one query however many they are."""
+    now = timezone.now()
+    rows = _read(_PAGE, [one.workflow_id for one in subjects], now)
+    sums = {row[0]: _Sums(*row) for row in rows}
+    return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[0] for one in subjects}
+
+
+def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:
+    """How far this request is, and in the same query these columns about it, r, and its workflow, w."""
+    now = timezone.now()
+    source = f"dags_app_workflow w JOIN requests_app_request r ON r.workflow_id = w.id {PARTS}"
+    sql = f"{SUMS}, {columns} FROM {source} WHERE w.id = ANY(%(workflows)s)"
+    (row,) = _read(sql, [request.workflow_id], now)
+    sums, more = row[: len(_Sums._fields)], row[len(_Sums._fields) :]
+    return _progress(request.status, _Sums(*sums), now)[0], list(more)
+
+
+def _subject(request: Request) -> Subject:
+    return Subject(request.pk, request.workflow_id, request.status)
+
+
+def detail_of(request: Request) -> Detail:
+    """How far this request is, round by round and group by group."""
+    now = timezone.now()
+    (row,) = _read(_DETAIL, [request.workflow_id], now)
+    *sums, rounds, groups, dag = row
+    progress, pace = _progress(request.status, _Sums(*sums), now)
+    return Detail(progress, pace, rounds or [], groups or [], dag)
+
+
+def _read(sql: str, workflows: list[UUID], now: datetime) -> list[tuple[Any, ...]]:
+    values: dict[str, Any] = {"workflows": workflows, "recent": now - timedelta(seconds=RECENT_SEC)}
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())
+
+
+def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
+    finished = status == RequestStatus.COMPLETED
+    planned = int(sums.planned or 0)
+    if sums.input_files:
+        total = int(sums.input_events or 0)
+        # A file that several groups share is processed only after the last; what was read of it counts now.
+        done = min(max(int(sums.input_done or 0), int(sums.read or 0)), total)
+    else:
+        needed = 0 if finished else ceil((sums.wanted or 0) / sums.filter_efficiency)
+        total, done = max(planned, needed), int(sums.read or 0)
+    fraction = 1.0 if finished else min(done / total, 1.0) if total else 0.0
+    moving = status in SWEPT
+    pace = decide_pace(sums, left=(total - done) if moving else 0, fraction=fraction, now=now)
+    progress = Progress(
+        fraction=round(fraction, 4),
+        events_total=total,
+        events_done=done,
+        events_written=int(sums.written or 0),
+        groups_total=sums.groups,
+        groups_done=sums.groups_done,
+        jobs_total=int(sums.jobs or 0),
+        files=int(sums.files or 0),
+        blocks=sums.blocks,
+        blocks_announced=sums.announced,
+        estimated_completion=pace.estimated_completion,
+    )
+    return progress, pace
+
+
+def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pace:
+    """The pace of the last hour if enough groups finished in it, else of the whole time; and the end."""
+    if sums.began is None:
+        return Pace(0.0, 0)
+    seconds = max((now - sums.began).total_seconds(), 1.0)
+    seen, read = sums.groups_done, int(sums.read or 0)
+    if sums.recent_groups >= ENOUGH_GROUPS and seconds > RECENT_SEC:
+        seconds, seen, read = RECENT_SEC, sums.recent_groups, int(sums.recent_read or 0)
+    rate = read / seconds
+    if left <= 0 or not rate or not seen or fraction < NO_GUESS_BELOW:
+        return Pace(rate, seen)
+    spread = BAND / sqrt(seen)
+    return Pace(
+        rate,
+        seen,
+        estimated_completion=now + timedelta(seconds=left / rate),
+        earliest=now + timedelta(seconds=left / (rate * (1 + spread))),
+        latest=now + timedelta(seconds=left / (rate * max(1 - spread, 0.1))),
+    )
+
+
+def node_counts(detail: Detail) -> dict[str, int]:
+    """All DAG nodes of the request: a group's jobs, its landing, merge and cleanup."""
+    total = sum(one["jobs"] + SERVICE_NODES * one["groups"] for one in detail.rounds)
+    completed = sum(
+        one["jobs_done"] + SERVICE_NODES * (one["done"] + one["collected"]) for one in detail.rounds
+    )
+    failed = sum(one["jobs_failed"] + SERVICE_NODES * one["failed"] for one in detail.rounds)
+    running = min(detail.dag["nodes_running"] if detail.dag else 0, total - completed - failed)
+    return {
+        "total": total,
+        "completed": completed,
+        "running": running,
+        "pending": total - completed - failed - running,
+        "failed": failed,
+        "skipped": 0,
+    }

@@ -1,0 +1,70 @@
+"""Telling ReqMgr2 what became of its requests, so that its own people see it. Off unless set.
+
+Only statuses that mean something there are told. What it was told last is a row, written after it took it;
+a report that fails is repeated, later each time, and holds nothing up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import F, OuterRef, Q, Subquery
+
+from dags_app.adapters import reqmgr2
+from outputs_app.models import ReqMgr2Report
+from requests_app.models import Request
+from requests_app.states import TERMINAL
+from requests_app.states import RequestStatus as S
+from wms2_project.errors import Wms2Error
+from wms2_project.leases import backoff_seconds
+from wms2_project.locks import try_lock
+
+logger = logging.getLogger(__name__)
+FROM_REQMGR2 = "reqmgr2"
+BATCH = 100
+KEEP_TRYING = timedelta(days=7)
+TOLD_AS: dict[S, str] = {
+    S.QUEUED: "acquired",
+    S.PILOT_RUNNING: "acquired",
+    S.PLANNING: "acquired",
+    S.ACTIVE: "running-open",
+    S.COMPLETED: "announced",
+    S.ABORTED: "aborted",
+    S.FAILED: "aborted",
+}
+
+
+def report_statuses(*, now: datetime) -> None:
+    """Tell ReqMgr2 every status it does not know yet."""
+    if not settings.REQMGR2_WRITE_BACK:
+        return
+    with try_lock("reqmgr2 reports") as held:
+        for request in _unreported(now) if held else ():
+            _report(request, now)
+
+
+def _unreported(now: datetime) -> Iterable[Request]:
+    reports = ReqMgr2Report.objects.filter(workflow=OuterRef("workflow"))
+    recent = Q(status_since__gte=now - KEEP_TRYING) | ~Q(status__in=sorted(TERMINAL))
+    requests = Request.objects.filter(recent, source=FROM_REQMGR2, status__in=sorted(TOLD_AS)).annotate(
+        told=Subquery(reports.values("told")), due=Subquery(reports.values("next_check_at"))
+    )
+    new_to_it = Q(told__isnull=True) | ~Q(told=F("status"))
+    return requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")[:BATCH]
+
+
+def _report(request: Request, now: datetime) -> None:
+    row, _ = ReqMgr2Report.objects.get_or_create(workflow=request.workflow, defaults={"next_check_at": now})
+    try:
+        reqmgr2().bring_to(request.request_name, TOLD_AS[S(request.status)])
+    except Wms2Error as error:
+        logger.warning("ReqMgr2 was not told of %s: %s", request.request_name, error)
+        row.attempt += 1
+        row.last_error = str(error)[:4000]
+        row.next_check_at = now + timedelta(seconds=backoff_seconds(row.attempt))
+    else:
+        row.told, row.attempt, row.last_error, row.next_check_at = request.status, 0, "", now
+    row.save()

@@ -1,0 +1,107 @@
+"""Telling a requestor's URL that a request has ended: signed, repeated until taken, once per end.
+
+The row is written in the transaction of the ending itself; the sweep finds it, so nothing is lost and
+nobody waits. A receiver that sees a delivery twice knows it by its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.conf import settings
+
+from cms.callback import CallbackRefused, post_once
+from requests_app.models import Callback, Request
+from requests_app.states import CallbackStatus
+from wms2_project.causes import caused
+from wms2_project.errors import InvalidInput, Wms2Error
+from wms2_project.leases import backoff_seconds, release, working_on
+from wms2_project.locks import try_lock
+
+logger = logging.getLogger(__name__)
+
+
+def check_url(url: str) -> None:
+    """Refuse a callback to a host no administrator trusts; the grammar has seen to the rest."""
+    host = urlsplit(url).hostname or ""
+    if host not in settings.CALLBACK_HOSTS:
+        told = f"{host} is not a host WMS2 may call"
+        raise InvalidInput(
+            f"callback_url: {told}",
+            fields={"callback_url": told},
+            cure="Leave it out, or ask an administrator to add the host to WMS2_CALLBACK_HOSTS",
+        )
+
+
+def deliver_callback(*, callback_id: UUID | str, now: datetime) -> None:
+    """Try one delivery; a failure is tried again later, a refusal or too many failures end it."""
+    with try_lock(f"callback {callback_id}") as held:
+        if not held:
+            return
+        row = Callback.objects.select_related("request").get(pk=callback_id)
+        if row.status != CallbackStatus.PENDING:
+            return
+        with caused("deliver callback", target=row.request.request_name), working_on(row):
+            try:
+                _send(row, now)
+            except Wms2Error as error:
+                logger.warning("callback: %s", error)
+                _record_failure(row, error, now)
+            else:
+                release(row, seconds=0, status=CallbackStatus.DELIVERED, delivered_at=now, last_error="")
+
+
+def _send(row: Callback, now: datetime) -> None:
+    body = json.dumps(build_notice(row.request, event=row.event), sort_keys=True).encode()
+    stamp = str(int(now.timestamp()))
+    check_url(row.request.callback_url)  # the list may have become shorter since
+    post_once(
+        row.request.callback_url,
+        body,
+        headers={
+            "Content-Type": "application/json",
+            "X-WMS2-Delivery": str(row.pk),
+            "X-WMS2-Timestamp": stamp,
+            "X-WMS2-Signature": sign(body, stamp=stamp, secret=settings.CALLBACK_SECRET),
+        },
+        ca_path=settings.CALLBACK_CA_BUNDLE,
+        allow_private=settings.CALLBACK_ALLOW_PRIVATE,
+    )
+
+
+def build_notice(request: Request, *, event: str) -> dict[str, Any]:
+    """What is told: who ended how; the rest is read at the public address."""
+    return {
+        "request_id": str(request.pk),
+        "request_name": request.request_name,
+        "correlation_id": request.correlation_id,
+        "status": event,
+        "ended_at": request.status_since.isoformat(),
+        "url": f"/api/v1/public/requests/{request.pk}",
+    }
+
+
+def sign(body: bytes, *, stamp: str, secret: str) -> str:
+    """HMAC-SHA256 over the time and the body, so that neither can be changed nor an old one replayed."""
+    return "sha256=" + hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def _record_failure(row: Callback, error: Wms2Error, now: datetime) -> None:
+    attempt = row.attempt + 1
+    over = isinstance(error, CallbackRefused | InvalidInput) or attempt >= settings.CALLBACK_MAX_ATTEMPTS
+    changes: dict[str, Any] = {"status": CallbackStatus.GIVEN_UP} if over else {}
+    release(
+        row,
+        seconds=backoff_seconds(attempt),
+        attempt=attempt,
+        last_error=str(error)[:4000],
+        last_error_at=now,
+        **changes,
+    )

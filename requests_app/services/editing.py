@@ -1,0 +1,157 @@
+"""Changing what a living request asks for, and saying beforehand what a change will reach."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from dags_app.models import Workflow
+from dags_app.services.production import newest_dag
+from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
+from requests_app.documents.fields import MAX_THROTTLES
+from requests_app.models import Request
+from requests_app.services.preconditions import check_action
+from requests_app.states import TERMINAL
+from sites_app.selectors import usable_sites
+from wms2_project import audit
+from wms2_project.errors import Conflict, InvalidInput, StaleVersion
+from wms2_project.grammar import Name, check
+
+SITE_LISTS = ("site_whitelist", "site_blacklist")
+CHANGEABLE = ("priority", "memory_mb", "category_throttles", *SITE_LISTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a change reaches: at once, when the next round is planned, or not at all."""
+
+    now: list[str] = field(default_factory=list)
+    next_round: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)
+
+
+def change_request(
+    *,
+    request: Request,
+    actor: str,
+    reason: str,
+    changes: Mapping[str, Any],
+    expected_version: int | None = None,
+) -> Request:
+    """Change priority, sites, memory or throttles; the lifecycle brings it to the queued jobs."""
+    check_action(request, reason=reason, expected_version=expected_version)
+    on_request, on_workflow = _checked(request, changes)
+    with transaction.atomic():
+        unchanged = Request.objects.filter(pk=request.pk, version=request.version)
+        if not unchanged.update(
+            **on_request, version=F("version") + 1, next_check_at=timezone.now(), updated_at=timezone.now()
+        ):
+            raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it again and repeat")
+        # The workflow's version moves with every change: by it the jobs in the queue are known to lag behind.
+        Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
+        audit.record(
+            actor=actor, action="change", target=request.request_name, reason=reason, changes=dict(changes)
+        )
+    request.refresh_from_db()
+    request.workflow.refresh_from_db()
+    return request
+
+
+def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
+    """What `change_request` would reach; refused as it would be, and nothing is written."""
+    _checked(request, changes)
+    effects = Effects()
+    dag = newest_dag(workflow=request.workflow)
+    queued = dag is not None and dag.status in IN_QUEUE
+    later = effects.next_round if _will_plan(request.workflow) else effects.never
+    told = "jobs planned from then on" if _will_plan(request.workflow) else "everything is planned already"
+    if "priority" in changes:
+        effects.now.append(
+            f"priority: the place in the admission queue becomes that of {changes['priority']}"
+        )
+        if queued:
+            effects.now.append("priority: every job in the queue, and those the DAG submits from now on")
+    if any(name in changes for name in SITE_LISTS):
+        later.append(f"sites: {told}")
+        if queued:
+            effects.now.append("sites: landings that wait in the queue lose the sites no longer allowed")
+            effects.never.append("sites: groups that have landed, and landings the DAG submits later")
+    for name in ("memory_mb", "category_throttles"):
+        if name in changes:
+            later.append(f"{name}: {told}")
+            if queued:
+                effects.never.append(f"{name}: the DAG that runs now")
+    return effects
+
+
+def parse_throttles(words: Iterable[str]) -> dict[str, int]:
+    """Throttles as a person types them: `Processing=50 Merge=5`."""
+    pairs = [word.partition("=") for word in words]
+    wrong = [name for name, _, limit in pairs if not (limit.isascii() and limit.isdigit())]
+    if wrong:
+        told = f"{wrong[0]!r:.80} has no number; write such as Processing=50"
+        raise InvalidInput("nothing was changed", fields={"category_throttles": told})
+    return {name: int(limit) for name, _, limit in pairs}
+
+
+def _will_plan(workflow: Workflow) -> bool:
+    """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through."""
+    planned = workflow.rounds.filter(kind=RoundKind.PRODUCTION, status=RoundStatus.PLANNED)
+    return workflow.adaptive or not planned.exists()
+
+
+def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What goes to the request and what to its workflow; all wrong fields are told at once."""
+    if request.status in TERMINAL:
+        raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
+    on_request: dict[str, Any] = {}
+    on_workflow: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for name, value in changes.items():
+        if name == "priority" and _is_whole(value, 0, 1_000_000):
+            on_request |= {"priority": value, "rank": float(value)}
+        elif name == "memory_mb" and _is_whole(value, 1, 1_000_000):
+            on_workflow["memory_mb"] = value
+        elif name == "category_throttles" and _are_throttles(value):
+            on_workflow[name] = request.workflow.category_throttles | value
+        elif name in SITE_LISTS and isinstance(value, list):
+            try:
+                on_workflow[name] = [check(Name.SITE, site, field=name) for site in value]
+            except InvalidInput as error:
+                wrong |= error.fields
+        else:
+            wrong[name] = f"cannot be changed to this; what can be changed: {', '.join(CHANGEABLE)}"
+    if not wrong and any(name in on_workflow for name in SITE_LISTS):
+        wrong = _without_sites(request.workflow, on_workflow)
+    if wrong or not changes:
+        raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
+    return on_request, on_workflow
+
+
+def _without_sites(workflow: Workflow, lists: Mapping[str, Any]) -> dict[str, str]:
+    """A request that may run nowhere would only be held later: refused now, while somebody looks."""
+    changed = copy.copy(workflow)
+    for name in SITE_LISTS:
+        setattr(changed, name, lists.get(name, getattr(workflow, name)))
+    if usable_sites(workflow=changed, now=timezone.now()).names:
+        return {}
+    told = "no site is left: those allowed are unknown, draining, banned or on the other list"
+    return {name: told for name in SITE_LISTS if name in lists}
+
+
+def _are_throttles(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(_is_whole(limit, 1, MAX_THROTTLES.get(name, 0)) for name, limit in value.items())
+    )
+
+
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

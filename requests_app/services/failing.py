@@ -1,0 +1,64 @@
+"""Giving a request up: its jobs leave the queue, and what it has registered is taken back."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from condor.amend import replace_file
+from dags_app.services import control
+from outputs_app import services as outputs
+from outputs_app.models import OutputBlock
+from requests_app.models import Request
+from requests_app.services.preconditions import check_action
+from requests_app.states import TRANSITIONS, may_move
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import transition
+from wms2_project.errors import Conflict
+
+MANIFESTS = "invalidations"  # below the submit root, one file per failed request
+
+
+def fail_request(
+    *, request: Request, actor: str, reason: str, now: datetime, expected_version: int | None = None
+) -> Request:
+    """End the request as failed. Repeating it takes the invalidation up again where it stands.
+
+    The manifest says what is to be taken back; the sweep of blocks does it. The watcher removes what runs.
+    """
+    check_action(request, reason=reason, expected_version=expected_version)
+    if request.status != S.FAILED and not may_move(S(request.status), S.FAILED):
+        able = ", ".join(sorted(one for one in S if S.FAILED in TRANSITIONS[one]))
+        raise Conflict(
+            f"{request.request_name} is {request.status}; only what is {able} can be failed",
+            cure="Stop it with hold first, or abort it",
+        )
+    _write_manifest(request, actor=actor, reason=reason, now=now)
+    with transaction.atomic():
+        if request.status != S.FAILED:
+            transition(request=request, to=S.FAILED, reason=reason, actor=actor)
+            control.request_stop(workflow=request.workflow, reason=reason)
+        outputs.invalidate_outputs(workflow=request.workflow, actor=actor, reason=reason, now=now)
+    return request
+
+
+def _write_manifest(request: Request, *, actor: str, reason: str, now: datetime) -> None:
+    """What DBS and Rucio hold of the request, for whoever must check that it is gone."""
+    directory = Path(settings.SUBMIT_ROOT) / MANIFESTS
+    directory.mkdir(parents=True, exist_ok=True)
+    blocks = OutputBlock.objects.filter(dataset__workflow=request.workflow).prefetch_related("rules")
+    told = {
+        "request_name": request.request_name,
+        "failed_by": actor,
+        "reason": reason,
+        "at": now.isoformat(),
+        "blocks": [
+            {"block": block.block_name, "rules": sorted(rule.rule_id for rule in block.rules.all())}
+            for block in blocks.order_by("block_name")
+        ],
+    }
+    replace_file(directory / f"{request.request_name}.json", json.dumps(told, indent=1).encode())

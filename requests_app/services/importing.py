@@ -1,0 +1,182 @@
+"""Taking a request in: read the document strictly, store it and its workflow, or refuse and store nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from dags_app.adapters import reqmgr2
+from dags_app.models import Workflow
+from requests_app.documents import Backend, RequestSpec, check_size, read_document
+from requests_app.models import Request
+from requests_app.services.callbacks import check_url
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import begin
+from wms2_project.errors import Conflict, InvalidInput
+from wms2_project.grammar import Name, check
+
+RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Who sends a document, through which door, and the key that makes sending it again harmless."""
+
+    actor: str
+    source: str
+    idempotency_key: str
+    on_behalf: bool
+
+
+def import_request(
+    *,
+    document: Mapping[str, Any],
+    actor: str,
+    source: str = "document",
+    idempotency_key: str = "",
+    on_behalf: bool = False,
+) -> tuple[Request, bool]:
+    """Store a request and its workflow, submitted; True if it is new.
+
+    The same key with the same document answers the first request again; with another one it is refused.
+    `on_behalf`: the document may say who submits it; otherwise that is the actor, whatever it says.
+    """
+    check_size(document)
+    origin = _Origin(actor, source, idempotency_key, on_behalf)
+    digest = _digest(document)
+    first = _first(origin, digest)
+    return (first, False) if first is not None else _store(document, origin, digest)
+
+
+def import_by_name(*, request_name: str, actor: str, idempotency_key: str = "") -> tuple[Request, bool]:
+    """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again."""
+    check(Name.REQUEST, request_name, field="request_name")
+    origin = _Origin(actor, "reqmgr2", idempotency_key, on_behalf=False)
+    digest = _digest({"request_name": request_name, "source": origin.source})
+    first = _first(origin, digest)
+    if first is not None:
+        return first, False
+    document = reqmgr2().request(request_name)
+    check_size(document)
+    return _store(document, origin, digest)
+
+
+def _store(document: Mapping[str, Any], origin: _Origin, digest: str) -> tuple[Request, bool]:
+    who = origin.actor.partition(":")[2]
+    submitter = {"submitted_by": who}
+    spec = read_document(
+        document,
+        overrides={} if origin.on_behalf else submitter,
+        defaults={"requestor": who} | (submitter if origin.on_behalf else {}),
+    )
+    _check_taken_here(spec)
+    request = request_of(spec, document)
+    request.source, request.idempotency_digest = origin.source, digest
+    request.idempotency_key = _scoped(origin)
+    try:
+        with transaction.atomic():
+            request.workflow = workflow_of(spec)
+            request.workflow.save(force_insert=True)
+            reason = f"imported from {origin.source}"
+            begin(request=request, status=S.SUBMITTED, reason=reason, actor=origin.actor)
+    except IntegrityError as error:
+        twin = _first(origin, digest)
+        if twin is not None:  # two calls with one key at once: the other was faster
+            return twin, False
+        raise Conflict(
+            f"a request named {spec.request_name} exists already",
+            cure="Choose another name, or restart the existing request to run it again",
+        ) from error
+    return request, True
+
+
+def _check_taken_here(spec: RequestSpec) -> None:
+    """Refuse what is well-formed but not for us."""
+    if spec.request_name in RESERVED:
+        told = f"{spec.request_name!r} is a word of the API itself"
+        raise InvalidInput(f"request_name: {told}", fields={"request_name": told}, cure="Choose another name")
+    if spec.wms_backend is not Backend.WMS2:
+        told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
+        raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
+    if spec.callback_url:
+        check_url(spec.callback_url)
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _scoped(origin: _Origin) -> str | None:
+    """A key is its caller's own: two callers may think of the same one."""
+    if not origin.idempotency_key:
+        return None
+    return hashlib.sha256(f"{origin.actor}\n{origin.idempotency_key}".encode()).hexdigest()
+
+
+def _first(origin: _Origin, digest: str) -> Request | None:
+    """The request this key made before; refused if it was made of another document."""
+    key = _scoped(origin)
+    first = Request.objects.filter(idempotency_key=key).first() if key else None
+    if first is not None and first.idempotency_digest != digest:
+        raise Conflict(
+            "this Idempotency-Key was used with another document", cure="Use a new key for a new request"
+        )
+    return first
+
+
+def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
+    """The request a spec describes, not stored yet."""
+    previous = None
+    if spec.previous_version_request:
+        previous = Request.objects.filter(request_name=spec.previous_version_request).first()
+        if previous is None:
+            told = f"there is no request {spec.previous_version_request}"
+            raise InvalidInput(f"previous_version_request: {told}", fields={"previous_version_request": told})
+    return Request(
+        request_name=spec.request_name,
+        request_data=dict(document),
+        requestor=spec.requestor,
+        requestor_dn=spec.requestor_dn,
+        group=spec.group,
+        submitted_by=spec.submitted_by,
+        campaign=spec.campaign,
+        wms_backend=spec.wms_backend,
+        priority=spec.priority,
+        rank=float(spec.priority),
+        urgent=spec.urgent,
+        processing_version=spec.processing_version,
+        previous_version=previous,
+        cleanup_policy=spec.cleanup_policy,
+        correlation_id=spec.correlation_id,
+        callback_url=spec.callback_url,
+    )
+
+
+def workflow_of(spec: RequestSpec) -> Workflow:
+    """The workflow that executes the request, not stored yet."""
+    same = (
+        "request_name", "input_dataset", "primary_dataset", "acquisition_era", "processing_string",
+        "processing_version", "prep_id", "cmssw_version", "scram_arch", "global_tag", "sandbox_url",
+        "config_cache_id", "splitting_algo", "target_merged_size_kb", "adaptive", "allocation", "memory_mb",
+        "cores", "gpus", "time_per_event_sec", "total_events", "filter_efficiency", "merged_lfn_base",
+        "unmerged_lfn_base",
+    )  # fmt: skip
+    return Workflow(
+        **{name: getattr(spec, name) for name in same},
+        secondary_input_datasets=list(spec.secondary_input_datasets),
+        output_datasets=[output.dataset for output in spec.output_datasets],
+        site_whitelist=list(spec.site_whitelist),
+        site_blacklist=list(spec.site_blacklist),
+        splitting_params=spec.splitting_params.to_json(),
+        payload_config=dict(spec.payload_config),
+        size_per_event_kb=spec.output_kb_per_event,
+        next_first_event=spec.first_event,
+        next_first_lumi=spec.first_lumi,
+        category_throttles=settings.CATEGORY_THROTTLES | dict(spec.category_throttles),
+    )

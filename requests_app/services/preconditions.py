@@ -1,0 +1,16 @@
+"""What every action on a request asks first."""
+
+from __future__ import annotations
+
+from requests_app.models import Request
+from wms2_project import audit
+from wms2_project.errors import StaleVersion
+
+
+def check_action(request: Request, *, reason: str, expected_version: int | None) -> None:
+    """A reason is given, and nobody changed the request since it was read."""
+    audit.need_reason(reason)
+    if expected_version is not None and expected_version != request.version:
+        raise StaleVersion(
+            f"{request.request_name} changed since you read it", cure="Read it again and repeat"
+        )

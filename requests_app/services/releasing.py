@@ -1,0 +1,191 @@
+"""Letting a held request go on, with what an operator decided to change; and what that would mean."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, F
+
+from dags_app.models import DAG, Workflow
+from dags_app.planning.types import SitePool
+from dags_app.services import ledger, production
+from dags_app.services.collecting import BadManifest
+from dags_app.services.failures import CREDITED
+from dags_app.states import UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
+from requests_app.models import Request
+from requests_app.services.collecting import collect
+from requests_app.services.preconditions import check_action
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import transition
+from sites_app.bans import ban_site
+from sites_app.models import Site
+from sites_app.selectors import usable_sites
+from wms2_project import audit
+from wms2_project.errors import Conflict, InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Modifications:
+    """What changes with a release; nothing by default."""
+
+    site_bans: tuple[str, ...] = ()
+    excluded_files: tuple[str, ...] = ()
+    memory_mb: int | None = None
+    retry_count: int | None = None
+    error_hold_threshold: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what changes, for the audit."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePreview:
+    """What a release would do. Credited groups are kept, the others' work is planned again or resumed."""
+
+    resumes: bool
+    groups_credited: int
+    groups_to_rerun: int
+    sites_left: list[str]
+    files_excluded: list[str]
+    files_left: int
+    files_unreadable: int  # by the sites that are left
+    next_first_event: int | None
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def release_request(
+    *,
+    request: Request,
+    actor: str,
+    reason: str,
+    now: datetime,
+    expected_version: int | None = None,
+    modifications: Modifications | None = None,
+) -> Request:
+    """Let a held request go on: finished groups are credited, the rest is planned again or resumed."""
+    changes = modifications or Modifications()
+    check_action(request, reason=reason, expected_version=expected_version)
+    _check_held(request)
+    _check(request, changes, now)
+    dag = production.newest_dag(workflow=request.workflow)
+    if dag is not None and not production.is_live(dag):  # it may have ended while the request was held
+        with suppress(BadManifest):
+            collect(dag, now)
+    with transaction.atomic():
+        columns: dict[str, Any] = {"hold_evidence": None, "last_error": "", "hold_after_stop": False}
+        if changes.error_hold_threshold is not None:
+            threshold = {"error_hold_threshold": changes.error_hold_threshold}
+            columns["overrides"] = request.overrides | threshold
+        transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
+        _apply(request, changes, actor=actor, reason=reason, now=now)
+        if dag is not None and _resumes(dag):
+            production.prepare_dag(parent=dag, kind=DAGKind.RESUME)
+        elif dag is not None and not production.is_live(dag):
+            production.resolve_round(round_=dag.round, now=now)
+        if changes.as_json():
+            audit.record(
+                actor=actor,
+                action="release",
+                target=request.request_name,
+                reason=reason,
+                changes=changes.as_json(),
+            )
+    return request
+
+
+def preview_release(*, request: Request, modifications: Modifications, now: datetime) -> ReleasePreview:
+    """What such a release would do, or the refusal it would meet; nothing is written."""
+    _check_held(request)
+    pool = _check(request, modifications, now)
+    workflow, dag = request.workflow, production.newest_dag(workflow=request.workflow)
+    credited = rerun = 0
+    if dag is not None:
+        groups = dag.round.groups
+        credited = groups.filter(status__in=CREDITED).count()
+        rerun = groups.exclude(status__in=CREDITED).count() if dag.round.status == RoundStatus.PLANNED else 0
+    left, unreadable = _files_left(workflow, modifications, pool)
+    return ReleasePreview(
+        resumes=dag is not None and _resumes(dag),
+        groups_credited=credited,
+        groups_to_rerun=rerun,
+        sites_left=sorted(pool.names),
+        files_excluded=sorted(modifications.excluded_files),
+        files_left=left,
+        files_unreadable=unreadable,
+        next_first_event=workflow.next_first_event if workflow.generates else None,
+        changes=modifications.as_json(),
+    )
+
+
+def _check_held(request: Request) -> None:
+    if request.status != S.HELD:
+        raise Conflict(f"{request.request_name} is {request.status}, not held", cure="Nothing to release")
+
+
+def _resumes(dag: DAG) -> bool:
+    return dag.status == DAGStatus.STOPPED and dag.round.status == RoundStatus.PLANNED
+
+
+def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:
+    """The sites that would be left; all that is wrong with the modifications is told at once."""
+    wrong: dict[str, str] = {}
+    unknown = set(changes.site_bans) - set(
+        Site.objects.filter(pk__in=changes.site_bans).values_list("pk", flat=True)
+    )
+    if unknown:
+        wrong["site_bans"] = f"WMS2 knows no site {', '.join(sorted(unknown))}"
+    wrong |= _wrong_files(request.workflow, changes)
+    pool = usable_sites(workflow=request.workflow, now=now)
+    pool = SitePool(pool.names - set(changes.site_bans), pool.by_storage, pool.memory_mb_per_core)
+    if not wrong and changes.site_bans and not pool.names:
+        wrong["site_bans"] = "no site would be left: widen the site list, or lift another ban first"
+    if changes.memory_mb is not None and pool.names:
+        per_core = changes.memory_mb / request.workflow.cores
+        if not pool.offering(per_core):
+            wrong["memory_mb"] = f"no usable site offers {per_core:.0f} MB per core"
+    if wrong:
+        raise InvalidInput("nothing was released", fields=wrong)
+    return pool
+
+
+def _wrong_files(workflow: Workflow, changes: Modifications) -> dict[str, str]:
+    if not changes.excluded_files:
+        return {}
+    named = workflow.input_files.filter(lfn__in=changes.excluded_files)
+    states = dict(named.values_list("lfn", "state"))
+    missing = sorted(set(changes.excluded_files) - set(states))
+    if missing:
+        return {"excluded_files": f"not an input file of this request: {missing[0]}"}
+    done = sorted(lfn for lfn, state in states.items() if state == FileState.PROCESSED)
+    return {"excluded_files": f"processed already: {done[0]}"} if done else {}
+
+
+def _files_left(workflow: Workflow, changes: Modifications, pool: SitePool) -> tuple[int, int]:
+    """Files still to be processed, and how many of them no site that is left can read."""
+    waiting = workflow.input_files.filter(state__in=sorted(UNFINISHED_FILE))
+    by_place = waiting.exclude(lfn__in=changes.excluded_files).order_by().values_list("locations")
+    counted = list(by_place.annotate(files=Count("id")))
+    unreadable = sum(files for places, files in counted if not pool.reading(frozenset(places)))
+    return sum(files for _, files in counted), unreadable
+
+
+def _apply(request: Request, changes: Modifications, *, actor: str, reason: str, now: datetime) -> None:
+    workflow = request.workflow
+    for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
+        ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now)
+    if changes.excluded_files:
+        told = f"excluded by {actor}: {reason}"
+        ledger.exclude_files(workflow=workflow, lfns=changes.excluded_files, reason=told)
+    chosen: dict[str, Any] = {}
+    if changes.memory_mb is not None:
+        chosen["chosen_memory_mb"] = changes.memory_mb
+    if changes.retry_count is not None:
+        chosen["chosen_retries"] = changes.retry_count
+    if chosen:
+        Workflow.objects.filter(pk=workflow.pk).update(**chosen, version=F("version") + 1)
+        workflow.refresh_from_db()

@@ -1,0 +1,37 @@
+"""Submitting a DAG again by hand, where the machine left the choice to a person."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from dags_app.models import DAG
+from dags_app.services import production
+from dags_app.states import DAGKind, RoundStatus
+from requests_app.models import Request
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import transition
+from wms2_project import audit
+from wms2_project.errors import Conflict
+
+
+def rescue_dag(*, dag: DAG, actor: str, reason: str) -> DAG:
+    """Queue the held request with a rescue of this DAG: what is done stays done, the rest is tried again."""
+    audit.need_reason(reason)
+    request = Request.objects.select_related("workflow").get(workflow=dag.workflow_id)
+    newest = production.newest_dag(workflow=request.workflow)
+    if newest is None or newest.pk != dag.pk:
+        raise Conflict(f"DAG {dag.pk} is not the latest of {request}", cure="Rescue the latest one")
+    if production.is_live(dag):
+        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="Remove it first, or let it end")
+    if dag.round.status == RoundStatus.RESOLVED:
+        raise Conflict(
+            f"round {dag.round.number} is resolved", cure="Release the request: what is left is planned anew"
+        )
+    if request.status != S.HELD:
+        raise Conflict(f"{request} is {request.status}, not held", cure="Only a held request waits for you")
+    with transaction.atomic():
+        changes = {"hold_evidence": None, "last_error": "", "hold_after_stop": False}
+        transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=changes)
+        rescue = production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
+        audit.record(actor=actor, action="rescue DAG", target=dag.token, reason=reason, new=rescue.token)
+    return rescue

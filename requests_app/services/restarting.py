@@ -1,0 +1,146 @@
+"""Kill and clone: the same work again under the next version, and what becomes of the outputs it replaces.
+
+The old outputs stay valid until the new version is complete; then its cleanup policy decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from dags_app.services import control
+from outputs_app import services as outputs
+from outputs_app.models import OutputDataset
+from outputs_app.states import DatasetStatus
+from requests_app.documents import RequestSpec, read_document
+from requests_app.documents.versions import next_version
+from requests_app.models import Request
+from requests_app.services.importing import request_of, workflow_of
+from requests_app.services.preconditions import check_action
+from requests_app.states import TERMINAL, CleanupPolicy, may_move
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import begin, transition
+from wms2_project import audit
+from wms2_project.errors import Conflict
+
+ACTOR = "system:restart"
+MAX_NAME = 190  # leaves room for the version below the 200 characters of a request's name
+
+
+def restart_request(
+    *,
+    request: Request,
+    actor: str,
+    reason: str,
+    cleanup_policy: CleanupPolicy | None = None,
+    expected_version: int | None = None,
+) -> Request:
+    """End the request and submit its next version; answer the new one. Both name each other."""
+    check_action(request, reason=reason, expected_version=expected_version)
+    _check_restart(request)
+    made = _clone(request, actor=actor)
+    made.cleanup_policy = cleanup_policy or made.cleanup_policy
+    try:
+        with transaction.atomic():
+            _kill(request, actor=actor, reason=reason)
+            made.workflow.save(force_insert=True)
+            begin(request=made, status=S.SUBMITTED, reason=f"restart of {request}: {reason}", actor=actor)
+            audit.record(
+                actor=actor, action="restart", target=request.request_name, reason=reason, new=str(made)
+            )
+    except IntegrityError as error:
+        raise Conflict(
+            f"{request.request_name} was restarted meanwhile, or a request named {made} exists",
+            cure=f"See /requests/{request.request_name}/versions",
+        ) from error
+    return made
+
+
+def _check_restart(request: Request) -> None:
+    newer = Request.objects.filter(previous_version=request).first()
+    if newer is not None:
+        raise Conflict(
+            f"{request.request_name} was restarted as {newer}", cure=f"Restart {newer} if it is needed again"
+        )
+    if request.status == S.NEW:
+        raise Conflict(f"{request.request_name} is a draft", cure="Submit it instead")
+    if len(_ancestors(request)) >= settings.MAX_RESTARTS:
+        raise Conflict(
+            f"{request.request_name} is restart {settings.MAX_RESTARTS} of at most {settings.MAX_RESTARTS}",
+            cure="Find out why it keeps failing, then import it under a new name",
+        )
+
+
+def _ancestors(request: Request) -> list[Request]:
+    found: list[Request] = []
+    older = request.previous_version
+    while older is not None:
+        found.append(older)
+        older = older.previous_version
+    return found
+
+
+def _kill(request: Request, *, actor: str, reason: str) -> None:
+    """A person ends what still lives: failed where the table knows that, aborted elsewhere."""
+    status = S(request.status)
+    if status in TERMINAL:
+        return
+    to = S.FAILED if may_move(status, S.FAILED) else S.ABORTED
+    transition(request=request, to=to, reason=reason, actor=actor)
+    control.request_stop(workflow=request.workflow, reason=reason)
+
+
+def _clone(request: Request, *, actor: str) -> Request:
+    """The next version, with what was changed since the import."""
+    spec = _as_it_stands(request, actor=actor)
+    first = (_ancestors(request) or [request])[-1]
+    name = f"{first.request_name[:MAX_NAME]}_v{spec.processing_version + 1}"
+    newer = next_version(spec, request_name=name)
+    made = request_of(newer, newer.to_document())
+    made.source = "restart"
+    made.workflow = workflow_of(newer)
+    made.workflow.category_throttles = request.workflow.category_throttles
+    return made
+
+
+def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
+    workflow = request.workflow
+    spec = read_document(
+        request.request_data,
+        overrides={"request_name": request.request_name, "submitted_by": actor.partition(":")[2]},
+        defaults={"requestor": request.requestor},
+    )
+    return replace(
+        spec,
+        priority=request.priority,
+        memory_mb=workflow.memory_mb,
+        site_whitelist=tuple(workflow.site_whitelist),
+        site_blacklist=tuple(workflow.site_blacklist),
+    )
+
+
+def retire_replaced_outputs(*, now: datetime) -> int:
+    """Outputs whose newer version is complete are superseded or invalidated; how many workflows that were."""
+    replaced = Q()
+    for depth in range(1, settings.MAX_RESTARTS + 1):
+        replaced |= Q(**{"superseded_by__" * depth + "status": S.COMPLETED})
+    held = OutputDataset.objects.filter(status=DatasetStatus.ACTIVE).values("workflow")
+    olds = Request.objects.filter(replaced, workflow__in=held).select_related("workflow")
+    for old in olds:
+        new = _completed_after(old)
+        immediate = new.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP
+        retire = outputs.invalidate_outputs if immediate else outputs.supersede_outputs
+        told = f"replaced by {new} ({new.cleanup_policy})"
+        retire(workflow=old.workflow, actor=ACTOR, reason=told, now=now)
+    return len(olds)
+
+
+def _completed_after(old: Request) -> Request:
+    newer = Request.objects.get(previous_version=old)
+    while newer.status != S.COMPLETED:
+        newer = Request.objects.get(previous_version=newer)
+    return newer

@@ -1,0 +1,66 @@
+"""Why a request is where it is: what its gates say, when its turn comes, what HTCondor says of idle jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from condor.analysis import MatchAnalysis
+from dags_app.models import DAG
+from dags_app.services import control
+from dags_app.states import DAGStatus
+from requests_app import admission
+from requests_app.lifecycle import gates
+from requests_app.lifecycle.look import Look
+from requests_app.models import Request
+from requests_app.states import WHY, RequestStatus
+from wms2_project.errors import Wms2Error
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer: one sentence, and everything it rests on."""
+
+    summary: str
+    gates: list[gates.Gate]
+    turn: admission.Turn | None
+    idle_jobs: MatchAnalysis | None
+    idle_jobs_note: str
+
+
+def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
+    """Ask every gate of the present status; HTCondor's analysis only if jobs are idle and none runs."""
+    status = RequestStatus(request.status)
+    look = Look(request, now)
+    asked = [ask(look) for ask in gates.ASKED[status]]
+    queued = status is RequestStatus.QUEUED
+    turn = admission.expected_turn(request, now=now) if queued else None
+    analysis, note = _idle_jobs(look.dag) if ask_condor else (None, "")
+    return Why(_summary(request, asked, turn, now), asked, turn, analysis, note)
+
+
+def _summary(request: Request, asked: list[gates.Gate], turn: admission.Turn | None, now: datetime) -> str:
+    blocking = [gate for gate in asked if gate.blocks]
+    if not blocking:
+        return request.wait_reason or WHY[RequestStatus(request.status)]
+    told = blocking[0].detail
+    if blocking[0].name == "admission" and turn is not None:
+        told += f", ~{_hours((turn.likely - now).total_seconds())}"
+    return told
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{max(seconds / 60, 1):.0f} min"
+
+
+def _idle_jobs(dag: DAG | None) -> tuple[MatchAnalysis | None, str]:
+    if dag is None or not _idles(dag):
+        return None, ""
+    try:
+        return control.explain_idle(dag=dag), ""
+    except Wms2Error as error:
+        return None, str(error)
+
+
+def _idles(dag: DAG) -> bool:
+    return dag.status == DAGStatus.RUNNING and dag.nodes_idle > 0 and dag.nodes_running == 0
