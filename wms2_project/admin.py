@@ -1,4 +1,4 @@
-"""The console's pages about access: people, roles (groups of the roles' names), API tokens."""
+"""The console's pages about access: people, roles (groups of their names), identities, tokens, the audit."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat import models as beat
 
-from wms2_project.api.auth import issue_token
-from wms2_project.api.roles import Role, role_of
+from wms2_project import audit
+from wms2_project.api.roles import Role, actor_of, role_of
 from wms2_project.console import (
     ActionVariant,
     AdminPasswordChangeForm,
     ModelAdmin,
     ReadOnlyAdmin,
+    ReasonForm,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UserChangeForm,
@@ -32,7 +33,9 @@ from wms2_project.console import (
     action,
     display,
 )
-from wms2_project.models import ApiToken, AuditEvent
+from wms2_project.identity.people import link_identity, unlink_identity
+from wms2_project.identity.tokens import issue_token, revoke_token
+from wms2_project.models import X509, ApiToken, AuditEvent, Identity
 
 # The schedule is the program's (settings): whoever edited it here would find it overwritten.
 for scheduled in (
@@ -41,10 +44,35 @@ for scheduled in (
     admin.site.unregister(scheduled)
 admin.site.unregister(User)
 admin.site.unregister(Group)
+admin.site.login_template = "console/login.html"
+
+
+class AuditedForms:
+    """What is changed in a form of Django's own goes into our audit, in the same transaction."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """Somebody added it."""
+        self._record(request, "add", obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """Somebody changed it, or a password."""
+        self._record(request, "change", obj, message)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never: the audit names it. Close an account instead, or take everybody out of a role."""
+        return False
+
+    def _record(self, request: HttpRequest, action: str, obj: Any, message: Any) -> None:
+        kind = "person" if isinstance(obj, User) else "role"
+        detail = {"roles": sorted(obj.groups.values_list("name", flat=True))} if kind == "person" else {}
+        audit.record(
+            actor=actor_of(request), action=f"{action} {kind}", target=f"{kind} {obj}",
+            reason="in the console", message=message, **detail,
+        )  # fmt: skip
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
+class UserAdmin(AuditedForms, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
     """People. Whoever is to use the console needs `staff status`; what they may do, their groups say."""
 
     form = UserChangeForm
@@ -53,12 +81,14 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
-    """Roles: viewer, requestor, operator, admin."""
+class GroupAdmin(AuditedForms, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+    """Roles: viewer, requestor, site_admin:T2_CH_CERN (one per site), operator, admin."""
 
 
-class TokenForm(forms.Form):
+class TokenForm(ReasonForm):
     """A new token."""
+
+    field_order = ("user", "name", "days", "reason")
 
     user = forms.ModelChoiceField(
         queryset=User.objects.none(), widget=UnfoldAdminSelectWidget, help_text="Whose rights the token has."
@@ -122,34 +152,99 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             given = form.cleaned_data
             days = given["days"]
             expires_at = timezone.now() + timedelta(days=days) if days else None
-            clear_text = issue_token(user=given["user"], name=given["name"], expires_at=expires_at)
+            clear_text = issue_token(
+                user=given["user"], name=given["name"], expires_at=expires_at,
+                actor=actor_of(request), reason=given["reason"],
+            )  # fmt: skip
             return TemplateResponse(request, "console/token.html", context | {"clear_text": clear_text})
         return TemplateResponse(request, "console/ask.html", context)
 
     @action(description="Revoke", icon="key_off", variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The token stops working at once."""
+
+        def apply(token: ApiToken, answers: dict[str, Any]) -> str:
+            revoke_token(token=token, actor=actor_of(request), reason=answers["reason"])
+            return f"The token {token.name} of {token.user} works no more."
+
         token = get_object_or_404(self.get_queryset(request), pk=object_id)
         back = reverse("admin:wms2_project_apitoken_changelist")
-        if request.method == "POST":
-            ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
-            messages.success(request, f"The token {token.name} of {token.user} works no more.")
-            return HttpResponseRedirect(back)
-        context = self.admin_site.each_context(request) | {
-            "title": "Revoke",
-            "opts": self.model._meta,
-            "form": forms.Form(),
-            "targets": [f"{token.name} of {token.user}"],
-            "back": back,
-        }
-        return TemplateResponse(request, "console/ask.html", context)
+        return self.ask(request, title="Revoke", targets=[token], apply=apply, back=back)
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Everybody ends their own tokens; the list holds no others'."""
+        return self.has_view_permission(request)
+
+
+class IdentityForm(ReasonForm):
+    """Who is known as what."""
+
+    user = forms.ModelChoiceField(
+        queryset=User.objects.filter(is_active=True).order_by("username"), widget=UnfoldAdminSelectWidget
+    )
+    issuer = forms.CharField(
+        max_length=250, initial=X509, widget=UnfoldAdminTextInputWidget,
+        help_text="x509 for a certificate, else the token issuer's address.",
+    )  # fmt: skip
+    subject = forms.CharField(
+        max_length=500, widget=UnfoldAdminTextInputWidget,
+        help_text="The certificate's name, /DC=…/CN=…, or the token's sub.",
+    )  # fmt: skip
+    field_order = ("user", "issuer", "subject", "reason")
+
+
+@admin.register(Identity)
+class IdentityAdmin(ReadOnlyAdmin):
+    """Certificates and issuers' subjects, and who they are here. Robots have them too."""
+
+    list_display = ("subject", "issuer", "user", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    search_fields = ("subject", "user__username")
+    ordering = ("-created_at", "-id")
+    actions_list: ClassVar[list[str]] = ["link"]
+    actions_detail: ClassVar[list[str]] = ["unlink"]
+
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Admins only: who has which certificate is nobody else's business."""
+        return role_of(request.user) >= Role.ADMIN
+
+    has_operate_permission = has_view_permission
+
+    @action(
+        description="Link an identity", icon="link", permissions=["operate"], variant=ActionVariant.PRIMARY
+    )
+    def link(self, request: HttpRequest) -> HttpResponse:
+        """Whoever shows it is this person from now on."""
+
+        def apply(target: str, answers: dict[str, Any]) -> str:
+            made = link_identity(actor=actor_of(request), **answers)
+            return f"{made} is {made.user} from now on."
+
+        back = reverse("admin:wms2_project_identity_changelist")
+        return self.ask(
+            request, title="Link an identity", targets=["identity"], apply=apply, back=back,
+            form_class=IdentityForm,
+        )  # fmt: skip
+
+    @action(description="Unlink", icon="link_off", permissions=["operate"], variant=ActionVariant.DANGER)
+    def unlink(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """It opens nothing any more."""
+
+        def apply(identity: Identity, answers: dict[str, Any]) -> str:
+            unlink_identity(identity=identity, actor=actor_of(request), reason=answers["reason"])
+            return f"{identity} opens nothing any more."
+
+        identity = get_object_or_404(Identity, pk=object_id)
+        back = reverse("admin:wms2_project_identity_changelist")
+        return self.ask(request, title="Unlink", targets=[identity], apply=apply, back=back)
 
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
-    """Who changed what, and why. Status changes stand on the request itself."""
+    """Who changed what, and why."""
 
     list_display = ("at", "actor", "action", "target", "reason")
-    fields = ("at", "actor", "action", "target", "reason", "detail", "request_id")
+    fields = ("at", "actor", "action", "target", "reason", "detail", "request_id", "number", "seal")
     search_fields = ("target", "actor")
+    search_help_text = "Part of what was changed, or of who did"
     ordering = ("-id",)

@@ -1,6 +1,7 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class KernelConfig(AppConfig):
@@ -8,5 +9,7 @@ class KernelConfig(AppConfig):
     verbose_name = "Access"
 
     def ready(self) -> None:
-        """Register the startup checks."""
+        """Register the startup checks; begin to trace if that is wanted."""
         import_module("wms2_project.checks")
+        if settings.TRACES in ("otlp", "console"):  # anything else, the checks refuse
+            import_module("wms2_project.tracing_setup").configure(settings.TRACES)

@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 import os
+import time
+from typing import Any
 
-from celery import Celery
+from celery import Celery, Task, bootsteps
+
+from wms2_project import metrics, pulse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
 
-app = Celery("wms2")
+
+class CountedTask(Task):  # type: ignore[misc]
+    """A task whose runs are counted and timed, whichever process runs them."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it."""
+        began, outcome = time.monotonic(), "failed"
+        try:
+            value = super().__call__(*args, **kwargs)
+            outcome = "done"
+            return value
+        finally:
+            metrics.count(metrics.TASKS, self.name, outcome, seconds=time.monotonic() - began)
+
+
+class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
+    """The worker's main process says every few seconds which queues it serves."""
+
+    requires = {"celery.worker.components:Timer"}
+
+    def __init__(self, worker: Any, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self._entry: Any = None
+
+    def start(self, worker: Any) -> None:
+        """Begin to pulse."""
+        named = (worker.hostname, tuple(worker.app.amqp.queues.consume_from))
+        pulse.beat(*named)
+        self._entry = worker.timer.call_repeatedly(pulse.PULSE_SEC, pulse.beat, named, priority=10)
+
+    def stop(self, worker: Any) -> None:
+        """Say good-bye."""
+        if self._entry is not None:
+            self._entry.cancel()
+        pulse.silence(worker.hostname, tuple(worker.app.amqp.queues.consume_from))
+
+
+app = Celery("wms2", task_cls=CountedTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["requests_app"])
+app.steps["worker"].add(Pulse)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
 from typing import Any
 
+import limits
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
+from wms2_project.api.roles import is_role
+from wms2_project.identity.bearer import ASYMMETRIC, parse_role_rule
 from wms2_project.settings.environment import LAB
 
 NEEDED_SERVICES = {
@@ -19,6 +23,12 @@ NEEDED_SERVICES = {
     "rucio_auth_url": "WMS2_RUCIO_AUTH_URL",
     "rucio_account": "WMS2_RUCIO_ACCOUNT",
     "cric_url": "WMS2_CRIC_URL",
+}
+LOGIN_NEEDS = {
+    "OIDC_LOGIN_ISSUER": "WMS2_OIDC_LOGIN_ISSUER",
+    "OIDC_RP_CLIENT_SECRET": "WMS2_OIDC_CLIENT_SECRET",
+    "OIDC_OP_AUTHORIZATION_ENDPOINT": "WMS2_OIDC_AUTHORIZE_URL",
+    "OIDC_OP_TOKEN_ENDPOINT": "WMS2_OIDC_TOKEN_URL",
 }
 
 
@@ -59,6 +69,64 @@ def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Directories and services have no default outside the lab: a wrong guess would write elsewhere."""
     return [] if LAB else list(_missing())
+
+
+@register(Tags.security)
+def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A callback nobody can verify must not be sent."""
+    if not settings.CALLBACK_HOSTS or settings.CALLBACK_SECRET:
+        return []
+    return [
+        Error(
+            "WMS2_CALLBACK_HOSTS is set and WMS2_CALLBACK_SECRET is not.",
+            hint="Set WMS2_CALLBACK_SECRET to a random value and give it to the receivers.",
+            id="wms2.E010",
+        )
+    ]
+
+
+@register(Tags.security)
+def check_identity(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A slip in who is believed to be whom must not be found by whoever profits from it."""
+    return [
+        Error(words, hint=f"Correct the environment variable {variable}.", id="wms2.E006")
+        for variable, words in _identity_slips()
+    ]
+
+
+def _identity_slips() -> Iterator[tuple[str, str]]:
+    if settings.OIDC_ISSUERS and not settings.OIDC_AUDIENCES:
+        yield "WMS2_OIDC_AUDIENCES", "Token issuers are set, but not for whom their tokens must be."
+    for issuer in settings.OIDC_ISSUERS:
+        if not issuer.startswith("https://") and not LAB:
+            yield "WMS2_OIDC_ISSUERS", f"The token issuer {issuer} is not reached by https."
+    if settings.OIDC_RP_CLIENT_ID:
+        for name, variable in LOGIN_NEEDS.items():
+            if not getattr(settings, name):
+                yield variable, f"{variable} is not set, and WMS2_OIDC_CLIENT_ID is."
+    for name in set(settings.OIDC_ALGORITHMS) - ASYMMETRIC:
+        yield "WMS2_OIDC_ALGORITHMS", f"{name} is no signature that only the issuer can make."
+    for rule in settings.OIDC_ROLES:
+        if problem := _wrong(parse_role_rule, rule):
+            yield "WMS2_OIDC_ROLES", problem
+        elif not is_role(role := parse_role_rule(rule)[2]):
+            yield "WMS2_OIDC_ROLES", f"There is no role {role}."
+    for network in settings.TRUSTED_PROXIES:
+        if problem := _wrong(ip_network, network):
+            yield "WMS2_TRUSTED_PROXIES", problem
+    for kind, rate in settings.THROTTLE_RATES.items():
+        if problem := _wrong(limits.parse, rate):
+            yield f"WMS2_THROTTLE_{kind.upper()}", f"{rate!r} is no rate such as 60/minute: {problem}"
+    if settings.TRACES not in ("", "otlp", "console"):
+        yield "WMS2_TRACES", f"Traces go to otlp or console, not to {settings.TRACES}."
+
+
+def _wrong(parse: Callable[[str], Any], text: str) -> str:
+    try:
+        parse(text)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _missing() -> Iterator[CheckMessage]:

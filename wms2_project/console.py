@@ -13,10 +13,12 @@ from typing import Any, TypeVar, cast
 from django import forms
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
@@ -25,7 +27,7 @@ from django.utils.safestring import SafeString
 from unfold import decorators
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.enums import ActionVariant
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, AuthenticationForm, UserChangeForm, UserCreationForm
 from unfold.views import ChangeList
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -36,13 +38,16 @@ from unfold.widgets import (
 )
 
 from wms2_project.api.roles import Role, role_of
+from wms2_project.api.throttles import seconds_to_wait
 from wms2_project.errors import Wms2Error
+from wms2_project.identity.proxies import client_address
 
 __all__ = [
     "ActionVariant",
     "AdminPasswordChangeForm",
     "BoundedPaginator",
     "ChangeList",
+    "LoginForm",
     "ModelAdmin",
     "ReadOnlyAdmin",
     "ReadOnlyTable",
@@ -51,15 +56,19 @@ __all__ = [
     "UnfoldAdminIntegerFieldWidget",
     "UnfoldAdminSelectWidget",
     "UnfoldAdminTextInputWidget",
+    "UnfoldAdminTextareaWidget",
     "UnfoldBooleanWidget",
     "UserChangeForm",
     "UserCreationForm",
     "action",
+    "address_of",
     "age_of",
     "clipped",
     "display",
     "link",
     "progress_bar",
+    "request_link",
+    "row_at",
     "size_of",
 ]
 Apply = Callable[[Any, dict[str, Any]], str]
@@ -87,6 +96,17 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         """How many rows there are, as far as anybody would page."""
         rows = self.object_list
         return rows.order_by()[: self.most].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class LoginForm(AuthenticationForm):  # type: ignore[misc]
+    """The console's login. Each try is counted before the password is looked at, so guessing ends."""
+
+    def clean(self) -> Any:
+        """Refuse who tries too often, from one address or for one name."""
+        tried = (client_address(self.request), str(self.cleaned_data.get("username", "")).lower())
+        if wait := max(seconds_to_wait("logins", who) for who in tried):
+            raise forms.ValidationError(f"Too many attempts. Try again in {wait:.0f} s.")
+        return super().clean()
 
 
 class ReasonForm(forms.Form):
@@ -133,6 +153,16 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         """Never."""
         return False
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
+        """What of the row says something: an empty field only takes room."""
+        names = super().get_fields(request, obj)
+        return [name for name in names if getattr(obj, str(name), name) not in (None, "", {}, [])]
+
+    @display(description="request")
+    def of_request(self, row: Any) -> SafeString | str:
+        """Whose it is; what belongs to no workflow is everybody's."""
+        return request_link(row.workflow.request_name) if row.workflow else "all"
+
     def changeform_view(
         self,
         request: HttpRequest,
@@ -145,6 +175,12 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
 
+    def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
+        """Of the page's buttons those that are of use now, and those nobody speaks of."""
+        prefix = f"{self.model._meta.app_label}_{self.model._meta.model_name}_"
+        shown: list[Any] = super().get_actions_detail(request, object_id)
+        return [one for one in shown if useful.get(one.action_name.removeprefix(prefix), True)]
+
     def ask(
         self,
         request: HttpRequest,
@@ -153,14 +189,15 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         targets: Iterable[Any],
         apply: Apply,
         back: str,
+        effect: str = "",
         form_class: type[forms.Form] = ReasonForm,
         initial: dict[str, Any] | None = None,
         bulk_action: str = "",
     ) -> HttpResponse:
         """Ask what the action needs; once answered, apply it to each target and tell how each went."""
-        if not self.has_operate_permission(request):
-            raise PermissionDenied
         targets = list(targets)
+        if not all(self.has_operate_permission(request, target) for target in targets or [None]):
+            raise PermissionDenied
         confirmed = "_confirmed" in request.POST
         form = form_class(request.POST if confirmed else None, initial=initial)
         if confirmed and form.is_valid():
@@ -169,6 +206,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
             return HttpResponseRedirect(back)
         context = self.admin_site.each_context(request) | {
             "title": title,
+            "effect": effect,
             "opts": self.model._meta,
             "form": form,
             "targets": targets,
@@ -215,8 +253,8 @@ def age_of(since: datetime | None, *, now: datetime) -> str:
     seconds = max(0, int((now - since) / timedelta(seconds=1)))
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+            return f"{seconds // length}\N{NO-BREAK SPACE}{unit}"
+    return f"{seconds}\N{NO-BREAK SPACE}s"
 
 
 def size_of(size_bytes: int | None) -> str:
@@ -224,9 +262,9 @@ def size_of(size_bytes: int | None) -> str:
     size = float(size_bytes or 0)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            return f"{size:.{0 if unit == 'B' else 1}f}\N{NO-BREAK SPACE}{unit}"
         size /= 1000
-    return f"{size:.1f} PB"
+    return f"{size:.1f}\N{NO-BREAK SPACE}PB"
 
 
 def clipped(text: str) -> SafeString:
@@ -234,10 +272,28 @@ def clipped(text: str) -> SafeString:
     return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
 
 
-def link(text: str, view: str, *args: object, query: str = "") -> SafeString:
+def link(text: str, view: str, *args: Any, query: str = "") -> SafeString:
     """A link to a page of the console."""
-    url = reverse(view, args=args) + (f"?{query}" if query else "")
+    return _anchor(text, address_of(view, *args) + (f"?{query}" if query else ""))
+
+
+def address_of(view: str, *args: Any) -> str:
+    """The address of a page; the admin reads `_CE` in a site's name as a character unless it is quoted."""
+    return reverse(view, args=[quote(one) for one in args])
+
+
+def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
+    """The row a button's address names."""
+    return get_object_or_404(rows, pk=unquote(object_id))
+
+
+def _anchor(text: str, url: str) -> SafeString:
     return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', url, text)
+
+
+def request_link(name: str) -> SafeString:
+    """A link to the page of the request of this name."""
+    return _anchor(name, reverse("admin:requests_app_request_change", args=[name]))
 
 
 def progress_bar(fraction: float, *, label: str = "") -> SafeString:

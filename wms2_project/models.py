@@ -1,4 +1,4 @@
-"""What the kernel itself stores: API tokens, by their hash only, and who changed what."""
+"""What the kernel itself stores: API tokens, by their hash only, outside identities, and who changed what."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import uuid
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
+
+X509 = "x509"  # the issuer of an identity that a certificate proves
 
 
 class ApiToken(models.Model):
@@ -15,7 +18,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     digest = models.CharField(max_length=64, unique=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -28,19 +31,44 @@ class ApiToken(models.Model):
         return f"{self.user_id}:{self.name}"
 
 
-class AuditEvent(models.Model):
-    """One change a person made that no status history tells. Append-only; a trigger refuses edits."""
+class Identity(models.Model):
+    """How somebody is known outside: the subject of a certificate, or of a token issuer's tokens."""
 
     id = models.BigAutoField(primary_key=True)
-    at = models.DateTimeField(auto_now_add=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=250)  # X509, or the issuer's address
+    subject = models.CharField(max_length=500)
+    created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_of_one_person")]
+
+    def __str__(self) -> str:
+        return self.subject
+
+
+class AuditEvent(models.Model):
+    """One change a person made. Append-only: a trigger lets nothing be done to a row but seal it, once."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(default=timezone.now)
     actor = models.CharField(max_length=250)
     action = models.CharField(max_length=50)
     target = models.CharField(max_length=250, db_index=True)
     reason = models.TextField()
     detail = models.JSONField(default=dict)
     request_id = models.CharField(max_length=100, blank=True, default="")
+    traceparent = models.CharField(max_length=55, blank=True, default="")
+    mark = models.CharField(max_length=64, blank=True, default="")  # a keyed hash of all of the above
+    number = models.PositiveBigIntegerField(null=True, unique=True)  # its place in the chain, once sealed
+    seal = models.CharField(max_length=64, blank=True, default="")
 
     class Meta:
+        indexes = [
+            models.Index(fields=["id"], name="audit_unsealed", condition=models.Q(number__isnull=True))
+        ]
         constraints = [
             models.CheckConstraint(condition=~models.Q(actor=""), name="audit_has_an_actor"),
             models.CheckConstraint(condition=~models.Q(reason=""), name="audit_has_a_reason"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
@@ -18,5 +19,9 @@ urlpatterns = [
     path("api/v1/", include("sites_app.api.urls")),
     re_path(r"^api(?:/|$)", unknown_url),
 ]
+if settings.OIDC_RP_CLIENT_ID:
+    urlpatterns.append(path("oidc/", include("mozilla_django_oidc.urls")))
 handler400 = "wms2_project.api.errors.bad_request"
+handler403 = "wms2_project.api.errors.forbidden"
+handler404 = "wms2_project.api.errors.not_found"
 handler500 = "wms2_project.api.errors.server_error"

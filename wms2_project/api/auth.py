@@ -1,65 +1,95 @@
-"""API tokens: made once, shown once, stored as a hash, checked in constant work."""
+"""How the API knows its caller: a bearer token, ours or a known issuer's, or a certificate at the proxy."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from datetime import datetime, timedelta
+from functools import cache
 
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Q
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request as HttpRequest
 
+from wms2_project.api.throttles import refusal
+from wms2_project.identity.bearer import Bearer, BearerPolicy, BearerRefused, parse_role_rule, read_bearer
+from wms2_project.identity.keys import IssuerKeys
+from wms2_project.identity.people import person_of_bearer, person_of_certificate
+from wms2_project.identity.proxies import certificate_dn
+from wms2_project.identity.tokens import PREFIX, token_of
 from wms2_project.models import ApiToken
 
-PREFIX = "wms2_"
-_NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be most of our writes
+
+@cache
+def issuer_keys() -> IssuerKeys:
+    """The keys this process knows."""
+    return IssuerKeys(timeout_sec=settings.OIDC_TIMEOUT_SEC)
 
 
-def digest_of(clear_text: str) -> str:
-    """What is stored. The token is 256 random bits, so a plain hash cannot be guessed back."""
-    return hashlib.sha256(clear_text.encode()).hexdigest()
-
-
-def new_token() -> str:
-    """The clear text of a new token."""
-    return PREFIX + secrets.token_urlsafe(32)
-
-
-def issue_token(*, user: User, name: str, clear_text: str = "", expires_at: datetime | None = None) -> str:
-    """Give the user a token of this name (replacing an older one) and return its clear text, once."""
-    clear_text = clear_text or new_token()
-    values = {"digest": digest_of(clear_text), "expires_at": expires_at, "revoked_at": None}
-    ApiToken.objects.update_or_create(user=user, name=name, defaults=values)
-    return clear_text
+def bearer_policy() -> BearerPolicy:
+    """What the settings say about bearer tokens of others."""
+    return BearerPolicy(
+        issuers=tuple(settings.OIDC_ISSUERS),
+        audiences=tuple(settings.OIDC_AUDIENCES),
+        algorithms=tuple(settings.OIDC_ALGORITHMS),
+        scope=settings.OIDC_SCOPE,
+        roles=tuple(parse_role_rule(rule) for rule in settings.OIDC_ROLES),
+    )
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer wms2_…`."""
+    """`Authorization: Bearer …`: an API token (`wms2_…`), or a token of an issuer we know."""
 
-    def authenticate(self, request: HttpRequest) -> tuple[User, ApiToken] | None:
+    def authenticate(self, request: HttpRequest) -> tuple[User, ApiToken | Bearer] | None:
         """The user behind the token; None when no token was sent."""
         words = get_authorization_header(request).decode("latin-1").split()
         if not words or words[0].lower() != "bearer":
             return None
         if len(words) != 2:
-            raise AuthenticationFailed("The Authorization header must read: Bearer <token>.")
-        now = timezone.now()
-        alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
-        token = (
-            ApiToken.objects.select_related("user")
-            .filter(alive, digest=digest_of(words[1]), revoked_at__isnull=True, user__is_active=True)
-            .first()
-        )
-        if token is None:
-            raise AuthenticationFailed("This token is unknown, expired or revoked; ask for a new one.")
-        if token.last_used_at is None or now - token.last_used_at > _NOTE_USE_EVERY:
-            ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-        return token.user, token
+            raise refusal(request, "The Authorization header must read: Bearer <token>.")
+        if words[1].startswith(PREFIX) or not settings.OIDC_ISSUERS:
+            return _by_api_token(request, words[1])
+        return _by_bearer(request, words[1])
 
     def authenticate_header(self, request: HttpRequest) -> str:
         """What a 401 asks for."""
         return "Bearer"
+
+
+def _by_api_token(request: HttpRequest, text: str) -> tuple[User, ApiToken]:
+    token = token_of(text, now=timezone.now())
+    if token is None:
+        raise refusal(request, "This token is unknown, expired or revoked; ask for a new one.")
+    return token.user, token
+
+
+def _by_bearer(request: HttpRequest, text: str) -> tuple[User, Bearer]:
+    try:
+        bearer = read_bearer(text, policy=bearer_policy(), keys=issuer_keys())
+    except BearerRefused as refused:
+        raise refusal(request, str(refused)) from refused
+    user = person_of_bearer(bearer, now=timezone.now())
+    if user is None:
+        raise refusal(request, "This account is closed; ask an admin.")
+    return user, bearer
+
+
+class CertificateAuthentication(BaseAuthentication):
+    """The subject of the client certificate, as a proxy of ours passes it on."""
+
+    def authenticate(self, request: HttpRequest) -> tuple[User, str] | None:
+        """The user the certificate is linked to; None when no proxy vouches for one."""
+        dn = certificate_dn(request._request)
+        if not dn:
+            return None
+        user = person_of_certificate(dn, now=timezone.now())
+        if user is None:
+            raise refusal(request, f"Nobody is known as {dn}; ask an admin to link this certificate.")
+        # A browser shows its certificate to whatever page asks: another site's page must not act with it.
+        if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site") in _FOREIGN:
+            raise PermissionDenied("Another site's page may not act with your certificate.")
+        return user, dn
+
+
+_FOREIGN = ("cross-site", "same-site")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import Direction, OpenApiResponse
+from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework import serializers
 
 from wms2_project.api.errors import MEDIA_TYPE, TITLES
 from wms2_project.api.roles import Role, role_needed
+
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The ETag you read; refused with 412 if stale."
+)
+FIELDS = OpenApiParameter("fields", str, description="Only these members, by commas.")
 
 
 class Problem(serializers.Serializer[Any]):
@@ -23,7 +29,7 @@ class Problem(serializers.Serializer[Any]):
     detail = serializers.CharField(help_text="What is wrong, in one sentence.")
     code = serializers.CharField(help_text="The kind of error, stable for programs.")
     request_id = serializers.CharField(help_text="The id of this call in the logs.")
-    cure = serializers.CharField(required=False, help_text="What to do about it.")
+    cure = serializers.CharField(help_text="What to do about it.")
     errors = serializers.DictField(  # type: ignore[assignment]
         child=serializers.CharField(), required=False, help_text="One message per wrong field."
     )
@@ -31,6 +37,17 @@ class Problem(serializers.Serializer[Any]):
 
 class ProblemSchema(AutoSchema):
     """Adds to each operation the problems that follow from its role, path and body, and the view's own."""
+
+    def get_override_parameters(self) -> list[Any]:
+        """Whatever a GET answers can be narrowed to some members, and every list can be turned."""
+        if self.method != "GET":
+            return []
+        view: Any = self.view
+        if not hasattr(view, "orders"):
+            return [FIELDS]
+        both = [f"{sign}{name}" for name in view.orders for sign in ("", "-")]
+        told = "By what; with a minus the other way round."
+        return [FIELDS, OpenApiParameter("ordering", str, enum=both, default=view.order, description=told)]
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
@@ -46,17 +63,56 @@ class ProblemSchema(AutoSchema):
 
     def _problems(self) -> set[int]:
         codes: set[int] = set(getattr(self.view, "problems", {}).get(self.method, ()))
+        codes.add(405)  # what the path answers to every other method
         if self.view.throttle_classes:
-            codes |= {406, 429}
+            codes |= {406, 429, 503}
         if (role_needed(self.view, self.method) or Role.ANONYMOUS) > Role.ANONYMOUS:
             codes |= {401, 403}
         if "{" in self.path:
             codes.add(404)
         if self.method in ("POST", "PATCH", "PUT", "DELETE"):
             codes |= {400, 413, 415, 422}
+        if self.method == "GET":
+            codes.add(422)
         if getattr(self.view, "filter_backends", ()) and self.method == "GET":
-            codes |= {404, 422}
+            codes.add(404)
         return codes
+
+
+def close_bodies(result: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """Say of every body of ours that it takes no other members than those it names."""
+    schemas = result["components"]["schemas"]
+    for item in result["paths"].values():
+        for operation in item.values():
+            content = operation.get("requestBody", {}).get("content", {})
+            for media in content.values():
+                name = media["schema"].get("$ref", "").rpartition("/")[2]
+                if name:
+                    schemas[name].setdefault("additionalProperties", False)
+    return result
+
+
+def tell_queries(result: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """Say of every GET what its query may hold: no filter is empty, `fields` names members of the answer."""
+    for item in result["paths"].values():
+        for one in item.get("get", {}).get("parameters", ()):
+            schema = one["schema"]
+            if one["name"] == "fields":
+                names = "|".join(_members(item["get"], result["components"]["schemas"])) or "[a-z_]+"
+                schema["pattern"] = f"^({names})(,({names}))*$"
+            elif one["in"] == "query" and schema == {"type": "string"} and one["name"] != "cursor":
+                schema["minLength"] = 1
+    return result
+
+
+def _members(operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
+    """What is always in the answer, or in each row of it; nothing if only the code knows."""
+    (media,) = operation["responses"]["200"]["content"].values()
+    named = media["schema"].get("$ref", "")
+    body = schemas[named.rpartition("/")[2]] if named else {}
+    if named.rpartition("/")[2].startswith("Paginated"):
+        body = schemas[body["properties"]["results"]["items"]["$ref"].rpartition("/")[2]]
+    return list(body.get("required", ()))
 
 
 class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -67,7 +123,23 @@ class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
         """A bearer token."""
-        return {"type": "http", "scheme": "bearer", "description": "An API token: wms2_…"}
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API token (wms2_…), or a token of a known issuer.",
+        }
+
+
+class ClientCertificate(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the certificate shows in the description."""
+
+    target_class = "wms2_project.api.auth.CertificateAuthentication"
+    name = "certificate"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        """OpenAPI 3.0 has no word for mutual TLS: what the proxy passes on stands for it."""
+        words = "A client certificate linked to your account, verified by the proxy."
+        return {"type": "apiKey", "in": "header", "name": settings.X509_DN_HEADER, "description": words}
 
 
 class SchemaView(SpectacularAPIView):

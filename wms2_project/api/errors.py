@@ -7,8 +7,9 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.views import defaults
+from django.template.loader import render_to_string
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -43,6 +44,24 @@ TITLES = {
     502: "An outside service refused",
     503: "WMS2 cannot do this now",
 }
+CURES = {  # for errors that do not bring a better one
+    400: "Send well-formed JSON in UTF-8",
+    401: "Send `Authorization: Bearer <token>`, or log in",
+    403: "Ask somebody who may, or an administrator for the role",
+    404: "Check the name; /api/v1/docs lists the paths, and the lists tell the names",
+    405: "The Allow header lists the methods offered here",
+    406: "Ask for application/json",
+    409: "Read it again, and act on its present state",
+    412: "Read it again, and repeat the change if it still makes sense",
+    413: "Send less at once",
+    415: "Send `Content-Type: application/json`",
+    422: "Correct the fields that `errors` names",
+    429: "Wait as long as Retry-After says",
+    500: "Tell an administrator the request_id",
+    502: "Read what the service says, and correct what it names",
+    503: "Repeat the call later",
+}
+_RETRY_AFTER_SEC = 10  # after an outage of something outside
 
 
 class BodyTooLarge(exceptions.APIException):
@@ -63,10 +82,9 @@ def problem_body(
         "status": status_code,
         "detail": detail,
         "code": code,
+        "cure": cure or CURES.get(status_code, ""),
         "request_id": current_request_id(),
     }
-    if cure:
-        body["cure"] = cure
     if fields:
         body["errors"] = fields
     return body
@@ -75,6 +93,9 @@ def problem_body(
 def problem_details(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: our errors and DRF's own, in one shape; a bug stays a 500 with its log."""
     set_rollback()
+    if isinstance(error, InterfaceError | OperationalError):  # it is away, or gave up: no bug of ours
+        logger.error("PostgreSQL: %s", error)
+        error = errors.ServiceUnavailable("The database does not answer", cure=CURES[503])
     if isinstance(error, errors.Wms2Error):
         return _of_ours(error, has_precondition="If-Match" in context["request"].headers)
     if isinstance(error, Http404):
@@ -104,7 +125,8 @@ def _of_ours(error: errors.Wms2Error, *, has_precondition: bool) -> Response:
     body = problem_body(
         status_code=status_code, detail=error.message, code=error.code, cure=error.cure, fields=fields
     )
-    return Response(body, status=status_code, content_type=MEDIA_TYPE)
+    headers = {"Retry-After": str(_RETRY_AFTER_SEC)} if isinstance(error, errors.TransientError) else None
+    return Response(body, status=status_code, headers=headers, content_type=MEDIA_TYPE)
 
 
 def _of_drf(error: exceptions.APIException) -> Response:
@@ -139,6 +161,12 @@ def _plain(status_code: int, detail: str, code: str) -> JsonResponse:
     return JsonResponse(body, status=status_code, content_type=MEDIA_TYPE)
 
 
+def _page(request: HttpRequest, status_code: int, detail: str, cure: str = "") -> HttpResponse:
+    """The same for people; without the console around it, which may be what broke."""
+    body = problem_body(status_code=status_code, detail=detail, code="", cure=cure)
+    return HttpResponse(render_to_string("error.html", {"problem": body}), status=status_code)
+
+
 def _in_api(request: HttpRequest) -> bool:
     return request.path.startswith("/api/")
 
@@ -153,11 +181,30 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's own 400, such as an unknown host or a broken header."""
     if _in_api(request):
         return _plain(400, "The HTTP request is malformed or not meant for this host", "bad_request")
-    return defaults.bad_request(request, exception)
+    return _page(
+        request, 400, "The HTTP request is malformed or not meant for this host.", "Go back and try again"
+    )
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A page or a button that is not this person's."""
+    return _page(request, 403, f"{request.user} may not do this here.")
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form that was opened before the login it came with."""
+    return _page(request, 403, "The form is older than your login.", "Go back, reload the page, and repeat")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A page that is not, or not any more."""
+    return _page(
+        request, 404, f"There is no {request.path} here.", "Check the address, or look for it in a list"
+    )
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """A bug. The log has the traceback under the same request id."""
     if _in_api(request):
         return _plain(500, "An unexpected error; the log has it under this request_id", "internal_error")
-    return defaults.server_error(request)
+    return _page(request, 500, "An unexpected error; the log has it under this request id.")

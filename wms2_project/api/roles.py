@@ -1,17 +1,22 @@
 """Who may call what: every view names the role each method needs; a view that names none is denied.
 
-Roles are Django groups of the same name; each includes the ones below it. Superusers are admins.
+Roles are Django groups of the same name; each includes the ones below it. Superusers are admins. The group
+`site_admin:T2_CH_CERN` makes its members admins of that site and of no other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest as DjangoRequest
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request as HttpRequest
+
+from wms2_project.grammar import Name, matches
 
 
 class Role(IntEnum):
@@ -20,21 +25,62 @@ class Role(IntEnum):
     ANONYMOUS = 0
     VIEWER = 1
     REQUESTOR = 2
-    OPERATOR = 3
-    ADMIN = 4
+    SITE_ADMIN = 3
+    OPERATOR = 4
+    ADMIN = 5
 
 
 GROUPS = {role.name.lower(): role for role in Role if role is not Role.ANONYMOUS}
+OWN_SITE = "site_admin:"
+
+
+def is_role(name: str) -> bool:
+    """Is this a role, or the role of one site's admin?"""
+    return name in GROUPS or (name.startswith(OWN_SITE) and matches(Name.SITE, name.removeprefix(OWN_SITE)))
 
 
 def role_of(user: User | AnonymousUser) -> Role:
-    """The highest role the user's groups give; any logged-in user may at least look."""
+    """The highest role the user has. Whoever has an account may look; a bearer token gives what it says."""
     if not user.is_authenticated or not user.is_active:
         return Role.ANONYMOUS
-    if user.is_superuser:
+    granted = getattr(user, "granted_roles", None)
+    if granted is None and user.is_superuser:
         return Role.ADMIN
-    names = user.groups.values_list("name", flat=True)
-    return max((GROUPS[name] for name in names if name in GROUPS), default=Role.VIEWER)
+    least = Role.VIEWER if granted is None else Role.ANONYMOUS
+    return max((GROUPS[name.partition(":")[0]] for name in _names(user) if is_role(name)), default=least)
+
+
+def sites_of(user: User | AnonymousUser) -> frozenset[str]:
+    """The sites the user is the admin of."""
+    names = _names(user) if user.is_authenticated else frozenset()
+    return frozenset(name.removeprefix(OWN_SITE) for name in names if name.startswith(OWN_SITE))
+
+
+def _names(user: User | AnonymousUser) -> frozenset[str]:
+    """Role names: the bearer token's, else the groups'. Read once per user object, that is per call."""
+    granted: frozenset[str] | None = getattr(user, "granted_roles", None)
+    if granted is not None:
+        return granted
+    if "_wms2_groups" not in user.__dict__:
+        know_groups(user, user.groups.values_list("name", flat=True))
+    known: frozenset[str] = user.__dict__["_wms2_groups"]
+    return known
+
+
+def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
+    """These are the user's groups: whoever read them along with the user saves a query."""
+    user.__dict__["_wms2_groups"] = frozenset(names)
+
+
+def may_steer_site(user: User | AnonymousUser, site: str) -> bool:
+    """Operators steer every site, a site's admins their own."""
+    return role_of(user) >= Role.OPERATOR or site in sites_of(user)
+
+
+def check_site(request: HttpRequest, site: str) -> None:
+    """Refuse whoever is neither an operator nor an admin of this site."""
+    if not may_steer_site(request.user, site):
+        raise PermissionDenied(f"You are no admin of {site}; ask its admins or an operator.")
 
 
 class RolePermission(BasePermission):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -26,40 +27,109 @@ class ApiView(WithRoles, APIView):
     schema = ProblemSchema()
     problems: ClassVar[dict[str, tuple[int, ...]]] = {}
 
+    def finalize_response(self, request: HttpRequest, response: Any, *args: Any, **kwargs: Any) -> Response:
+        """The answer; of what a GET found, only the members that `fields` names."""
+        wanted = request.query_params.get("fields") if request.method == "GET" else None
+        if wanted is not None and response.status_code == 200 and isinstance(response.data, dict):
+            try:
+                response.data = self.select(response.data, frozenset(wanted.split(",")))
+            except ValidationError as error:
+                response = self.handle_exception(error)
+        return super().finalize_response(request, response, *args, **kwargs)
 
-class ListView(WithRoles, ListAPIView[Any]):
+    def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
+        """The wanted members of the body."""
+        check_fields(wanted, known=set(body))
+        return {name: value for name, value in body.items() if name in wanted}
+
+
+class ListView(ApiView, ListAPIView[Any]):
     """One list in cursor pages. An unknown filter is refused: ignoring it would answer another question."""
 
-    parser_classes = [BoundedJSONParser]
-    schema = ProblemSchema()
-    problems: ClassVar[dict[str, tuple[int, ...]]] = {}
-    filterset_class: ClassVar[Any] = None
+    filterset_class: Any = None
     other_parameters: ClassVar[frozenset[str]] = frozenset()
+    # What `ordering` may name, and the columns behind it. Few rows may be alike in the first, or a cursor
+    # could not tell them apart; and it has an index if there may be many.
+    orders: ClassVar[dict[str, tuple[str, ...]]] = {"created_at": ("created_at", "id")}
+    order: ClassVar[str] = "-created_at"
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows the caller asked for."""
-        known = {"cursor", "page_size"} | self.other_parameters
-        known |= set(self.filterset_class.base_filters) if self.filterset_class else set()
-        unknown = sorted(set(self.request.query_params) - known)
+        given = set(self.request.query_params)
+        filters = set(self.filterset_class.base_filters) if self.filterset_class else set()
+        known = {"cursor", "page_size", "fields", "ordering"} | self.other_parameters | filters
+        unknown = sorted(given - known)
         if unknown:
             told = f"There is no such parameter here; there are {', '.join(sorted(known))}."
             raise ValidationError(dict.fromkeys(unknown, told))
+        if empty := [name for name in given & filters if "" in self.request.query_params.getlist(name)]:
+            raise ValidationError(dict.fromkeys(empty, "It is empty; leave it out."))
+        if not given & filters:
+            return queryset
+        self.filterset_class = _narrowed(self.filterset_class, frozenset(given & filters))
         return super().filter_queryset(queryset)
+
+    def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
+        """The page, with the wanted members of each row."""
+        check_fields(wanted, known=set(self.get_serializer_class()().fields))  # type: ignore[attr-defined]
+        rows = [{name: row[name] for name in row if name in wanted} for row in body["results"]]
+        return body | {"results": rows}
+
+
+@lru_cache(maxsize=256)
+def _narrowed(filterset: Any, names: frozenset[str]) -> Any:
+    """The filters of these names alone: a form with all of them would take milliseconds to build."""
+    made: Any = type(filterset.__name__, (filterset,), {})
+    made.base_filters = {name: one for name, one in filterset.base_filters.items() if name in names}
+    return made
+
+
+def check_fields(wanted: frozenset[str], *, known: set[str]) -> None:
+    """Refuse a selection that names what is not there."""
+    if unknown := sorted(wanted - known):
+        there = ", ".join(sorted(known))
+        raise ValidationError({"fields": f"There is no {', '.join(unknown)[:200]}; there are {there}."})
+
+
+_JSON: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (
+    (serializers.BooleanField, (bool,), "true or false"),
+    (serializers.IntegerField, (int,), "a whole number"),
+    (serializers.FloatField, (int, float), "a number"),
+    (serializers.ListField, (list,), "a list"),
+    (serializers.CharField, (str,), "a string"),
+)
+
+
+def _mismatch(field: serializers.Field[Any, Any, Any, Any], value: Any) -> Any:
+    """What is wrong with the type of the value; nothing for null, which each field judges itself."""
+    for kind, types, told in _JSON:
+        if value is not None and isinstance(field, kind):
+            right = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+            return "" if right else f"This must be {told}."
+    return ""
 
 
 class Input(serializers.Serializer[Any]):
     """A body of which every member is known; `elsewhere` says where else a refused one belongs."""
 
     elsewhere: ClassVar[dict[str, str]] = {}
+    from_json: ClassVar[bool] = True  # a query string knows only text
 
     def to_internal_value(self, data: Any) -> Any:
         """The validated body."""
         if isinstance(data, Mapping):
             told = f"There is no such field here; there are {', '.join(self.fields)}."
             unknown = {name: self.elsewhere.get(name, told) for name in data if name not in self.fields}
-            if unknown:
+            if unknown := unknown or self._mistyped(data):
                 raise ValidationError(unknown)
         return super().to_internal_value(data)
+
+    def _mistyped(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """A JSON body says 7, not "7" and not true, where a number is meant; DRF would take them all."""
+        if not self.from_json:
+            return {}
+        told = {name: _mismatch(self.fields[name], value) for name, value in data.items()}
+        return {name: mismatch for name, mismatch in told.items() if mismatch}
 
 
 class ReasonInput(Input):
@@ -75,6 +145,19 @@ def parsed(kind: type[Input], data: Any) -> dict[str, Any]:
     body = kind(data=data)
     body.is_valid(raise_exception=True)
     return dict(body.validated_data)
+
+
+def asked(kind: type[Input], request: HttpRequest) -> dict[str, Any]:
+    """The query as a checked dict; repeated members become lists where the field takes several."""
+    query = request.query_params
+    named = [name for name in query if name != "fields"]  # that one every endpoint takes
+    several = {
+        name for name, field in kind().fields.items() if isinstance(field, serializers.MultipleChoiceField)
+    }
+    once = [name for name in query if name not in several and len(query.getlist(name)) > 1]
+    if once:
+        raise InvalidInput("Say it once", fields=dict.fromkeys(once, "is given twice"))
+    return parsed(kind, {name: query.getlist(name) if name in several else query[name] for name in named})
 
 
 def versioned(data: Any, *, version: int) -> Response:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from wms2_project.settings.environment import env
+from wms2_project.settings.identity import OIDC_RP_CLIENT_ID
 
 INSTALLED_APPS = [
     "unfold",
@@ -27,8 +30,10 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "wms2_project.headers.ContentSecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "wms2_project.logs.RequestIdMiddleware",
+    "wms2_project.observing.ObservingMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -36,10 +41,13 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+if OIDC_RP_CLIENT_ID:
+    MIDDLEWARE.append("mozilla_django_oidc.middleware.SessionRefresh")
 
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [Path(__file__).parents[1] / "templates"],  # some of them replace unfold's
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

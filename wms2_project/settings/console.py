@@ -30,9 +30,12 @@ LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "WMS2",
     "SITE_HEADER": "WMS2",
+    "SITE_URL": None,  # there is no other site to return to
+    "SITE_SUBHEADER": "all times are UTC",
     "SITE_SYMBOL": "hub",
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_HISTORY": False,
+    "LOGIN": {"form": "wms2_project.console.LoginForm"},
     "STYLES": [_stylesheet],
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
     "DASHBOARD_CALLBACK": "requests_app.admin_overview.add_overview",
@@ -53,6 +56,7 @@ UNFOLD: dict[str, Any] = {
                 "title": "Execution",
                 "separator": True,
                 "items": [
+                    _item("Schedds", "dns", "admin:dags_app_schedd_changelist"),
                     _item("DAGs", "account_tree", "admin:dags_app_dag_changelist"),
                     _item("Merge groups", "merge", "admin:dags_app_mergegroup_changelist"),
                     _item("Input files", "input", "admin:dags_app_inputfile_changelist"),
@@ -75,6 +79,12 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     _item("API tokens", "key", "admin:wms2_project_apitoken_changelist"),
+                    _item(
+                        "Identities",
+                        "link",
+                        "admin:wms2_project_identity_changelist",
+                        permission=_administers,
+                    ),
                     _item("Audit", "history", "admin:wms2_project_auditevent_changelist"),
                     _item("People", "group", "admin:auth_user_changelist", permission=_administers),
                     _item("Roles", "badge", "admin:auth_group_changelist", permission=_administers),

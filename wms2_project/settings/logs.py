@@ -1,14 +1,19 @@
-"""Structured logs on standard error: one line per event, with the request name when there is one."""
+"""Structured logs on standard error, with the request name when there is one; traces, if wanted."""
 
 from __future__ import annotations
 
-from wms2_project.settings.environment import env
+from wms2_project.settings.environment import LAB, env
 
+TRACES = env.str("WMS2_TRACES", default="")  # otlp or console; empty: none
+_FORMAT = env.str("WMS2_LOG_FORMAT", default="line" if LAB else "json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "wms2_project.logs.LineFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"()": "wms2_project.logs.LineFormatter"},
+        "json": {"()": "wms2_project.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": _FORMAT}},
     "root": {"handlers": ["stderr"], "level": env.str("WMS2_LOG_LEVEL", default="INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

@@ -9,7 +9,6 @@ from wms2_project.settings.environment import LAB, env
 LEASE_PULSE_SEC = env.int("WMS2_LEASE_PULSE_SEC", default=10)
 LEASE_TTL_SEC = env.int("WMS2_LEASE_TTL_SEC", default=30)
 SWEEP_BATCH = env.int("WMS2_SWEEP_BATCH", default=500)
-CYCLE_INTERVAL_SEC = env.float("WMS2_CYCLE_INTERVAL_SEC", default=60.0)
 POLL_INTERVAL_SEC = env.float("WMS2_POLL_INTERVAL_SEC", default=10.0)
 MAX_CONSECUTIVE_ERRORS = env.int("WMS2_MAX_CONSECUTIVE_ERRORS", default=10)
 MAX_WORKER_DEATHS = env.int("WMS2_MAX_WORKER_DEATHS", default=3)
@@ -21,7 +20,6 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
-TARGET_MERGED_SIZE_KB = env.int("WMS2_TARGET_MERGED_SIZE_KB", default=4_000_000)
 TARGET_JOB_SEC = env.int("WMS2_TARGET_JOB_SEC", default=8 * 3600)
 PILOT_INITIAL_EVENTS = env.int("WMS2_PILOT_INITIAL_EVENTS", default=5 if LAB else 100)
 PILOT_TIME_BUDGET_SEC = env.int("WMS2_PILOT_TIME_BUDGET_SEC", default=60 if LAB else 8 * 3600)
@@ -30,24 +28,58 @@ FIRST_ROUND_GROUPS = env.int("WMS2_FIRST_ROUND_GROUPS", default=1)
 GROUPS_PER_ROUND = env.int("WMS2_GROUPS_PER_ROUND", default=10)
 MEMORY_PER_CORE_MIN_MB = env.int("WMS2_MEMORY_PER_CORE_MIN_MB", default=100 if LAB else 2000)
 MEMORY_PER_CORE_MAX_MB = env.int("WMS2_MEMORY_PER_CORE_MAX_MB", default=3000)
+MEMORY_CEILING_PER_CORE_MB = env.int("WMS2_MEMORY_CEILING_PER_CORE_MB", default=MEMORY_PER_CORE_MAX_MB)
 CATEGORY_THROTTLES = {"Processing": 5000, "Merge": 100, "Cleanup": 50, "MergeGroup": 10}
 RETRY_COUNT = {"processing": 3, "merge": 2, "cleanup": 1}
 
-# DAGMan's own pace
-DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1 if LAB else 15)
+# DAGMan's own pace; a finished group is in our tables within both of these and one look of the monitor
+DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1)
 DAGMAN_QUEUE_UPDATE_SEC = env.int("WMS2_DAGMAN_QUEUE_UPDATE_SEC", default=2 if LAB else 15)
-DAGMAN_LOG_SCAN_SEC = env.int("WMS2_DAGMAN_LOG_SCAN_SEC", default=1 if LAB else 5)
+DAGMAN_LOG_SCAN_SEC = env.int("WMS2_DAGMAN_LOG_SCAN_SEC", default=1)
 DAGMAN_MAX_IDLE_JOBS = env.int("WMS2_DAGMAN_MAX_IDLE_JOBS", default=1000)
 COOLOFF_BASE_SEC = env.int("WMS2_COOLOFF_BASE_SEC", default=1 if LAB else 60)
+HELD_GRACE_SEC = env.int("WMS2_HELD_GRACE_SEC", default=2 if LAB else 60)
+IDLE_ALERT_SEC = env.int("WMS2_IDLE_ALERT_SEC", default=48 * 3600)
 DAG_VANISHED_AFTER_SEC = env.float("WMS2_DAG_VANISHED_AFTER_SEC", default=120.0)
 MAX_FILE_ATTEMPTS = env.int("WMS2_MAX_FILE_ATTEMPTS", default=6)
+
+# Schedds
+SCHEDDS = env.list("WMS2_SCHEDDS", default=[])
+SCHEDD_TIMEOUT_SEC = env.float("WMS2_SCHEDD_TIMEOUT_SEC", default=5.0 if LAB else 15.0)
+SCHEDD_ASK_AGAIN_SEC = env.float("WMS2_SCHEDD_ASK_AGAIN_SEC", default=2.0 if LAB else 30.0)
+SCHEDD_SILENT_ALERT_SEC = env.float("WMS2_SCHEDD_SILENT_ALERT_SEC", default=5.0 if LAB else 600.0)
+REQUESTOR_MAX_PRIORITY = env.int("WMS2_REQUESTOR_MAX_PRIORITY", default=500_000)
+MAX_RESTARTS = 3
 
 # Recovery
 ERROR_HOLD_THRESHOLD = env.float("WMS2_ERROR_HOLD_THRESHOLD", default=0.20)
 ERROR_MAX_RESCUE_ATTEMPTS = env.int("WMS2_ERROR_MAX_RESCUE_ATTEMPTS", default=3)
+SITE_BAN_DURATION_DAYS = env.float("WMS2_SITE_BAN_DURATION_DAYS", default=7.0)
+SITE_BAN_PROMOTION_THRESHOLD = env.int("WMS2_SITE_BAN_PROMOTION_THRESHOLD", default=3)
+SITE_BAN_MIN_FAILURES = env.int("WMS2_SITE_BAN_MIN_FAILURES", default=3)
+SITE_BAN_FAILURE_RATIO = env.float("WMS2_SITE_BAN_FAILURE_RATIO", default=0.50)
+
+# Alerts beyond the console: where they are sent, if anywhere
+ALERT_WEBHOOK_URL = env.str("WMS2_ALERT_WEBHOOK_URL", default="")
+ALERT_WEBHOOK_HOSTS = env.list("WMS2_ALERT_WEBHOOK_HOSTS", default=[])
+ALERT_EMAIL_TO = env.list("WMS2_ALERT_EMAIL_TO", default=[])
+ALERT_EMAIL_FROM = env.str("WMS2_ALERT_EMAIL_FROM", default="wms2@localhost")
+EMAIL_TIMEOUT = env.float("WMS2_ALERT_TIMEOUT_SEC", default=10.0)
+EMAIL_HOST = env.str("WMS2_EMAIL_HOST", default="localhost")
+EMAIL_PORT = env.int("WMS2_EMAIL_PORT", default=25)
 
 # Outputs
 BLOCK_LINGER_SEC = env.int("WMS2_BLOCK_LINGER_SEC", default=0)
 BLOCK_MAX_FILES = env.int("WMS2_BLOCK_MAX_FILES", default=500)
-TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", default=300.0)
+TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", default=2.0 if LAB else 300.0)
+OUTPUT_ALERT_AFTER_SEC = env.float("WMS2_OUTPUT_ALERT_AFTER_SEC", default=900.0)
+OUTPUT_HOLD_AFTER_SEC = env.float("WMS2_OUTPUT_HOLD_AFTER_SEC", default=6 * 3600.0)
+REQMGR2_WRITE_BACK = env.bool("WMS2_REQMGR2_WRITE_BACK", default=False)
 RUCIO_SCOPE = env.str("WMS2_RUCIO_SCOPE", default="cms")
+
+# Callbacks to requestors
+CALLBACK_HOSTS = env.list("WMS2_CALLBACK_HOSTS", default=[])
+CALLBACK_SECRET = env.str("WMS2_CALLBACK_SECRET", default="")
+CALLBACK_CA_BUNDLE = env.str("WMS2_CALLBACK_CA_BUNDLE", default="")
+CALLBACK_MAX_ATTEMPTS = env.int("WMS2_CALLBACK_MAX_ATTEMPTS", default=12)
+CALLBACK_ALLOW_PRIVATE = LAB  # the lab's receivers are on loopback

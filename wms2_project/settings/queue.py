@@ -8,7 +8,9 @@ from wms2_project.settings.environment import LAB, env
 
 REDIS_URL = env.str("REDIS_URL")
 SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)
-MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=1.0 if LAB else 5.0)
+MEASURE_INTERVAL_SEC = env.float("WMS2_MEASURE_INTERVAL_SEC", default=3600.0)
+TIDY_INTERVAL_SEC = env.float("WMS2_TIDY_INTERVAL_SEC", default=5.0 if LAB else 60.0)
+MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=1.0 if LAB else 2.0)
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_QUEUES = [Queue(name) for name in ("lifecycle", "planning", "condor", "outputs")]
@@ -21,7 +23,7 @@ CELERY_TASK_SOFT_TIME_LIMIT = 240
 CELERY_TASK_TIME_LIMIT = 300
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_SEND_SENT_EVENT = True
+CELERY_TASK_SEND_SENT_EVENT = False  # a trip of its own per task; workers tell what they received
 CELERY_WORKER_SEND_TASK_EVENTS = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
@@ -50,5 +52,20 @@ CELERY_BEAT_SCHEDULE = {
         "task": "requests_app.tasks.monitor",
         "schedule": MONITOR_INTERVAL_SEC,
         "options": {"queue": "condor", "expires": MONITOR_INTERVAL_SEC * 0.9},
+    },
+    "report": {
+        "task": "requests_app.tasks.report",
+        "schedule": 60.0,
+        "options": {"queue": "outputs", "expires": 54.0},
+    },
+    "measure": {
+        "task": "requests_app.tasks.measure",
+        "schedule": MEASURE_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": MEASURE_INTERVAL_SEC * 0.9},
+    },
+    "tidy": {
+        "task": "requests_app.tasks.tidy",
+        "schedule": TIDY_INTERVAL_SEC,
+        "options": {"queue": "lifecycle", "expires": TIDY_INTERVAL_SEC * 0.9},
     },
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wms2_project.settings.environment import env
+from wms2_project.settings.environment import LAB, env
 
 CMS_SERVICES = {
     "reqmgr2_url": env.str("WMS2_REQMGR2_URL", default=""),
@@ -17,6 +17,12 @@ CMS_SERVICES = {
     "client_cert": env.str("WMS2_CLIENT_CERT", default=""),
     "ca_bundle": env.str("WMS2_CA_BUNDLE", default=""),
 }
+
+# How they are treated: one call's time, and what all workers together may ask of one service
+SERVICE_TIMEOUT_SEC = env.float("WMS2_SERVICE_TIMEOUT_SEC", default=45.0)
+SERVICE_CALLS_PER_SEC = env.int("WMS2_SERVICE_CALLS_PER_SEC", default=200 if LAB else 20)
+BREAKER_FAILURES = env.int("WMS2_BREAKER_FAILURES", default=5)
+BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 30.0)
 
 SUBMIT_ROOT = env.str("WMS2_SUBMIT_ROOT", default="")
 STORAGE_PREFIX = env.str("WMS2_STORAGE_PREFIX", default="")

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from wms2_project.api.auth import PREFIX, digest_of, issue_token
+from wms2_project.identity.tokens import PREFIX, digest_of, issue_token
 from wms2_project.models import ApiToken
 
 OWN_NAME = "ensure_access"
@@ -59,7 +59,13 @@ def _ensure_token(user: User, token: str) -> bool:
         return False
     if ApiToken.objects.filter(digest=digest).exclude(user=user, name=OWN_NAME).exists():
         raise CommandError("This token is in use under another name; put a new one into the token file.")
-    issue_token(user=user, name=OWN_NAME, clear_text=token)
+    issue_token(
+        user=user,
+        name=OWN_NAME,
+        clear_text=token,
+        actor="system:ensure_access",
+        reason="the token file says so",
+    )
     return True
 
 

@@ -1,0 +1,181 @@
+"""One's own access: who am I here, and my API tokens. Admins see and end everybody's tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.utils import timezone
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from wms2_project.api.roles import Role, actor_of, role_of, sites_of
+from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
+from wms2_project.errors import InvalidInput, NotFound
+from wms2_project.identity.bearer import Bearer
+from wms2_project.identity.tokens import digest_of, issue_token, revoke_token
+from wms2_project.models import ApiToken
+
+
+class MeBody(serializers.Serializer[Any]):
+    """Who the caller is here."""
+
+    username = serializers.CharField()
+    actor = serializers.CharField(help_text="How the audit names you.")
+    role = serializers.CharField()
+    sites = serializers.ListField(child=serializers.CharField(), help_text="Sites you are the admin of.")
+
+
+class TokenRow(serializers.ModelSerializer[ApiToken]):
+    """An API token, without its text: that is shown once, when it is made."""
+
+    user = serializers.CharField(source="user.username", read_only=True)
+
+    class Meta:
+        model = ApiToken
+        fields: tuple[str, ...] = (
+            "id", "user", "name", "created_at", "expires_at", "revoked_at", "last_used_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class NewTokenBody(TokenRow):
+    """A token that was made just now."""
+
+    token = serializers.SerializerMethodField(help_text="The token itself. It is not shown again.")
+
+    class Meta(TokenRow.Meta):
+        fields = (*TokenRow.Meta.fields, "token")
+        read_only_fields = fields
+
+    def get_token(self, row: ApiToken) -> str:
+        """The clear text, which no row holds."""
+        return str(self.context["clear_text"])
+
+
+class TokenInput(ReasonInput):
+    """A new token. One of the same name stops working."""
+
+    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9_.@ -]*$", max_length=100)
+    days = serializers.IntegerField(
+        min_value=1, max_value=3650, required=False, help_text="Absent: until it is revoked."
+    )
+    user = serializers.CharField(
+        max_length=150, required=False, help_text="Whose rights it has; admins only. Absent: yours."
+    )
+
+
+class TokenFilter(filters.FilterSet):  # type: ignore[misc]
+    """Whose tokens."""
+
+    user = filters.CharFilter(field_name="user__username")
+
+
+class MeView(ApiView):
+    """The caller."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+
+    @extend_schema(operation_id="me", responses=MeBody)
+    def get(self, request: HttpRequest) -> Response:
+        """Who you are here and what you may do."""
+        body = {
+            "username": request.user.get_username(),
+            "actor": actor_of(request),
+            "role": role_of(request.user).name.lower(),
+            "sites": sorted(sites_of(request.user)),
+        }
+        return Response(MeBody(body).data)
+
+
+class TokenListView(ListView):
+    """API tokens."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER, "POST": Role.VIEWER}
+    queryset = ApiToken.objects.select_related("user")
+    serializer_class = TokenRow
+    filterset_class = TokenFilter
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        """One's own; an admin's are all."""
+        return tokens_seen_by(self.request)
+
+    @extend_schema(operation_id="tokens_list")
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """Your tokens, newest first; an admin's list is everybody's."""
+        return super().get(request, *args, **kwargs)
+
+    @extend_schema(operation_id="tokens_issue", request=TokenInput, responses={201: NewTokenBody})
+    def post(self, request: HttpRequest) -> Response:
+        """Make a token; its text is in the answer and nowhere else."""
+        body = parsed(TokenInput, request.data)
+        text = issue_token(
+            user=_owner(request, body.get("user", "")),
+            name=body["name"],
+            expires_at=_limited(request, body.get("days")),
+            actor=actor_of(request),
+            reason=body["reason"],
+        )
+        made = ApiToken.objects.select_related("user").get(digest=digest_of(text))
+        return Response(NewTokenBody(made, context={"clear_text": text}).data, status=201)
+
+
+class TokenView(ApiView):
+    """One API token."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER, "DELETE": Role.VIEWER}
+
+    @extend_schema(operation_id="tokens_get", responses=TokenRow)
+    def get(self, request: HttpRequest, token_id: str) -> Response:
+        """When it was made, when it ends, when it was last used."""
+        return Response(TokenRow(_token(request, token_id)).data)
+
+    @extend_schema(operation_id="tokens_revoke", request=ReasonInput, responses={200: TokenRow})
+    def delete(self, request: HttpRequest, token_id: str) -> Response:
+        """The token stops working at once."""
+        token = _token(request, token_id)
+        reason = parsed(ReasonInput, request.data)["reason"]
+        revoke_token(token=token, actor=actor_of(request), reason=reason)
+        token.refresh_from_db()
+        return Response(TokenRow(token).data)
+
+
+def tokens_seen_by(request: HttpRequest) -> QuerySet[ApiToken]:
+    """One's own tokens; an admin's are all."""
+    rows = ApiToken.objects.select_related("user")
+    return rows if role_of(request.user) >= Role.ADMIN else rows.filter(user_id__in=[request.user.pk])
+
+
+def _token(request: HttpRequest, token_id: str) -> ApiToken:
+    token = tokens_seen_by(request).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound("You have no such token", cure="GET /api/v1/tokens lists yours")
+    return token
+
+
+def _owner(request: HttpRequest, username: str) -> User:
+    if not username or username == request.user.get_username():
+        return User.objects.get(username=request.user.get_username())
+    if role_of(request.user) < Role.ADMIN:
+        raise PermissionDenied("Only admins make tokens for others.")
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise InvalidInput("no token was made", fields={"user": f"there is no {username}"})
+    return user
+
+
+def _limited(request: HttpRequest, days: int | None) -> Any:
+    """When the new token ends: never later than the token that asks for it, or a leak would last for ever."""
+    if isinstance(request.auth, Bearer):
+        raise PermissionDenied(
+            "A bearer token cannot make an API token: its rights are its issuer's to give."
+        )
+    ends = timezone.now() + timedelta(days=days) if days else None
+    limit = request.auth.expires_at if isinstance(request.auth, ApiToken) else None
+    return min((end for end in (ends, limit) if end is not None), default=None)

@@ -1,0 +1,30 @@
+"""Every endpoint there is, read from the URL configuration, with the role each method needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_ROOT = "api/v1/"
+
+
+def endpoints(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every route below /api/v1/ with its view class."""
+    for entry in (resolver or get_resolver()).url_patterns:
+        route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from endpoints(entry, route)
+        elif isinstance(entry, URLPattern) and route.startswith(_ROOT):
+            yield route.removeprefix(_ROOT), entry.callback.view_class  # type: ignore[attr-defined]
+
+
+def render_table() -> str:
+    """The table as Markdown: who may call what."""
+    lines = ["| endpoint | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 1) + "|"]
+    for route, view in sorted(endpoints(), key=lambda pair: pair[0]):
+        cells = [view.roles[method].name.lower() if method in view.roles else "" for method in METHODS]
+        lines.append(f"| `{route}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)

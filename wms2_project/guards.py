@@ -1,0 +1,163 @@
+"""A guard before each outside service, shared by all workers through Redis.
+
+It keeps our calls below a rate, and after some failures in a row lets nobody call for a while, so that a
+service that is down costs no worker its time. Without Redis there is no guard, and calls go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import pybreaker
+import redis
+from limits import RateLimitItemPerSecond
+from limits.errors import StorageError
+from limits.storage import RedisStorage
+from limits.strategies import FixedWindowRateLimiter
+
+from wms2_project.errors import ServiceUnavailable, TransientError
+
+logger = logging.getLogger(__name__)
+SERVICES = ("reqmgr2", "dbs", "rucio", "cric")
+REDIS_PATIENCE_SEC = 2.0
+MAX_TURN_SEC = 10.0
+NOBODY_TRIED_SEC = 1800.0  # longer than any backoff: a breaker this old only says that nobody called since
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """How much a service is called, and how soon it is left alone, for how long."""
+
+    redis_url: str
+    calls_per_sec: int
+    failures: int
+    pause_sec: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A service nobody calls for now, and what it said last."""
+
+    service: str
+    since: float
+    message: str
+
+
+class Guard:
+    """Stands before one service."""
+
+    def __init__(self, service: str, options: GuardOptions) -> None:
+        self.service = service
+        self._options = options
+        self._redis = _connect(options.redis_url)
+        self._storage = RedisStorage(
+            options.redis_url,
+            wrap_exceptions=True,
+            socket_timeout=REDIS_PATIENCE_SEC,
+            socket_connect_timeout=REDIS_PATIENCE_SEC,
+        )
+        self._limiter = FixedWindowRateLimiter(self._storage)
+        self._breaker: pybreaker.CircuitBreaker | None = None
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Wait for our turn and make the call inside; refused at once while the service is left alone."""
+        breaker = self._shared_breaker()
+        if breaker is not None:
+            self._take_turn()
+        try:
+            with breaker.calling() if breaker else nullcontext():
+                yield
+        except pybreaker.CircuitBreakerError as error:
+            said = self._read("why")
+            raise ServiceUnavailable(
+                f"{self.service} is not called for {self._options.pause_sec:g} s after failing: {said}"
+            ) from error
+
+    def _shared_breaker(self) -> pybreaker.CircuitBreaker | None:
+        """Made at the first call that finds Redis."""
+        try:
+            if self._breaker is None:
+                namespace = _namespace(self.service)
+                self._breaker = pybreaker.CircuitBreaker(
+                    fail_max=self._options.failures,
+                    reset_timeout=self._options.pause_sec,
+                    exclude=[lambda error: not isinstance(error, TransientError | OSError)],
+                    listeners=[_Memory(self)],
+                    state_storage=pybreaker.CircuitRedisStorage(
+                        pybreaker.STATE_CLOSED, self._redis, namespace=namespace
+                    ),
+                    throw_new_error_on_trip=False,
+                )
+            self._redis.ping()
+        except redis.RedisError as error:
+            logger.warning("no guard before %s: Redis does not answer: %s", self.service, error)
+            return None
+        return self._breaker
+
+    def _take_turn(self) -> None:
+        limit = RateLimitItemPerSecond(self._options.calls_per_sec)
+        end = time.monotonic() + MAX_TURN_SEC
+        try:
+            while not self._limiter.hit(limit, "wms2", self.service):
+                if time.monotonic() > end:
+                    raise ServiceUnavailable(f"our own limit of {limit} to {self.service} is used up")
+                reset = self._limiter.get_window_stats(limit, "wms2", self.service).reset_time
+                time.sleep(min(max(reset - time.time(), 0.01), 1.0))
+        except StorageError:
+            return
+
+    def remember(self, message: str) -> None:
+        """What the service said last, for people."""
+        self._redis.set(f"{_namespace(self.service)}:why", message[:1000])
+
+    def _read(self, key: str) -> str:
+        return _text(self._redis.get(f"{_namespace(self.service)}:{key}"))
+
+
+class _Memory(pybreaker.CircuitBreakerListener):
+    """Keeps why a service is left alone, and logs when that begins and ends."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def failure(self, cb: pybreaker.CircuitBreaker, exc: BaseException) -> None:
+        self._guard.remember(str(exc))
+
+    def state_change(self, cb: pybreaker.CircuitBreaker, old_state: object, new_state: object) -> None:
+        logger.warning("%s: calls are %s now", self._guard.service, cb.current_state)
+
+
+def outages(redis_url: str, *, now: float, services: Sequence[str] = SERVICES) -> list[Outage]:
+    """The services that are left alone now, for health pages; nothing is known while Redis is away."""
+    keys = ("pybreaker:state", "pybreaker:opened_at", "why")
+    try:
+        with _connect(redis_url) as client:
+            rows = client.mget([f"{_namespace(service)}:{key}" for service in services for key in keys])
+    except redis.RedisError:
+        return []
+    found = []
+    for index, service in enumerate(services):
+        state, opened_at, why = (_text(value) for value in rows[index * 3 : index * 3 + 3])
+        since = float(opened_at or 0)
+        if state not in ("", pybreaker.STATE_CLOSED) and now - since < NOBODY_TRIED_SEC:
+            found.append(Outage(service=service, since=since, message=why))
+    return found
+
+
+def _connect(url: str) -> redis.Redis:
+    return redis.Redis.from_url(
+        url, socket_timeout=REDIS_PATIENCE_SEC, socket_connect_timeout=REDIS_PATIENCE_SEC
+    )
+
+
+def _namespace(service: str) -> str:
+    return f"wms2:guard:{service}"
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else ""

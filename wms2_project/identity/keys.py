@@ -1,0 +1,77 @@
+"""The public keys of token issuers: found by discovery, fetched with a timeout, kept for a while.
+
+An unknown key id asks the issuer again, but not more than twice a minute: tokens with made-up ids must not
+turn us into a load on the issuer. While the issuer is silent its last keys go on for a day.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import jwt
+import requests
+
+from wms2_project.errors import ServiceUnavailable
+
+FRESH_SEC = 900.0
+ASK_AGAIN_SEC = 30.0
+STALE_SEC = 86_400.0
+_MAX_BYTES = 1_000_000
+_CURE = "Try again in a minute"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Held:
+    keys: dict[str, jwt.PyJWK] = field(default_factory=dict)
+    fetched_at: float = float("-inf")
+    asked_at: float = float("-inf")
+
+
+class IssuerKeys:
+    """Keys by issuer and key id, shared by the threads of one process."""
+
+    def __init__(self, *, timeout_sec: float) -> None:
+        self._timeout_sec = timeout_sec
+        self._held: dict[str, _Held] = {}
+        self._lock = threading.Lock()
+
+    def find(self, issuer: str, key_id: str) -> jwt.PyJWK | None:
+        """The issuer's key of this id; None if it has no such key."""
+        now = time.monotonic()
+        with self._lock:  # not held while the issuer is asked: the others go on with the keys there are
+            held = self._held.setdefault(issuer, _Held())
+            known = key_id in held.keys and now - held.fetched_at < FRESH_SEC
+            asks = not known and now - held.asked_at >= ASK_AGAIN_SEC
+            held.asked_at = now if asks else held.asked_at
+        if asks:
+            self._refresh(issuer, held, now)
+        if now - held.fetched_at > STALE_SEC:
+            raise ServiceUnavailable(f"the token issuer {issuer} does not give its keys", cure=_CURE)
+        return held.keys.get(key_id)
+
+    def _refresh(self, issuer: str, held: _Held, now: float) -> None:
+        try:
+            found = self._json(issuer.rstrip("/") + "/.well-known/openid-configuration")
+            address = str(found["jwks_uri"])
+            if found.get("issuer") != issuer or (issuer.startswith("https:") and address[:6] != "https:"):
+                raise ValueError("it describes another issuer, or keys without TLS")
+            keys = jwt.PyJWKSet.from_dict(self._json(address)).keys
+        except (requests.RequestException, ValueError, KeyError, TypeError, jwt.PyJWTError) as error:
+            logger.warning("no keys from %s: %s: %s", issuer, type(error).__name__, error)
+            return  # the last keys go on
+        held.keys = {str(key.key_id): key for key in keys if key.key_id}
+        held.fetched_at = now
+
+    def _json(self, url: str) -> dict[str, Any]:
+        with requests.get(url, timeout=self._timeout_sec, allow_redirects=False, stream=True) as answer:
+            answer.raise_for_status()
+            body = json.loads(answer.raw.read(_MAX_BYTES, decode_content=True))
+        if answer.status_code != 200 or not isinstance(body, dict):
+            raise ValueError(f"{url} answered no JSON object")
+        return body

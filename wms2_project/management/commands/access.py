@@ -1,0 +1,89 @@
+"""`manage.py access`: people and robots, their roles, tokens and certificates, from the command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from wms2_project.errors import Wms2Error
+from wms2_project.identity.people import link_identity, set_roles, unlink_identity
+from wms2_project.identity.tokens import issue_token, revoke_token
+from wms2_project.models import X509, ApiToken, Identity
+
+ACTOR = "system:access"
+
+
+class Command(BaseCommand):
+    help = "Give and take access. A robot is a person with roles and a token or a certificate."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """One action, each with its reason."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        roles = actions.add_parser("roles", help="these roles and no others; an unknown person is made")
+        roles.add_argument("user")
+        roles.add_argument("roles", nargs="*", help="viewer requestor site_admin:SITE operator admin")
+        token = actions.add_parser("token", help="a new API token, printed once")
+        token.add_argument("user")
+        token.add_argument("name")
+        token.add_argument("--days", type=int, help="absent: until it is revoked")
+        revoke = actions.add_parser("revoke", help="end an API token")
+        revoke.add_argument("user")
+        revoke.add_argument("name")
+        link = actions.add_parser("link", help="whoever shows this identity is this person")
+        link.add_argument("user")
+        link.add_argument("subject", help="a certificate's DN, or the sub of an issuer's tokens")
+        unlink = actions.add_parser("unlink", help="the identity opens nothing any more")
+        unlink.add_argument("subject")
+        for one in (link, unlink):
+            one.add_argument("--issuer", default=X509, help="a token issuer's address; absent: a certificate")
+        for one in (roles, token, revoke, link, unlink):
+            one.add_argument("--reason", required=True)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do it and say so."""
+        try:
+            told = getattr(self, f"_{options['action']}")(
+                options, {"actor": ACTOR, "reason": options["reason"]}
+            )
+        except Wms2Error as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(told)
+
+    def _roles(self, options: dict[str, Any], why: dict[str, str]) -> str:
+        user, _ = User.objects.get_or_create(username=options["user"])
+        set_roles(user=user, roles=options["roles"], **why)
+        return f"{user}: {', '.join(options['roles']) or 'no role of their own'}"
+
+    def _token(self, options: dict[str, Any], why: dict[str, str]) -> str:
+        ends = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
+        return issue_token(user=_user(options), name=options["name"], expires_at=ends, **why)
+
+    def _revoke(self, options: dict[str, Any], why: dict[str, str]) -> str:
+        token = ApiToken.objects.filter(user=_user(options), name=options["name"]).first()
+        if token is None:
+            raise CommandError(f"{options['user']} has no token {options['name']}")
+        revoke_token(token=token, **why)
+        return f"the token {token.name} works no more"
+
+    def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
+        made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)
+        return f"{made} is {made.user} from now on"
+
+    def _unlink(self, options: dict[str, Any], why: dict[str, str]) -> str:
+        known = Identity.objects.filter(issuer=options["issuer"], subject=options["subject"]).first()
+        if known is None:
+            raise CommandError(f"nobody is known as {options['subject']}")
+        unlink_identity(identity=known, **why)
+        return f"{known} opens nothing any more"
+
+
+def _user(options: dict[str, Any]) -> User:
+    user = User.objects.filter(username=options["user"]).first()
+    if user is None:
+        raise CommandError(f"there is no {options['user']}; give them a role first: access roles")
+    return user

@@ -1,0 +1,17 @@
+"""`manage.py role_table`: which role each method of each endpoint needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from wms2_project.api.table import render_table
+
+
+class Command(BaseCommand):
+    help = "Print, as Markdown, the least role each method of each endpoint needs."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Read it off the URL configuration."""
+        self.stdout.write(render_table())

@@ -1,0 +1,36 @@
+"""`manage.py verify_audit`: is the audit whole, as it was written?"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from itertools import islice
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from wms2_project.audit import flaws, seal_pending
+from wms2_project.models import AuditEvent
+
+MOST = 100  # flaws told; whoever has more needs no longer list
+
+
+class Command(BaseCommand):
+    help = "Check every row of the audit and the chain they form. Exit code 1 if anything was tampered with."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Only what was kept elsewhere can show that the end of the chain was cut off."""
+        parser.add_argument("--head", help="NUMBER:SEAL as printed by an earlier run")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Say every flaw, then fail; or print the head of the chain."""
+        while seal_pending():
+            pass
+        found = list(islice(flaws(), MOST))
+        if options["head"]:
+            number, _, seal = options["head"].partition(":")
+            if not AuditEvent.objects.filter(number=int(number), seal=seal).exists():
+                found.append(f"number {number} is not in the chain as it was: the end was cut off")
+        if found:
+            raise CommandError("\n".join(["the audit is not whole:", *found]))
+        head = AuditEvent.objects.filter(number__isnull=False).order_by("-number").first()
+        self.stdout.write(f"whole; head {head.number}:{head.seal}" if head else "whole; empty")

@@ -1,0 +1,63 @@
+"""Signs of life of the workers, per queue: each says every few seconds that it is there; silence is death."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.conf import settings
+
+from wms2_project.shared import ask
+
+PULSE_SEC = 5.0
+ALIVE_SEC = 20.0
+_KEY = "wms2:workers:{}"
+_PRIORITY_MARK, _PRIORITY_STEPS = "\x06\x16", (3, 6, 9)  # Celery's own, on Redis
+
+
+def beat(worker: str, queues: tuple[str, ...]) -> None:
+    """This worker is there and serves these queues."""
+
+    def write(client: Any) -> None:
+        now = time.time()
+        pipe = client.pipeline(transaction=False)
+        for queue in queues:
+            pipe.zadd(_KEY.format(queue), {worker: now})
+            pipe.zremrangebyscore(_KEY.format(queue), 0, now - 3600)
+        pipe.execute()
+
+    ask(write, otherwise=None)
+
+
+def silence(worker: str, queues: tuple[str, ...]) -> None:
+    """This worker leaves."""
+    ask(lambda client: [client.zrem(_KEY.format(queue), worker) for queue in queues], otherwise=[])
+
+
+def queue_names() -> list[str]:
+    """The queues there are."""
+    return [queue.name for queue in settings.CELERY_TASK_QUEUES]
+
+
+def workers_per_queue() -> dict[str, int] | None:
+    """How many workers serve each queue; None when Redis does not tell."""
+
+    def read(client: Any) -> dict[str, int] | None:
+        since = time.time() - ALIVE_SEC
+        return {name: int(client.zcount(_KEY.format(name), since, "+inf")) for name in queue_names()}
+
+    return ask(read, otherwise=None)
+
+
+def queue_lengths() -> dict[str, int] | None:
+    """How many messages wait in each queue; None when Redis does not tell."""
+
+    def read(client: Any) -> dict[str, int] | None:
+        return {name: sum(int(client.llen(key)) for key in _lists(name)) for name in queue_names()}
+
+    return ask(read, otherwise=None)
+
+
+def _lists(queue: str) -> list[str]:
+    """A queue is a Redis list, and one more for each step of priority below the first."""
+    return [queue, *(f"{queue}{_PRIORITY_MARK}{step}" for step in _PRIORITY_STEPS)]
