@@ -20,6 +20,9 @@ from dags_app.adapters import dbs
 from lab.seed.__main__ import seed
 from lab.seed.storage import Storage
 from sandbox.eventfile import read_events
+from tests.integration.receiver import certificate
+
+__all__ = ["certificate"]  # a fixture
 
 Json = dict[str, Any]
 TERMINAL = {"completed", "held", "failed", "aborted"}
@@ -30,6 +33,14 @@ def setting(name: str) -> str:
     if not value:
         pytest.fail(f"{name} is not set: run these tests with ./wms2 test --tier e2e")
     return value
+
+
+def until(what: Callable[[], Any], *, seconds: float = 120, why: str = "") -> Any:
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, why or "it did not happen in time"
+        time.sleep(0.3)
+    return found
 
 
 class Stack:

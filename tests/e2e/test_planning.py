@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from django.db.models import F
+
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from outputs_app.models import OutputFile
 from tests.e2e.conftest import Stack
@@ -21,10 +23,10 @@ def test_a_masked_lumi_based_request_reads_exactly_the_mask(stack: Stack, suffix
     document = stack.seed(suffix)[2]
     dataset_files = stack.lab_files(document["InputDataset"])
     runs = sorted({run for file in dataset_files for run, _, _ in file.lumis})
-    mask = {str(run): [[1, 3]] for run in runs}
+    mask = {str(run): [[1, 9]] for run in runs}
     name = stack.post(
         "requests",
-        document | {"SplittingAlgo": "LumiBased", "LumisPerJob": 2, "LumiList": mask, "Urgent": True},
+        document | {"SplittingAlgo": "LumiBased", "LumisPerJob": 1, "LumiList": mask, "Urgent": True},
     )["request_name"]
     stack.wait_for(name, "completed")
     workflow = Workflow.objects.get(request_name=name)
@@ -32,10 +34,17 @@ def test_a_masked_lumi_based_request_reads_exactly_the_mask(stack: Stack, suffix
     for file in InputFile.objects.filter(workflow=workflow):
         site = file.locations[0].removesuffix("_Disk")
         for (run, lumi, event), count in stack.events_in(file.lfn, site).items():
-            if lumi <= 3:
+            if lumi <= 9:
                 wanted[run, lumi, event] += count
     assert wanted
     assert written(stack, workflow) == wanted
+    # Its jobs cross files, and so do its groups: a file that two of them read is credited when both are in.
+    cut = InputFile.objects.filter(workflow=workflow, first_group__lt=F("last_group"))
+    assert cut.exists()
+    assert set(cut.values_list("state", "attempts")) == {("processed", 1)}
+    ledger = stack.get(f"requests/{name}/ledger")
+    assert ledger["missing"] == {"files": 0, "events": 0, "lumis": {}}
+    assert ledger["states"]["processed"]["lumis"] == mask
 
 
 def test_adaptive_monte_carlo_learns_from_round_to_round(stack: Stack, suffix: str) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.integration.factories import make_token, make_user
+from tests.integration.receiver import certificate, receiver
 from wms2_project.api.roles import Role
+from wms2_project.api.throttles import forget_calls
 
 ApiAs = Callable[..., APIClient]
+__all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
 
 
 @pytest.fixture(autouse=True)
 def _fresh_throttles() -> Iterator[None]:
-    """The throttles count in the cache, which outlives a test."""
-    cache.clear()
+    """The throttles count in Redis, which outlives a test."""
+    forget_calls()
     yield
-    cache.clear()
+    forget_calls()
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from outputs_app.states import BlockStatus
 from requests_app.models import Request, StatusTransition
 from requests_app.states import RequestStatus
 from sites_app.models import Site
-from wms2_project.api.auth import issue_token
 from wms2_project.api.roles import Role
+from wms2_project.identity.tokens import issue_token
 
 _numbers = count(1)
+OWN_SITE = "T2_XX_Nowhere"  # whose admin a site admin made here is
 
 DOCUMENT: dict[str, Any] = {
     "request_name": "ana_Muons_2031A_v1",
@@ -43,19 +44,21 @@ DOCUMENT: dict[str, Any] = {
 def make_user(username: str = "", *, role: Role | None = None, **values: Any) -> User:
     """A person with this role; superusers are admins."""
     username = username or f"person{next(_numbers)}"
-    values.setdefault("is_staff", role is not None and role >= Role.OPERATOR)
+    values.setdefault("is_staff", role is not None and role >= Role.SITE_ADMIN)
     user = User.objects.create_user(username, **values)  # without a password: hashing one takes a second
     if role is Role.ADMIN:
         user.is_superuser = user.is_staff = True
         user.save()
     elif role is not None and role is not Role.ANONYMOUS:
-        user.groups.add(Group.objects.get_or_create(name=role.name.lower())[0])
+        name = f"site_admin:{OWN_SITE}" if role is Role.SITE_ADMIN else role.name.lower()
+        user.groups.add(Group.objects.get_or_create(name=name)[0])
     return user
 
 
 def make_token(user: User, **values: Any) -> str:
     """The clear text of a token of the user's."""
-    return issue_token(user=user, name=f"test{next(_numbers)}", **values)
+    name = f"test{next(_numbers)}"
+    return issue_token(user=user, name=name, actor="system:test", reason="a test", **values)
 
 
 def make_workflow(**values: Any) -> Workflow:

@@ -9,10 +9,21 @@ from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
+from dags_app.models import Schedd
 from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Request
+from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_dag, make_request, make_round, make_site, make_token, make_user
+from tests.integration.factories import (
+    DOCUMENT,
+    ago,
+    make_dag,
+    make_request,
+    make_round,
+    make_site,
+    make_token,
+    make_user,
+)
 from wms2_project.api.roles import Role
 from wms2_project.models import ApiToken
 
@@ -97,15 +108,20 @@ def test_abort(console: Client) -> None:
 @pytest.mark.parametrize(
     ("status", "buttons"),
     [
-        (S.HELD, {"Release", "Priority", "Abort"}),
-        (S.ACTIVE, {"Stop", "Priority", "Abort"}),
-        (S.COMPLETED, set()),
+        (S.HELD, {"Release", "Rescue", "Priority", "Resources", "Restart", "Fail", "Abort"}),
+        (S.ACTIVE, {"Stop", "Priority", "Resources", "Restart", "Fail", "Abort"}),
+        (S.COMPLETED, {"Restart"}),
+        (S.QUEUED, {"Stop", "Priority", "Resources", "Restart", "Abort"}),
+        (S.NEW, {"Priority", "Resources", "Abort"}),
     ],
 )
 def test_only_useful_buttons_are_shown(console: Client, status: RequestStatus, buttons: set[str]) -> None:
     row = make_request(status=status)
     html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
-    names = {"Release": "release", "Stop": "stop", "Priority": "change_priority", "Abort": "abort"}
+    names = {
+        "Release": "release", "Stop": "stop", "Priority": "change_priority", "Abort": "abort", "Fail": "fail",
+        "Rescue": "rescue", "Resources": "change_resources", "Restart": "restart",
+    }  # fmt: skip
     assert {label for label, name in names.items() if action(row, name) in html} == buttons
 
 
@@ -190,7 +206,7 @@ def test_limits_somebody_else_changed_meanwhile_are_not_overwritten(console: Cli
 def test_a_token_is_shown_once_and_works(console: Client, client: Client) -> None:
     user = make_user("robot", role=Role.OPERATOR)
     url = reverse("admin:wms2_project_apitoken_issue")
-    answer = console.post(url, {"user": user.pk, "name": "cron", "days": "30"})
+    answer = console.post(url, {"user": user.pk, "name": "cron", "days": "30", "reason": "nightly"})
     html = answer.content.decode()
     clear_text = next(
         word for word in html.replace("<", " ").replace(">", " ").split() if word.startswith("wms2_")
@@ -208,7 +224,7 @@ def test_a_revoked_token_works_no_more(console: Client, client: Client) -> None:
     token = ApiToken.objects.get()
     assert console.get(action(token, "revoke")).status_code == 200
     assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 200
-    console.post(action(token, "revoke"))
+    press(console, token, "revoke", reason="lost")
     assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 401
 
 
@@ -221,3 +237,54 @@ def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> Non
     assert onlooker.post(action(token, "revoke")).status_code == 404
     onlooker.post(reverse("admin:wms2_project_apitoken_issue"), {"user": other.pk, "name": "mine"})
     assert ApiToken.objects.count() == 1
+
+
+def test_sites_memory_and_throttles_are_changed(console: Client) -> None:
+    make_site()
+    row = make_request(status=S.QUEUED)
+    assert 'value="2048"' in console.get(action(row, "change_resources")).content.decode()
+    answers = {"memory_mb": "3000", "site_whitelist": "T2_CH_CERN", "site_blacklist": ""}
+    press(console, row, "change_resources", reason="bigger", category_throttles="Merge=3", **answers)
+    row.workflow.refresh_from_db()
+    assert (row.workflow.memory_mb, row.workflow.site_whitelist) == (3000, ["T2_CH_CERN"])
+    assert row.workflow.category_throttles == {"Merge": 3}
+    refused = press(
+        console, row, "change_resources", reason="x", **answers | {"site_blacklist": "T2_CH_CERN"}
+    )
+    assert "nothing was changed" in told(refused)[-1]
+
+
+def test_restart_from_the_console(console: Client) -> None:
+    made, _ = import_request(document=DOCUMENT, actor="user:ana")
+    answer = press(console, made, "restart", reason="lost", cleanup_policy="immediate_cleanup")
+    newer = Request.objects.get(previous_version=made)
+    assert told(answer) == [f"{made} is aborted; {newer} replaces it."]
+    assert newer.cleanup_policy == "immediate_cleanup"
+
+
+def test_rescue_from_the_console(console: Client) -> None:
+    row = make_request(status=S.HELD)
+    assert "has no DAG" in told(press(console, row, "rescue", reason="again"))[-1]
+    make_dag(make_round(row.workflow), status="partial", completed_at=ago(minutes=1))
+    press(console, row, "rescue", reason="again")
+    row.refresh_from_db()
+    assert (row.status, row.workflow.dags.latest("created_at").kind) == (S.QUEUED, "rescue")
+
+
+@pytest.mark.parametrize("name", ["hold", "release", "remove"])
+def test_a_dag_that_is_not_queued_is_not_steered(console: Client, name: str) -> None:
+    dag = make_dag(make_round(make_request().workflow), status="stopped", completed_at=ago(minutes=1))
+    assert "is stopped" in told(press(console, dag, name, reason="why not"))[0]
+    page = console.get(reverse("admin:dags_app_dag_change", args=[dag.pk])).content.decode()
+    assert action(dag, name) not in page
+
+
+def test_a_schedd_is_drained_and_enabled(console: Client, settings: Any) -> None:
+    settings.SCHEDDS = ["one@pool"]
+    row = Schedd.objects.create(name="one@pool")
+    press(console, row, "drain", reason="kernel update", deadline_minutes="30")
+    row.refresh_from_db()
+    assert (row.status, row.drain_deadline is not None) == ("draining", True)
+    press(console, row, "enable", reason="done")
+    row.refresh_from_db()
+    assert (row.status, row.drain_deadline) == ("enabled", None)

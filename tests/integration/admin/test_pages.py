@@ -13,12 +13,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from dags_app.models import DAGEvent
-from outputs_app.models import RucioRule
+from dags_app.failure_models import FailureCluster
+from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd
+from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from requests_app.admission import limits
 from requests_app.alerts import raise_alert
+from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
-from sites_app.models import SiteBan
+from requests_app.transitions import transition
+from sites_app.models import Site, SiteBan
 from tests.integration.factories import (
     ago,
     make_block,
@@ -34,6 +37,7 @@ from tests.integration.factories import (
 from wms2_project.api.roles import Role
 from wms2_project.audit import record
 from wms2_project.console import BoundedPaginator, ReadOnlyAdmin, age_of, size_of
+from wms2_project.models import Identity
 
 pytestmark = pytest.mark.django_db
 SHOWN = [model for model, page in admin.site._registry.items() if isinstance(page, ReadOnlyAdmin)]
@@ -49,11 +53,13 @@ def fill(number: int) -> None:
     block = make_block(group)
     RucioRule.objects.create(block=block, kind="source", rse_expression="T1_US_FNAL_Disk")
     raise_alert(request=row, kind="slow_dag", message="it takes long")
+    Schedd.objects.create(name=f"schedd{number}@pool")
     site = make_site(f"T2_US_Site{number}")
     SiteBan.objects.create(
         site=site, workflow=row.workflow, reason="r", created_by="s:s", expires_at=ago(days=-7)
     )
     make_token(make_user())
+    Identity.objects.create(user=make_user(), issuer="x509", subject=f"/CN={number}")
     record(actor="user:olga", action="change", target=row.request_name, reason="a test")
     limits()
 
@@ -132,7 +138,7 @@ def test_the_overview_shows_what_waits_for_a_person(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD, last_error="no site left")
     raise_alert(request=make_request(), kind="slow_dag", message="it takes long")
     html = console.get(reverse("admin:index")).content.decode()
-    for told in (row.request_name, "no site left", "slow_dag", "it takes long"):
+    for told in (row.request_name, "no site left", "slow dag", "it takes long"):
         assert told in html, told
 
 
@@ -179,11 +185,120 @@ def test_ages_are_told_in_the_largest_useful_unit(units: dict[str, int], expecte
     since = ago(**units)
     from django.utils import timezone
 
-    assert age_of(since, now=timezone.now()) == expected
+    assert age_of(since, now=timezone.now()).split("\N{NO-BREAK SPACE}") == expected.split()
 
 
 @pytest.mark.parametrize(
     ("size", "expected"), [(None, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (4_000_000_000, "4.0 GB")]
 )
 def test_sizes_are_told_in_decimal_units(size: int | None, expected: str) -> None:
-    assert size_of(size) == expected
+    assert size_of(size).split("\N{NO-BREAK SPACE}") == expected.split()
+
+
+def test_the_page_of_a_request_says_why_it_waits(console: Client) -> None:
+    row = make_request(status=RequestStatus.HELD, last_error="no site left", hold_evidence={"ratio": 0.4})
+    page = console.get(f"/admin/requests_app/request/{row.pk}/change/").content.decode()
+    assert "What it waits for" in page
+    assert "release it with a change, fail or abort it" in page
+
+
+def test_the_name_of_a_request_is_an_address_too(console: Client) -> None:
+    row = make_request(request_name="ana_Muons_v1")
+    answer = console.get("/admin/requests_app/request/ana_Muons_v1/change/")
+    assert (answer.status_code, answer["Location"]) == (302, page(Request, "change", row.pk))
+    assert console.get("/admin/requests_app/request/nobody_s/change/").status_code == 404
+
+
+@pytest.mark.parametrize("model", [DAG, Round, MergeGroup, InputFile, OutputDataset, SiteBan, Alert])
+def test_what_belongs_to_a_request_leads_to_it(console: Client, model: type[Model]) -> None:
+    fill(1)
+    name = Request.objects.get().request_name
+    row = model._default_manager.first()
+    assert row is not None
+    for url in (page(model, "changelist"), page(model, "change", row.pk)):
+        assert f'href="/admin/requests_app/request/{name}/change/"' in console.get(url).content.decode(), url
+
+
+def test_a_name_is_shown_as_it_is_written(console: Client) -> None:
+    row = make_request(request_name="ana_Muons_v1")
+    html = console.get(page(Request, "change", row.pk)).content.decode()
+    assert "Ana_Muons" not in html
+
+
+def test_the_page_of_a_row_shows_no_empty_fields_and_no_raw_pairs(console: Client) -> None:
+    fill(1)
+    html = console.get(page(OutputBlock, "change", OutputBlock.objects.get().pk)).content.decode()
+    for absent in ("Heartbeat", "Worker deaths", "Invalidation reason", "(&#x27;pending&#x27;"):
+        assert absent not in html, absent
+
+
+def test_what_may_help_leads_to_the_form_that_does_it(console: Client) -> None:
+    row = make_request(status=RequestStatus.HELD, last_error="3 of 10 groups failed")
+    dag = make_dag(make_round(row.workflow))
+    FailureCluster.objects.create(
+        dag=dag, workflow=row.workflow, site="T2_US_Purdue", category="infrastructure", exit_code=71102,
+        step="cmsRun1", message="gone", example="gone", jobs=9, jobs_at_site=9,
+        failed_elsewhere=0, jobs_elsewhere=20,
+    )  # fmt: skip
+    html = console.get(page(Request, "change", row.pk)).content.decode()
+    form = f"/admin/requests_app/request/{row.pk}/release/?site_bans=T2_US_Purdue"
+    assert f'href="{form}"' in html
+    assert ">T2_US_Purdue</textarea>" in console.get(form).content.decode().replace("\n", "")
+
+
+def test_an_empty_overview_says_that_nothing_waits(console: Client) -> None:
+    assert "Nothing waits for a person" in console.get(reverse("admin:index")).content.decode()
+
+
+def test_the_overview_counts_the_last_day(console: Client) -> None:
+    done = make_request(status=RequestStatus.ACTIVE)
+    transition(request=done, to=RequestStatus.COMPLETED, reason="all there", actor="system:lifecycle")
+    assert "0 came, 1 completed, 0 failed" in console.get(reverse("admin:index")).content.decode()
+
+
+def test_the_overview_names_what_takes_no_work(console: Client) -> None:
+    make_site("T2_DE_DESY", status="draining")
+    make_site("T2_CH_CERN")
+    Schedd.objects.create(name="mute@pool", silent_since=ago(hours=2))
+    html = console.get(reverse("admin:index")).content.decode()
+    assert "T2_DE_DESY is draining" in html
+    assert "mute@pool has not answered since" in html
+    assert "T2_CH_CERN" not in html
+
+
+def followed(console: Client, url: str, pattern: str) -> list[str]:
+    return re.findall(f'href="({pattern})"', console.get(url).content.decode())
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "offered"),
+    [
+        (Site, {"name": "T2_CH_CERN"}, ["drain", "ban"]),
+        (Site, {"name": "T2_CH_CERN", "status": "draining"}, ["enable", "ban"]),
+        (Schedd, {"name": "schedd_ce@pool"}, ["drain"]),
+        (Schedd, {"name": "schedd_ce@pool", "status": "draining"}, ["enable"]),
+    ],
+)
+def test_the_way_from_the_list_to_a_form_works_and_offers_what_would_change_something(
+    console: Client, model: type[Model], values: dict[str, str], offered: list[str]
+) -> None:
+    model._default_manager.create(**values)
+    [row] = followed(console, page(model, "changelist"), '/admin/[^"]+/change/[^"]*')
+    forms = followed(console, row, f"{row.split('/change/')[0]}/(?:drain|enable|ban|lift)/")
+    assert [url.split("/")[-2] for url in forms] == offered
+    assert all(values["name"] in console.get(url).content.decode() for url in forms)
+
+
+@pytest.mark.parametrize("url", ["/nowhere", "/admin/nowhere/"])
+def test_an_error_says_what_is_wrong_and_what_to_do(console: Client, url: str) -> None:
+    answer = console.get(url)
+    html = answer.content.decode()
+    assert answer.status_code == 404
+    for told in (f"There is no {url} here", "Check the address", 'href="/admin/"', answer["X-Request-Id"]):
+        assert told in html, told
+
+
+def test_a_form_older_than_the_login_says_so() -> None:
+    answer = Client(enforce_csrf_checks=True).post("/admin/login/", {"username": "ana"})
+    assert answer.status_code == 403
+    assert "reload the page" in answer.content.decode()

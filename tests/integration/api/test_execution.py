@@ -87,7 +87,9 @@ def test_a_workflow_without_anything_yet_has_a_status_too(viewer: APIClient) -> 
     )
 
 
-@pytest.mark.parametrize("path", ["workflows/{}", "workflows/{}/status", "dags/{}", "dags/{}/logs"])
+@pytest.mark.parametrize(
+    "path", ["workflows/{}", "workflows/{}/status", "dags/{}", "dags/{}/logs", "dags/{}/nodes"]
+)
 def test_unknown_ids_are_not_found(viewer: APIClient, path: str) -> None:
     unknown = "00000000-0000-0000-0000-000000000000"
     answer = viewer.get(f"/api/v1/{path.format(unknown)}")
@@ -136,4 +138,5 @@ def test_a_dag_tells_its_groups_and_events(viewer: APIClient) -> None:
 def test_the_logs_of_a_dag_are_located(viewer: APIClient) -> None:
     dag = make_dag(make_round(make_request().workflow), submit_dir="/srv/dags/x")
     body = viewer.get(f"/api/v1/dags/{dag.id}/logs").json()
-    assert body["dagman_out"] == "/srv/dags/x/workflow.dag.dagman.out"
+    assert body["logs"]["dagman_out"] == "/srv/dags/x/workflow.dag.dagman.out"
+    assert body["tails"]["dagman_out"] is None

@@ -15,6 +15,7 @@ from requests_app.models import AdmissionConfig
 from requests_app.states import RequestStatus
 from sites_app.models import Site, SiteBan
 from tests.integration.factories import make_dag, make_request, make_round, make_site
+from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
 
@@ -147,7 +148,8 @@ def test_the_process_is_alive_without_asking_anything(client: Client, django_ass
 def test_it_is_ready_when_database_and_schema_are(client: Client) -> None:
     answer = client.get("/api/v1/readyz")
     assert answer.status_code == 200
-    assert answer.json() == {"status": "ok", "parts": {"database": "ok", "migrations": "ok", "redis": "ok"}}
+    parts = dict.fromkeys(("database", "migrations", "redis", "reqmgr2", "dbs", "rucio", "cric"), "ok")
+    assert answer.json() == {"status": "ok", "parts": parts}
 
 
 def test_without_redis_it_is_degraded_but_ready(client: Client, settings: Any) -> None:
@@ -177,9 +179,26 @@ def test_an_unapplied_migration_makes_it_not_ready(client: Client, monkeypatch: 
     assert (answer.status_code, answer.json()["parts"]["migrations"]) == (503, "down")
 
 
-def test_health_misses_the_workers(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wms2_project.health.workers_answer", lambda: False)
-    answer = client.get("/api/v1/health")
-    assert answer.status_code == 200
-    assert answer.json()["status"] == "degraded"
-    assert answer.json()["parts"]["workers"] == "down"
+def test_what_is_measured_of_a_site_is_told_and_forgotten(operator: APIClient) -> None:
+    make_site("T2_CH_CERN", config_data={"note": "kept"})
+    url, body = (
+        "/api/v1/sites/T2_CH_CERN",
+        {"reason": "robot", "storage_used_fraction": 0.97, "total_slots": 9},
+    )
+    told = operator.patch(url, body, headers={"If-Match": '"0"'})
+    assert (told.status_code, told["ETag"]) == (200, '"1"'), told.content
+    assert told.json()["config_data"] == {"note": "kept", "storage_used_fraction": 0.97}
+    assert told.json()["total_slots"] == 9
+    assert operator.patch(url, body, headers={"If-Match": '"0"'}).status_code == 412
+    forgotten = operator.patch(url, {"reason": "r", "storage_used_fraction": None}).json()
+    assert forgotten["config_data"] == {"note": "kept"}
+    assert AuditEvent.objects.filter(target="T2_CH_CERN", action="change").count() == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"reason": "r"}, {"reason": "r", "storage_used_fraction": 2}, {"reason": "r", "status": "enabled"}],
+)
+def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[str, Any]) -> None:
+    make_site("T2_CH_CERN")
+    assert operator.patch("/api/v1/sites/T2_CH_CERN", body).status_code == 422

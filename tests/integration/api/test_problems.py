@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from django.test import Client
-from rest_framework.settings import api_settings
 from rest_framework.test import APIClient
 
 from requests_app.models import Request
@@ -18,6 +20,13 @@ from wms2_project.models import ApiToken
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"
+CALL = f"""
+import django
+django.setup()
+from django.test import Client
+answer = Client(SERVER_NAME="127.0.0.1").get("{URL}", headers={{"Authorization": "Bearer wms2_any"}})
+print(answer.status_code, answer["Retry-After"], answer["Content-Type"], answer.content.decode(), sep="\\n")
+"""
 
 
 def problem(answer: Any, status: int) -> dict[str, Any]:
@@ -117,11 +126,8 @@ def test_a_session_needs_the_csrf_token_to_write() -> None:
     assert not Request.objects.exists()
 
 
-def test_too_many_calls_are_a_429_with_a_time_to_wait(api_as: ApiAs, monkeypatch: Any) -> None:
-    monkeypatch.setattr(api_settings, "DEFAULT_THROTTLE_RATES", {"user": "2/min", "anon": "2/min"})
-    from rest_framework.throttling import SimpleRateThrottle
-
-    monkeypatch.setattr(SimpleRateThrottle, "THROTTLE_RATES", {"user": "2/min", "anon": "2/min"})
+def test_too_many_calls_are_a_429_with_a_time_to_wait(api_as: ApiAs, settings: Any) -> None:
+    settings.THROTTLE_RATES = {"user": "2/minute"}
     client = api_as(Role.VIEWER)
     answers = [client.get("/api/v1/sites") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
@@ -129,11 +135,23 @@ def test_too_many_calls_are_a_429_with_a_time_to_wait(api_as: ApiAs, monkeypatch
     assert 0 < int(answers[-1]["Retry-After"]) <= 61
 
 
+def test_without_its_database_and_redis_a_call_is_a_503_that_says_what_to_do() -> None:
+    away = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    ran = subprocess.run(
+        [sys.executable, "-c", CALL], env=os.environ | away, capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    status, retry_after, kind, body = ran.stdout.split("\n", 3)
+    assert (status, retry_after, kind) == ("503", "10", "application/problem+json"), ran.stderr[-3000:]
+    told = json.loads(body)
+    assert (told["detail"], told["cure"]) == ("The database does not answer", "Repeat the call later")
+
+
 def test_a_bug_is_a_500_that_tells_nothing_but_where_to_look(viewer: APIClient, monkeypatch: Any) -> None:
     def broken(*args: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("requests_app.api.requests.progress_of_many", broken)
+    monkeypatch.setattr("requests_app.api.requests.render_rows", broken)
     answer = viewer.get(URL)
     assert "secret" not in answer.content.decode()
     assert problem(answer, 500)["code"] == "internal_error"

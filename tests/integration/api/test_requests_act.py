@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from requests_app.models import Request
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_dag, make_request, make_round
+from tests.integration.factories import make_dag, make_request, make_round, make_site
 
 pytestmark = pytest.mark.django_db
 S = RequestStatus
@@ -20,6 +20,7 @@ def url(row: Request, action: str = "") -> str:
 
 
 def test_a_change_takes_effect_and_raises_the_version(operator: APIClient) -> None:
+    make_site()
     row = make_request(status=S.QUEUED)
     body = {"reason": "conference", "priority": 7, "site_whitelist": ["T2_CH_CERN"], "memory_mb": 3000}
 
@@ -58,6 +59,10 @@ def test_a_matching_version_is_accepted(operator: APIClient, tag: str) -> None:
         ({"reason": "r", "priority": -1}, "priority"),
         ({"reason": "r", "priority": 10**7}, "priority"),
         ({"reason": "r", "priority": "soon"}, "priority"),
+        ({"reason": "r", "priority": "7"}, "priority"),
+        ({"reason": "r", "priority": True}, "priority"),
+        ({"reason": 0, "priority": 7}, "reason"),
+        ({"reason": "r", "site_whitelist": "T2_CH_CERN"}, "site_whitelist"),
         ({"reason": "r", "site_whitelist": ["CERN; rm"]}, "site_whitelist[0]"),
         ({"reason": "r", "status": "completed"}, "status"),
         ({"reason": "r", "submitted_by": "mallory"}, "submitted_by"),
@@ -169,3 +174,91 @@ def test_a_requestor_may_change_only_the_priority(requestor: APIClient) -> None:
 def test_an_operator_may_touch_every_request(operator: APIClient) -> None:
     row = make_request(status=S.QUEUED, requestor="bob", submitted_by="bob")
     assert operator.delete(f"{url(row)}?reason=r").status_code == 200
+
+
+def test_a_requestor_may_not_outbid_everybody(requestor: APIClient) -> None:
+    row = make_request(status=S.QUEUED)
+    answer = requestor.patch(url(row), {"reason": "mine first", "priority": 900_000})
+    assert answer.status_code == 403
+    assert "500000" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"site_whitelist": ["T2_XX_Unknown"]},
+        {"site_blacklist": ["T2_CH_CERN"]},
+        {"site_whitelist": ["T2_CH_CERN"], "site_blacklist": ["T2_CH_CERN"]},
+    ],
+)
+def test_a_change_that_leaves_no_site_is_refused(operator: APIClient, lists: dict[str, Any]) -> None:
+    make_site()
+    row = make_request(status=S.ACTIVE)
+    for extra in ({}, {"dry_run": True}):
+        answer = operator.patch(url(row), {"reason": "r"} | lists | extra)
+        assert answer.status_code == 422
+        assert set(answer.json()["errors"]) == set(lists)
+    row.refresh_from_db()
+    assert (row.version, row.workflow.site_whitelist, row.workflow.site_blacklist) == (0, [], [])
+
+
+def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIClient) -> None:
+    make_site()
+    row = make_request(status=S.ACTIVE)
+    make_dag(make_round(row.workflow))
+    everything = {
+        "priority": 9, "memory_mb": 3000, "site_whitelist": ["T2_CH_CERN"],
+        "category_throttles": {"MergeGroup": 3},
+    }  # fmt: skip
+
+    answer = operator.patch(url(row), {"reason": "r", "dry_run": True} | everything)
+
+    assert answer.status_code == 200, answer.json()
+    body = answer.json()
+    assert [line.split(":")[0] for line in body["now"]] == ["priority", "priority", "sites"]
+    assert body["next_round"] == []  # its only round is planned
+    assert {line.split(":")[0] for line in body["never"]} == {"sites", "memory_mb", "category_throttles"}
+    row.refresh_from_db()
+    assert (row.version, row.priority, row.workflow.memory_mb) == (0, 100_000, 2048)
+    row.workflow.adaptive = True
+    row.workflow.save()
+    later = operator.patch(url(row), {"reason": "r", "dry_run": True} | everything).json()["next_round"]
+    assert [line.split(":")[0] for line in later] == ["sites", "memory_mb", "category_throttles"]
+
+
+def test_every_change_moves_the_workflows_version_so_that_queued_jobs_follow(operator: APIClient) -> None:
+    row = make_request(status=S.ACTIVE)
+    operator.patch(url(row), {"reason": "r", "priority": 9, "category_throttles": {"Merge": 7}})
+    row.workflow.refresh_from_db()
+    assert (row.workflow.version, row.workflow.category_throttles) == (1, {"Merge": 7})
+
+
+@pytest.mark.parametrize("throttles", [{}, {"Merge": 0}, {"Landing": 3}, {"Merge": "many"}, 7])
+def test_wrong_throttles_are_told(operator: APIClient, throttles: Any) -> None:
+    row = make_request(status=S.ACTIVE)
+    answer = operator.patch(url(row), {"reason": "r", "category_throttles": throttles})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("status", [S.SUBMITTED, S.QUEUED, S.PARTIAL, S.RESUBMITTING])
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_stop_where_nothing_runs_only_holds(operator: APIClient, status: RequestStatus, hold: bool) -> None:
+    row = make_request(status=status)
+    body = operator.post(url(row, "stop"), {"reason": "not now", "hold": hold}).json()
+    assert (body["status"], body["previous_status"]) == ("held", status)
+    assert "until it is released" in body["message"]
+
+
+@pytest.mark.parametrize("status", [S.PILOT_RUNNING, S.PLANNING, S.ACTIVE])
+def test_a_stop_where_something_may_run_is_clean(operator: APIClient, status: RequestStatus) -> None:
+    row = make_request(status=status)
+    assert operator.post(url(row, "stop"), {"reason": "now"}).json()["status"] == "stopping"
+    again = operator.post(url(row, "stop"), {"reason": "now!"})
+    assert again.status_code == 409
+    assert "is stopping" in again.json()["detail"]
+
+
+@pytest.mark.parametrize("status", sorted(set(S) - {S.COMPLETED, S.FAILED, S.ABORTED}))
+def test_everything_that_lives_can_be_aborted(operator: APIClient, status: RequestStatus) -> None:
+    row = make_request(status=status)
+    assert operator.post(url(row, "abort"), {"reason": "enough"}).json()["status"] == "aborted"

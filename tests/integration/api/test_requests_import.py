@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -25,6 +22,7 @@ def test_a_document_becomes_a_submitted_request(requestor: APIClient) -> None:
     assert answer.status_code == 201, answer.json()
     stored = Request.objects.get(request_name="ana_Muons_2031A_v1")
     assert answer.json() == {
+        "request_id": str(stored.pk),
         "request_name": "ana_Muons_2031A_v1",
         "status": "submitted",
         "workflow": {"id": str(stored.workflow_id), "status": "new"},
@@ -32,8 +30,10 @@ def test_a_document_becomes_a_submitted_request(requestor: APIClient) -> None:
             "self": "/api/v1/requests/ana_Muons_2031A_v1",
             "timeline": "/api/v1/requests/ana_Muons_2031A_v1/timeline",
             "progress": "/api/v1/requests/ana_Muons_2031A_v1/progress",
+            "why": "/api/v1/requests/ana_Muons_2031A_v1/why",
             "versions": "/api/v1/requests/ana_Muons_2031A_v1/versions",
             "workflow": f"/api/v1/workflows/{stored.workflow_id}",
+            "public": f"/api/v1/public/requests/{stored.pk}",
         },
     }
     assert answer["Location"] == "/api/v1/requests/ana_Muons_2031A_v1"
@@ -52,11 +52,57 @@ def test_every_wrong_field_is_named_and_nothing_is_stored(requestor: APIClient) 
 
 def test_the_same_key_and_body_answers_the_first_request_again(requestor: APIClient) -> None:
     first = requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
+    Request.objects.update(status="queued", version=4)
     again = requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
 
-    assert (first.status_code, again.status_code) == (201, 200)
+    assert (first.status_code, again.status_code) == (201, 201)
     assert first.json() == again.json()
+    assert ("Idempotency-Replayed" in first, again["Idempotency-Replayed"]) == (False, "true")
     assert Request.objects.count() == 1
+
+
+def test_a_key_is_its_callers_own(requestor: APIClient, operator: APIClient) -> None:
+    requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
+    other = operator.post(URL, DOCUMENT | {"request_name": "b"}, headers={"Idempotency-Key": "k1"})
+    assert (other.status_code, other.json()["request_name"]) == (201, "b")
+
+
+@pytest.mark.parametrize(("who", "submitter"), [("requestor", "ana"), ("operator", "portal")])
+def test_only_an_operator_names_another_submitter(
+    request: pytest.FixtureRequest, who: str, submitter: str
+) -> None:
+    client: APIClient = request.getfixturevalue(who)
+    answer = client.post(URL, DOCUMENT | {"submitted_by": "portal", "correlation_id": "order:7"})
+    assert answer.status_code == 201, answer.json()
+    assert Request.objects.get().submitted_by == submitter
+    (found,) = client.get(f"{URL}?correlation_id=order:7").json()["results"]
+    assert found["request_id"] == answer.json()["request_id"]
+
+
+def test_a_batch_answers_for_each_member(requestor: APIClient) -> None:
+    batch = {
+        "requests": [DOCUMENT, DOCUMENT | {"priority": -1}, 7, DOCUMENT, DOCUMENT | {"request_name": "c"}]
+    }
+
+    answer = requestor.post(f"{URL}/batch", batch, headers={"Idempotency-Key": "b1"})
+
+    body = answer.json()
+    assert (answer.status_code, body["accepted"], body["refused"]) == (200, 2, 3)
+    assert [one["status"] for one in body["results"]] == [201, 422, 422, 409, 201]
+    assert set(body["results"][1]["problem"]["errors"]) == {"priority"}
+    assert body["results"][3]["problem"]["code"] == "conflict"
+    again = requestor.post(f"{URL}/batch", batch, headers={"Idempotency-Key": "b1"}).json()
+    assert again["results"][0] == body["results"][0]
+    assert Request.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"requests": []}, {"requests": [{}] * 101}, [], {"requests": [], "a": 1}]
+)
+def test_a_batch_of_another_size_or_shape_is_refused(requestor: APIClient, body: Any) -> None:
+    answer = requestor.post(f"{URL}/batch", body)
+    assert answer.status_code == 422
+    assert not Request.objects.exists()
 
 
 def test_the_same_key_with_another_body_is_a_conflict(requestor: APIClient) -> None:
@@ -85,40 +131,23 @@ def test_a_body_that_is_no_object_is_refused(requestor: APIClient, body: Any) ->
     assert answer.status_code == 422
 
 
-class ReqMgr2(BaseHTTPRequestHandler):
-    """A ReqMgr2 that knows one request."""
-
-    def do_GET(self) -> None:
-        known = self.path.endswith(DOCUMENT["request_name"])
-        body = json.dumps({"result": [{DOCUMENT["request_name"]: DOCUMENT}] if known else []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        """Silence."""
-
-
-@pytest.fixture
-def reqmgr2(settings: Any) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), ReqMgr2)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/reqmgr2"
-    settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": url}
-    adapters.reqmgr2.cache_clear()
-    yield
-    server.shutdown()
-    server.server_close()
-    adapters.reqmgr2.cache_clear()
-
-
 @pytest.mark.usefixtures("reqmgr2")
 def test_a_name_is_fetched_from_reqmgr2(requestor: APIClient) -> None:
     answer = requestor.post(URL, {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"})
 
     assert answer.status_code == 201, answer.json()
     assert Request.objects.get().source == "reqmgr2"
+
+
+def test_a_repeated_name_is_answered_without_reqmgr2(
+    requestor: APIClient, reqmgr2: None, settings: Any
+) -> None:
+    body, key = {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"}, {"Idempotency-Key": "n1"}
+    first = requestor.post(URL, body, headers=key)
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": "http://127.0.0.1:1"}
+    adapters.reqmgr2.cache_clear()
+    again = requestor.post(URL, body, headers=key)
+    assert (again.status_code, again.json()) == (201, first.json())
 
 
 @pytest.mark.usefixtures("reqmgr2")

@@ -9,9 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from dags_app.api.serializers import RoundBody
 from dags_app.states import FileState, GroupStatus
 from outputs_app.states import BlockStatus
 from requests_app.alerts import raise_alert
+from requests_app.api.serializers import AlertBody, RequestDetail
 from requests_app.states import RequestStatus
 from tests.integration.factories import (
     ago,
@@ -31,6 +33,11 @@ URL = "/api/v1/requests"
 def names(answer: Any) -> list[str]:
     assert answer.status_code == 200, answer.content
     return [row["request_name"] for row in answer.json()["results"]]
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    """What is no moment: PostgreSQL and Python spell UTC differently."""
+    return {name: value for name, value in row.items() if not name.endswith("_at")}
 
 
 def test_the_list_shows_newest_first_with_progress(viewer: APIClient) -> None:
@@ -115,6 +122,11 @@ def test_filters(viewer: APIClient, query: str, expected: set[str]) -> None:
         ("priority_min=many", "priority_min"),
         ("created_after=yesterday", "created_after"),
         ("campaign=%00", "campaign"),
+        ("campaign=", "campaign"),
+        ("page_size=0", "page_size"),
+        ("page_size=501", "page_size"),
+        ("page_size=many", "page_size"),
+        ("priority_min=0.5", "priority_min"),
         ("fields=secret", "fields"),
     ],
 )
@@ -150,6 +162,20 @@ def test_the_detail_tells_everything(viewer: APIClient) -> None:
     assert body["rounds"][0]["groups"] == {"planned": 0, "done": 0, "collected": 0, "failed": 1}
     assert body["rounds"][0]["dags"][0]["id"] == str(dag.id)
     assert [alert["kind"] for alert in body["alerts"]] == ["slow_dag"]
+    assert set(body) == set(RequestDetail().fields)
+    assert set(body["alerts"][0]) == set(AlertBody().fields)
+    assert set(body["rounds"][0]) == set(RoundBody().fields)
+    listed = viewer.get("/api/v1/dags").json()["results"]
+    assert [timeless(one) for one in body["rounds"][0]["dags"]] == [timeless(one) for one in listed]
+
+
+def test_the_detail_takes_three_queries(viewer: APIClient) -> None:
+    row = make_request(status=RequestStatus.ACTIVE)
+    make_dag(make_round(row.workflow))
+    viewer.get(URL)  # notes the use of the token
+    with CaptureQueriesContext(connection) as taken:
+        viewer.get(f"{URL}/{row.request_name}")
+    assert len(taken) == 3, [one["sql"][:80] for one in taken]  # the caller, the request, all around it
 
 
 def test_the_detail_tells_the_position_in_the_queue(viewer: APIClient) -> None:
@@ -172,6 +198,8 @@ def test_the_timeline_is_told_in_order(operator: APIClient, viewer: APIClient) -
 
     told = [(step["from_status"], step["to_status"], step["actor"]) for step in answer.json()["results"]]
     assert told == [("", "held", "system:test"), ("held", "queued", "user:olga")]
+    turned = viewer.get(f"{URL}/{row.request_name}/timeline?ordering=-at").json()["results"]
+    assert turned == answer.json()["results"][::-1]
 
 
 def test_progress_counts_what_is_announced(viewer: APIClient) -> None:

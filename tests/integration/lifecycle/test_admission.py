@@ -8,9 +8,9 @@ from django.utils import timezone
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
-from requests_app.services import change_request
+from requests_app.services.editing import change_request
 from requests_app.states import RequestStatus as S
-from tests.integration.factories import ago, make_request, make_workflow
+from tests.integration.factories import ago, make_request, make_site, make_workflow
 from wms2_project.errors import InvalidInput, StaleVersion
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +73,7 @@ def test_paused_admission_admits_nobody_and_says_why() -> None:
 
 def test_only_as_many_are_admitted_as_there_is_room() -> None:
     limit(3)
+    make_site()
     for _ in range(8):
         generates = make_workflow(input_dataset=None, total_events=10)
         make_request(status=S.QUEUED, urgent=True, workflow=generates)

@@ -12,10 +12,11 @@ from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.models import Alert, Request
-from requests_app.services import abort_request
+from requests_app.services.steering import abort_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_request
 from wms2_project.errors import PermanentError, TransientError
+from wms2_project.leases import wake
 
 pytestmark = pytest.mark.django_db
 Script = Callable[[Request, datetime], Outcome]
@@ -34,6 +35,12 @@ def fails_with(error: Exception) -> Script:
         raise error
 
     return script
+
+
+def advance_again(request: Request) -> None:
+    """As when the wait after an error is over."""
+    wake(Request.objects.filter(pk=request.pk))
+    advance(request.pk)
 
 
 def test_a_move_is_applied_and_the_request_is_due_at_once(handle: Callable[..., None]) -> None:
@@ -70,7 +77,7 @@ def test_a_transient_error_is_visible_and_never_holds(handle: Callable[..., None
     handle(RequestStatus.ACTIVE, fails_with(TransientError("the schedd sleeps")))
     request = make_request(status=RequestStatus.ACTIVE)
     for _ in range(15):
-        advance(request.pk)
+        advance_again(request)
     request.refresh_from_db()
     assert (request.status, request.attempt, request.last_error) == ("active", 15, "the schedd sleeps")
     assert request.next_check_at > timezone.now()
@@ -81,10 +88,10 @@ def test_a_permanent_error_holds_after_ten_in_a_row(handle: Callable[..., None],
     handle(RequestStatus.ACTIVE, fails_with(error))
     request = make_request(status=RequestStatus.ACTIVE)
     for _ in range(9):
-        advance(request.pk)
+        advance_again(request)
     request.refresh_from_db()
     assert request.status == "active"
-    advance(request.pk)
+    advance_again(request)
     request.refresh_from_db()
     assert request.status == "held"
     assert str(error) in request.last_error

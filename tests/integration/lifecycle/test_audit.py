@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from requests_app import admission
-from requests_app.services import change_request
+from requests_app.services.editing import change_request
 from requests_app.states import RequestStatus
 from sites_app.services import drain_site
 from tests.integration.factories import make_request, make_site

@@ -48,7 +48,7 @@ def test_an_unknown_benchmark_is_refused_with_the_list(capsys: pytest.CaptureFix
 
 
 def test_benchmarks_may_be_named_in_small_letters_and_run_once_each() -> None:
-    assert in_order(parse(["b4", "B3", "b4", "B14"]).ids) == ["B3", "B4", "B14"]
+    assert in_order(parse(["b4", "B3", "b4", "B14"]).ids) == ["B14", "B3", "B4"]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_what_a_silent_document_means() -> None:
         ("secondary_input_datasets", ["/A/B/GEN", "/A/B/GEN"], ("/A/B/GEN",)),
         ("time_per_event_sec", 1, 1.0),
         ("target_merged_size_kb", 1, 1),
+        ("category_throttles", {"Processing": 7, "MergeGroup": 2.0}, {"Processing": 7, "MergeGroup": 2}),
     ],
 )
 def test_accepted_value(field: str, given: Any, kept: Any) -> None:
@@ -109,6 +110,7 @@ REFUSALS: dict[str, list[Any]] = {
     "processing_version": [*BAD_WHOLE, 0, 10_000],
     "target_merged_size_kb": [*BAD_WHOLE, 0],
     "max_merge_size": [*BAD_WHOLE, 1023],
+    "category_throttles": [5, [5], {"Landing": 5}, {"Merge": 0}, {"Merge": "5"}, {"MergeGroup": 151}],
     "time_per_event_sec": [0, -0.1, 864_001, True, "1", math.nan, math.inf],
     "size_per_event_kb": [0, -0.1, 1e9, False, "1", -math.inf],
     "urgent": [1, "true", [True]],
@@ -285,3 +287,25 @@ def test_too_many_events_for_the_filter_are_refused() -> None:
 def test_a_step_that_requires_a_gpu_gives_every_job_one(steps: dict[str, str], gpus: int) -> None:
     assert RequestSpec(payload_config={"Step1": {}, "Step2": steps}).gpus == gpus
     assert RequestSpec(payload_config=steps).gpus == gpus
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([5], "write {name: number}"),
+        ({"Landing": 5}, "use Processing, Merge, Cleanup, MergeGroup"),
+        ({"Merge": 0}, "Merge: 0 is out of range"),
+        ({"Merge": -3}, "Merge: -3 is out of range"),
+        ({"MergeGroup": 151}, "from 1 to 150"),
+        ({"Processing": "many"}, "is not a number"),
+    ],
+)
+def test_throttles_are_named_and_bounded(given: Any, told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_document({**MINIMAL, "CategoryThrottles": given})
+    assert told in refused.value.fields["CategoryThrottles"]
+
+
+def test_a_chain_has_throttles_for_all_of_it() -> None:
+    chain = {**MINIMAL, "StepChain": 1, "Step1": {"StepName": "one"}, "CategoryThrottles": {"Merge": 3}}
+    assert read_document(chain).category_throttles == {"Merge": 3}

@@ -25,7 +25,7 @@ def ground(layout: Layout) -> Ground:
 
 @pytest.fixture
 def addresses() -> application.Addresses:
-    return application.Addresses(web="127.0.0.1:1", flower="127.0.0.1:2")
+    return application.Addresses(web="127.0.0.1:1", flower="127.0.0.1:2", traces="127.0.0.1:3")
 
 
 @pytest.fixture
@@ -105,6 +105,16 @@ def test_pool_configuration_has_no_hole_and_a_slot_per_site(tmp_path: Path) -> N
     assert "NETWORK_INTERFACE = 127.0.0.1" in text
 
 
+@pytest.mark.parametrize("schedds", [1, 2])
+def test_a_pool_has_a_spare_schedd_with_a_queue_of_its_own_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedds: int
+) -> None:
+    monkeypatch.setenv("WMS2_POOL_SCHEDDS", str(schedds))
+    text = condor.render_config(release(tmp_path, "23.9.6"), Path("/p"), Path("/s"), "wms2-x", ["T1_US_FNAL"])
+    assert ("SPARE.SCHEDD_NAME = wms2-x-spare@pool.local" in text) is (schedds == 2)
+    assert ("SPARE.SPOOL = $(LOCAL_DIR)/spool-spare" in text) is (schedds == 2)
+
+
 @pytest.mark.parametrize(("version", "relaxed"), [("23.9.6", True), ("25.0.1", False)])
 def test_channel_binding_is_relaxed_for_old_daemons_only(tmp_path: Path, version: str, relaxed: bool) -> None:
     assert bool(condor.channel_binding(release(tmp_path, version))) is relaxed
@@ -151,7 +161,9 @@ def test_the_pid_file_of_a_postmaster_that_sits_in_the_directory_stays(tmp_path:
 
 
 def test_access_is_set_up_with_files_not_with_words(layout: Layout) -> None:
-    access = next(command for command in application.setup_commands(layout) if command[0] == "ensure_access")
+    access = next(
+        command for command in application.setup_commands(layout, {}) if command[0] == "ensure_access"
+    )
 
     assert access[access.index("--password-file") + 1] == str(layout.operator_password)
     assert access[access.index("--token-file") + 1] == str(layout.operator_token)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabError
+from lab.lanes import DISTURBING, Lane, lanes
 from lab.paths import Layout
 from lab.processes import members
-from lab.testrun import plan_tests, run_alone, run_command
+from lab.testrun import Command, plan_tests, run_alone, run_command, run_commands
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -33,6 +34,7 @@ def test_everything_runs_unit_tests_first_and_what_has_no_tests_not_at_all(root:
     assert plan.paths == ("tests/unit", "tests/integration", "tests/e2e", "tests/browser")
     assert plan.arguments == ("-x",)
     assert plan.services
+    assert plan.whole
 
 
 @pytest.mark.parametrize("arguments", [["--tier", "unit", "-k", "ports"], ["--tier=unit", "-k", "ports"]])
@@ -60,6 +62,31 @@ def test_an_unknown_tier_is_refused_with_the_choice(root: Path) -> None:
         plan_tests(["--tier", "unti"], root=root)
 
     assert refused.value.exit_code == 2
+
+
+def test_every_test_that_needs_services_is_in_one_lane_or_disturbs_them_all() -> None:
+    def runs(paths: tuple[str, ...], file: str) -> bool:
+        return any(file == path or file.startswith(f"{path}/") for path in paths)
+
+    def has(lane: Lane, file: str) -> bool:
+        return runs(lane.paths, file) and not runs(lane.left_out, file)
+
+    files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    for file in files:
+        found = [lane.name for lane in lanes(ROOT) if has(lane, file)] + ["last"] * (file in DISTURBING)
+        assert len(found) == (0 if file.startswith("tests/unit/") else 1), (file, found)
+    assert set(DISTURBING) <= set(files)
+
+
+def test_commands_run_side_by_side_and_the_silent_ones_are_shown_in_the_end(
+    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = Command(["bash", "-c", f"cat {fifo}; exit 3"], os.environ, log=tmp_path / "log")
+    writer = Command(["bash", "-c", f"echo met > {fifo}"], os.environ)
+    assert run_commands(layout, [reader, writer]) == [3, 0]
+    assert "met" in capsys.readouterr().out
 
 
 def test_the_exit_code_is_the_command_s(layout: Layout) -> None:

@@ -1,0 +1,109 @@
+"""Outputs on real services: transfers that get stuck and finish, and versions that are taken back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from dags_app.adapters import dbs, rucio
+from dags_app.models import Workflow
+from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.services import invalidate_outputs
+from tests.e2e.conftest import Json, Stack
+
+WAIT_SEC = 240.0
+
+
+def lab(stack: Stack, method: str, path: str, body: Any = None) -> Any:
+    answer = requests.request(method, f"{stack.cms_url}/lab/{path}", json=body, timeout=10)
+    assert answer.status_code < 300, answer.text
+    return answer.json()
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_SEC
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail(f"still not after {WAIT_SEC:g} s: {what}")
+        time.sleep(0.2)
+
+
+def blocks_of(name: str) -> list[OutputBlock]:
+    return list(OutputBlock.objects.filter(dataset__workflow__request_name=name).order_by("block_name"))
+
+
+def transfer_states(name: str) -> set[str]:
+    rules = (rule for block in blocks_of(name) for rule in block.rules.filter(kind="transfer"))
+    return {rule.state for rule in rules}
+
+
+def assert_taken_back(stack: Stack, name: str) -> None:
+    """What the request had produced is INVALID in DBS, and no rule keeps it anywhere."""
+    wait_until("the sweep took it all back", lambda: {b.status for b in blocks_of(name)} == {"invalidated"})
+    ours = {block.block_name for block in blocks_of(name)}
+    for dataset in {block.partition("#")[0] for block in ours}:
+        info = dbs().dataset(dataset)
+        assert info is not None
+        assert info.access_type == "INVALID"
+    rules = [rule for rule in lab(stack, "GET", "state")["rucio"]["rules"] if rule["name"] in ours]
+    assert [rule for rule in rules if rule["expires_at"] is None] == []
+
+
+@pytest.fixture
+def transferred(stack: Stack, suffix: str) -> Json:
+    """A request whose outputs somebody wants elsewhere, followed from REPLICATING to STUCK to arrived."""
+    document = stack.seed(suffix)[2]
+    wanted = {"pattern": f"^{document['OutputDatasets'][0]}$", "rse_expression": "T2_US_Purdue"}
+    lab(stack, "POST", "subscriptions", {"name": f"e2e{suffix}", **wanted})
+    lab(stack, "PUT", "settings", {"rule_delay_sec": 3600})
+    try:
+        name = stack.post("requests", document)["request_name"]
+        wait_until("transfers are under way", lambda: transfer_states(name) == {"REPLICATING"})
+        for block in blocks_of(name):
+            source = rucio().rule(block.rules.get(kind="source").rule_id)
+            assert source is not None
+            assert source.expires_at is None, "the source is kept until the copies are there"
+        change = {"rse_expression": "T2_US_Purdue"}
+        lab(stack, "PUT", "rules", {**change, "from": "REPLICATING", "to": "STUCK"})
+        wait_until("stuck rules are seen", lambda: "STUCK" in transfer_states(name))
+        lab(stack, "PUT", "settings", {"rule_delay_sec": 0})
+        # boosted rules are REPLICATING again; those not looked at yet are boosted at the next poll
+        wait_until(
+            "every stuck rule is boosted",
+            lambda: lab(stack, "PUT", "rules", {**change, "from": "STUCK", "to": "STUCK"})["changed"] == 0,
+        )
+        lab(stack, "PUT", "rules", {**change, "from": "REPLICATING", "to": "REPLICATING"})
+        return stack.wait_for(name, "completed")
+    finally:
+        lab(stack, "PUT", "settings", {"rule_delay_sec": 0})
+        # other tests' transfers were to take as long: they begin anew
+        lab(stack, "PUT", "rules", {"from": "REPLICATING", "to": "REPLICATING"})
+
+
+def test_stuck_transfers_are_boosted_and_outputs_can_be_taken_back(stack: Stack, transferred: Json) -> None:
+    name = transferred["request_name"]
+    assert transfer_states(name) == {"OK"}
+    for block in blocks_of(name):
+        lfns = [file.lfn for file in block.files.all()]
+        assert all("T2_US_Purdue" in held for held in rucio().replicas(lfns).values())
+    call_command("reconcile", name)
+    # Blocks made at the destination need no transfer.
+    lost = RucioRule.objects.filter(block__in=blocks_of(name), kind="transfer")[0]
+    rucio().delete_rule(lost.rule_id)
+    with pytest.raises(CommandError, match="differences: 1"):
+        call_command("reconcile", name)
+    call_command("reconcile", name, "--repair", "--reason", "somebody deleted a rule")
+    mended = rucio().rule(lost.rule_id)
+    assert mended is not None
+    assert mended.expires_at is None
+
+    workflow = Workflow.objects.get(request_name=name)
+    invalidate_outputs(workflow=workflow, actor="user:test", reason="a better version", now=timezone.now())
+    assert_taken_back(stack, name)
+    call_command("reconcile", name)

@@ -1,0 +1,99 @@
+"""The same actions from a shell: one service each, a reason, the actor, and the services' refusals."""
+
+from __future__ import annotations
+
+import getpass
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from dags_app.models import DAG, Schedd
+from requests_app.models import Request
+from requests_app.services.importing import import_request
+from requests_app.states import RequestStatus
+from tests.integration.factories import DOCUMENT, ago, make_dag, make_request, make_round
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+S = RequestStatus
+
+
+def run(*arguments: object, **options: Any) -> str:
+    out = StringIO()
+    call_command(*(str(one) for one in arguments), stdout=out, **options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "after"),
+    [
+        (S.ACTIVE, ["stop", "--hold"], S.STOPPING),
+        (S.QUEUED, ["stop"], S.HELD),
+        (S.HELD, ["release"], S.QUEUED),
+        (S.PLANNING, ["abort"], S.ABORTED),
+    ],
+)
+def test_a_request_is_steered(before: RequestStatus, arguments: list[str], after: RequestStatus) -> None:
+    row = make_request(status=before)
+    told = run("request", arguments[0], row.request_name, "--reason", "because", *arguments[1:])
+    row.refresh_from_db()
+    last = row.transitions.last()
+    assert last is not None
+    assert told == f"{row} is {after}\n"
+    assert (row.status, last.actor, last.reason) == (after, f"user:{getpass.getuser()}", "because")
+
+
+def test_a_request_is_changed_and_restarted() -> None:
+    row, _ = import_request(document=DOCUMENT, actor="user:ana")
+    dry = run("request", "change", row, "--reason", "r", "--priority", 5, "--dry-run")
+    assert "now: priority" in dry
+    with pytest.raises(CommandError, match="'Merge' has no number"):
+        run("request", "change", row, "--reason", "r", "--throttles", "Merge")
+    row.refresh_from_db()
+    assert row.priority == DOCUMENT["priority"]
+    run("request", "change", row, "--reason", "r", "--priority", 5)
+    told = run("request", "restart", row, "--reason", "lost", "--cleanup-policy", "immediate_cleanup")
+    newer = Request.objects.get(previous_version=row)
+    assert (newer.priority, newer.cleanup_policy) == (5, "immediate_cleanup")
+    assert newer.request_name in told
+
+
+def test_refusals_are_told() -> None:
+    row = make_request(status=S.COMPLETED)
+    with pytest.raises(CommandError, match="cannot become stopping"):
+        run("request", "stop", row, "--reason", "late")
+    with pytest.raises(CommandError, match="no request named nobody"):
+        run("request", "stop", "nobody", "--reason", "x")
+    with pytest.raises(CommandError, match="There is no DAG"):
+        run("dag", "hold", "00000000-0000-0000-0000-000000000000", "--reason", "x")
+    dag = make_dag(make_round(row.workflow), status="completed", completed_at=ago(minutes=1))
+    with pytest.raises(CommandError, match="is completed"):
+        run("dag", "remove", dag.pk, "--reason", "x")
+
+
+def test_a_dag_is_rescued() -> None:
+    row = make_request(status=S.HELD)
+    dag = make_dag(make_round(row.workflow), status="removed", completed_at=ago(minutes=1))
+    told = run("dag", "rescue", dag.pk, "--reason", "the disk is back")
+    rescue = DAG.objects.get(parent=dag)
+    assert str(rescue.pk) in told
+    assert AuditEvent.objects.filter(action="rescue DAG").count() == 1
+
+
+def test_a_schedd_is_drained_listed_and_enabled(settings: Any) -> None:
+    settings.SCHEDDS = ["one@pool", "two@pool"]
+    run("schedd", "drain", "two@pool", "--reason", "a spare", "--deadline-minutes", 10)
+    row = Schedd.objects.get(name="two@pool")
+    assert row.drain_deadline is not None
+    assert row.drain_deadline > timezone.now()
+    run("schedd", "enable", "two@pool", "--reason", "needed")
+    kept = run("schedd", "drain", "two@pool", "--reason", "a spare", "--keep")
+    assert kept == "two@pool: enabled needed\n"
+    assert run("schedd", "list") == "one@pool: enabled\ntwo@pool: enabled needed\n"
+    with pytest.raises(CommandError, match="There is no schedd three@pool"):
+        run("schedd", "drain", "three@pool", "--reason", "x")
+    with pytest.raises(CommandError, match="a reason is needed"):
+        run("schedd", "drain", "two@pool")

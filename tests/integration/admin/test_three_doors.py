@@ -1,0 +1,173 @@
+"""Every operator's action has three doors, REST, console and shell: each asks why, and keeps who did it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from rest_framework.test import APIClient
+
+from dags_app.models import DAG, Schedd
+from dags_app.states import DAGStatus
+from requests_app.models import Request
+from requests_app.services.importing import import_request
+from requests_app.states import RequestStatus as S
+from tests.integration.admin.test_actions import press
+from tests.integration.factories import DOCUMENT, ago, make_dag, make_request, make_round, make_site
+from wms2_project.api.table import endpoints
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+SCHEDD = "one@pool"
+RESOURCES = {"memory_mb": 3000, "category_throttles": {"Merge": 3}}
+
+
+@dataclass(frozen=True)
+class Doors:
+    """What is acted on, and how that is done through each door."""
+
+    row: Callable[[], Any]
+    rest: str
+    button: str
+    command: str
+    body: dict[str, Any] = field(default_factory=dict)
+    form: dict[str, Any] = field(default_factory=dict)
+
+
+def _request(status: S) -> Callable[[], Request]:
+    return lambda: make_request(status=status)
+
+
+def _dag(status: DAGStatus = DAGStatus.RUNNING) -> Callable[[], DAG]:
+    ended = ago(minutes=1) if status is DAGStatus.REMOVED else None
+
+    def make() -> DAG:
+        row = make_request(status=S.HELD if ended else S.ACTIVE)
+        return make_dag(make_round(row.workflow), status=status, completed_at=ended)
+
+    return make
+
+
+def _imported() -> Request:
+    return import_request(document=DOCUMENT, actor="user:ana")[0]
+
+
+def _changeable() -> Request:
+    make_site()
+    return make_request(status=S.QUEUED)
+
+
+def _schedd() -> Schedd:
+    return Schedd.objects.create(name=SCHEDD)
+
+
+ACTIONS: dict[str, Doors] = {
+    "stop": Doors(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
+    "hold": Doors(
+        _request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop --hold",
+        body={"hold": True}, form={"hold": "on"},
+    ),
+    "release": Doors(
+        _request(S.HELD), "POST requests/<request_name:name>/release", "release", "request release"
+    ),
+    "fail": Doors(_request(S.HELD), "POST requests/<request_name:name>/fail", "fail", "request fail"),
+    "abort": Doors(_request(S.PLANNING), "POST requests/<request_name:name>/abort", "abort", "request abort"),
+    "restart": Doors(
+        _imported, "POST requests/<request_name:name>/restart", "restart", "request restart",
+        form={"cleanup_policy": "keep_until_replaced"},
+    ),
+    "priority": Doors(
+        _changeable, "PATCH requests/<request_name:name>", "change_priority", "request change --priority 7",
+        body={"priority": 7}, form={"priority": 7},
+    ),
+    "resources": Doors(
+        _changeable, "PATCH requests/<request_name:name>", "change_resources",
+        "request change --memory-mb 3000 --throttles Merge=3",
+        body=RESOURCES, form=RESOURCES | {"category_throttles": "Merge=3"},
+    ),
+    "hold a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/hold", "hold", "dag hold"),
+    "release a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/release", "release", "dag release"),
+    "remove a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/remove", "remove", "dag remove"),
+    "rescue a DAG": Doors(
+        _dag(DAGStatus.REMOVED), "POST dags/<uuid:dag_id>/rescue", "rescue", "dag rescue"
+    ),
+    "drain a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
+    "enable a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
+}  # fmt: skip
+
+
+def _identity(row: Any) -> str:
+    return str(row.request_name if isinstance(row, Request) else row.pk)
+
+
+def by_rest(client: APIClient, doors: Doors, row: Any, why: str) -> bool:
+    method, _, route = doors.rest.partition(" ")
+    parts = [_identity(row) if part.startswith("<") else part for part in route.split("/")]
+    body = json.dumps(doors.body | {"reason": why})
+    answer = client.generic(method, f"/api/v1/{'/'.join(parts)}", body, content_type="application/json")
+    assert answer.status_code in (200, 201, 422), answer.content
+    return answer.status_code != 422
+
+
+def by_console(client: Client, doors: Doors, row: Any, why: str) -> bool:
+    if doors.button == "rescue":
+        row = Request.objects.get(workflow=row.workflow_id)
+    return bool(press(client, row, doors.button, reason=why, **doors.form).status_code == 302)
+
+
+def by_shell(client: object, doors: Doors, row: Any, why: str) -> bool:
+    command, action, *options = doors.command.split()
+    try:
+        call_command(command, action, _identity(row), *options, "--reason", why)
+    except CommandError as refused:
+        if "a reason is needed" in str(refused):
+            return False
+        raise
+    return True
+
+
+def test_every_endpoint_that_steers_has_its_line() -> None:
+    steered = ("requests/<", "dags/<", "schedds/<")
+    writing = {
+        f"{method} {route}"
+        for route, view in endpoints()
+        for method in set(view.roles) - {"GET", "DELETE"}  # DELETE of a request is its abort
+        if route.startswith(steered)
+    }
+    assert writing == {doors.rest for doors in ACTIONS.values()}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("door", [by_rest, by_console, by_shell])
+def test_an_action_asks_why_and_keeps_who_did_it(
+    door: Callable[..., bool],
+    action: str,
+    operator: APIClient,
+    console: Client,
+    settings: Any,
+    tmp_path: Path,
+) -> None:
+    settings.SCHEDDS, settings.SUBMIT_ROOT = [SCHEDD], str(tmp_path)
+    doors = ACTIONS[action]
+    row = doors.row()
+    client, actor = {
+        by_rest: (operator, "user:olga"),
+        by_console: (console, "user:adam"),
+        by_shell: (None, f"user:{getpass.getuser()}"),
+    }[door]
+    before = AuditEvent.objects.count()
+
+    assert not door(client, doors, row, "  ")
+    assert AuditEvent.objects.count() == before
+    assert door(client, doors, row, "because")
+
+    kept = AuditEvent.objects.order_by("id")[before:]
+    assert {event.actor for event in kept} == {actor}
+    assert all(event.reason.endswith("because") for event in kept)

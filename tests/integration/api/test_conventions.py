@@ -1,0 +1,156 @@
+"""What every endpoint keeps to: selection, order, request ids, cures."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from rest_framework.test import APIClient
+
+from dags_app.api.views import DAGListView
+from requests_app.api.requests import RequestListView
+from requests_app.api.workflows import WorkflowListView
+from requests_app.lifecycle.advance import advance
+from requests_app.models import Request
+from requests_app.services.steering import abort_request
+from requests_app.states import RequestStatus
+from tests.integration.conftest import ApiAs
+from tests.integration.factories import (
+    DOCUMENT,
+    make_dag,
+    make_request,
+    make_round,
+    make_site,
+    make_workflow,
+)
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ListView
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+URL = "/api/v1/requests"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("requests", "request_name,status"),
+        ("requests/a", "request_name,version"),
+        ("requests/a/timeline", "to_status,actor"),
+        ("requests/a/versions", "current"),
+        ("workflows", "id,status"),
+        ("dags", "id"),
+        ("sites", "name"),
+        ("admission/queue", "paused,active_dags"),
+        ("status", "requests"),
+    ],
+)
+def test_every_read_sends_only_the_members_named(viewer: APIClient, path: str, fields: str) -> None:
+    row = make_request(request_name="a")
+    make_dag(make_round(row.workflow))
+    make_site()
+    body = viewer.get(f"/api/v1/{path}?fields={fields}").json()
+    for part in body.get("results", [body]):
+        assert set(part) == set(fields.split(","))
+    refused = viewer.get(f"/api/v1/{path}?fields=secret")
+    assert (refused.status_code, set(refused.json()["errors"])) == (422, {"fields"})
+
+
+@pytest.mark.parametrize(
+    ("path", "shown", "ordering", "expected"),
+    [
+        ("requests", "request_name", "", "acb"),
+        ("requests", "request_name", "created_at", "bca"),
+        ("requests", "request_name", "-created_at", "acb"),
+        ("requests", "request_name", "request_name", "abc"),
+        ("requests", "request_name", "-request_name", "cba"),
+        ("workflows", "request_name", "", "acb"),
+        ("workflows", "request_name", "request_name", "abc"),
+        ("dags", "request_name", "", "acb"),
+        ("dags", "request_name", "created_at", "bca"),
+        ("sites", "name", "", "abc"),
+        ("sites", "name", "-name", "cba"),
+    ],
+)
+def test_every_list_is_turned_and_still_walked_without_loss(
+    viewer: APIClient, path: str, shown: str, ordering: str, expected: str
+) -> None:
+    for name in "bca":
+        make_dag(make_round(make_request(request_name=name).workflow))
+        make_site(name=name)
+    seen, url = "", f"/api/v1/{path}?page_size=1" + (f"&ordering={ordering}" if ordering else "")
+    while url:
+        body = viewer.get(url).json()
+        seen += "".join(row[shown] for row in body["results"])
+        url = body["next"]
+    assert seen == expected
+    refused = viewer.get(f"/api/v1/{path}?ordering=mood")
+    assert (refused.status_code, set(refused.json()["errors"])) == (422, {"ordering"})
+
+
+@pytest.mark.parametrize("view", [RequestListView, WorkflowListView, DAGListView])
+def test_an_index_has_every_order_of_a_long_list(view: type[ListView]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
+        )  # if there is another way
+    for columns in view.orders.values():
+        plan = view.queryset.order_by(*columns)[:50].explain()  # type: ignore[union-attr]
+        assert "Sort" not in plan, plan
+
+
+def test_requests_are_found_by_their_input_through_an_index() -> None:
+    for number in range(200):  # among few rows every index is as good
+        make_request(workflow=make_workflow(input_dataset=f"/A/B{number}/RAW"))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE dags_app_workflow, requests_app_request; SET LOCAL enable_seqscan = off")
+    assert "workflow_by_input" in Request.objects.filter(workflow__input_dataset="/A/B/RAW").explain()
+
+
+def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
+    row = make_request(requestor="bob", submitted_by="bob", version=1)
+    operator = api_as(Role.OPERATOR)
+    url = f"{URL}/{row.request_name}"
+    answers = [
+        requestor.generic("POST", URL, "{", content_type="application/json"),
+        api_as(Role.ANONYMOUS).get(URL),
+        requestor.delete(f"{url}?reason=r"),
+        viewer.get(f"{URL}/nobody"),
+        viewer.put(URL),
+        viewer.get(URL, headers={"Accept": "text/csv"}),
+        operator.post(f"{url}/release", {"reason": "r"}),
+        operator.patch(url, {"reason": "r", "priority": 1}, headers={"If-Match": '"0"'}),
+        requestor.post(URL, {"comment": "x" * 1_000_000}),
+        requestor.generic("POST", URL, "a=1", content_type="text/plain"),
+        requestor.post(URL, {}),
+    ]
+    assert [one.status_code for one in answers] == [400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 422]
+    for answer in answers:
+        body = answer.json()
+        assert len(body["cure"]) > 10, body
+        assert body["code"], body
+
+
+def test_the_id_of_a_call_goes_with_everything_it_causes(requestor: APIClient, operator: APIClient) -> None:
+    requestor.post(
+        URL, DOCUMENT | {"input_dataset": None, "total_events": 10}, headers={"X-Request-Id": "c1"}
+    )
+    row = Request.objects.get()
+    advance(row.pk)  # as a worker does, without any HTTP call
+    operator.patch(
+        f"{URL}/{row.request_name}", {"reason": "r", "priority": 7}, headers={"X-Request-Id": "c2"}
+    )
+    operator.delete(f"{URL}/{row.request_name}?reason=r", headers={"X-Request-Id": "c3"})
+
+    rows = operator.get(f"{URL}/{row.request_name}/timeline").json()["results"]
+    assert [(one["to_status"], one["call_id"]) for one in rows] == [
+        ("submitted", "c1"),
+        ("queued", "c1"),
+        ("aborted", "c3"),
+    ]
+    assert [event.request_id for event in AuditEvent.objects.filter(action="change")] == ["c2"]
+
+
+def test_without_a_call_nothing_is_claimed() -> None:
+    row = make_request(status=RequestStatus.QUEUED)
+    abort_request(request=row, actor="user:ana", reason="by command")
+    assert row.transitions.last().call_id == ""  # type: ignore[union-attr]

@@ -1,0 +1,88 @@
+"""Schemathesis against a server of our own: what the description promises is what the server does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from requests_app.states import RequestStatus
+from tests.integration.factories import (
+    make_dag,
+    make_group,
+    make_request,
+    make_round,
+    make_site,
+    make_token,
+    make_user,
+)
+from wms2_project.api.roles import Role
+
+SECONDS = 25
+NAMES = """
+hooks = "hooks"
+
+[parameters]
+"path.name" = "known"
+"path.request_id" = "REQUEST"
+
+[generation]
+allow-x00 = false  # PostgreSQL stores none
+
+# What a GET is described to take, it must take. A write may be well-formed and still be refused (422):
+# a document has rules no schema can tell, a ban must end in the future, a change must change something.
+[[operations]]
+include-method = ["POST", "PATCH", "DELETE"]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 412, 422, 502, 503]
+
+# Its two numbers are refused together: they would make too many steps.
+[[operations]]
+include-path-regex = "/metrics/throughput$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 422]
+
+[[operations]]
+include-path-regex = "/sites/"
+parameters = { "path.name" = "T2_CH_CERN" }
+"""
+# The description is of the whole answer; what `fields` leaves of it is tested in test_conventions.
+HOOKS = """
+import re
+import schemathesis
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    for one in case.operation.query:
+        legal = one.definition["schema"].get("pattern", "")
+        if one.name == "fields" and re.fullmatch(legal, str(case.query.get("fields"))):
+            del case.query["fields"]
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(240)
+def test_schemathesis_finds_nothing(live_server: Any, reqmgr2: None, tmp_path: Path) -> None:
+    token = make_token(make_user("fuzz", role=Role.ADMIN))
+    row = make_request(status=RequestStatus.ACTIVE, request_name="known")
+    make_group(make_round(row.workflow))
+    make_dag(row.workflow.rounds.get())
+    make_site()
+    (tmp_path / "schemathesis.toml").write_text(NAMES.replace("REQUEST", str(row.pk)))
+    (tmp_path / "hooks.py").write_text(HOOKS)
+    found = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{live_server.url}/api/v1/schema"),
+            *("--header", f"Authorization: Bearer {token}", "--max-time", str(SECONDS), "--workers", "1"),
+            *("--phases", "coverage,fuzzing", "--no-shrink", "--no-color", "--seed", "7"),
+            *("--request-timeout", "20", "--suppress-health-check", "all"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=tmp_path,
+    )
+    assert found.returncode == 0, found.stdout[-60000:] + found.stderr[-2000:]
+    assert re.search(r"\d+ generated", found.stdout), found.stdout[-3000:]

@@ -1,0 +1,131 @@
+"""Progress is counted in events, from aggregates, in one query; the end is guessed with a band."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from dags_app.models import Workflow
+from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
+from requests_app.models import Request
+from requests_app.progress import detail_of, progress_of_many
+from requests_app.states import RequestStatus
+from tests.integration.factories import ago, make_dag, make_file, make_group, make_request, make_round
+
+pytestmark = pytest.mark.django_db
+
+
+def read(client: APIClient, row: Request) -> dict[str, Any]:
+    answer = client.get(f"/api/v1/requests/{row.request_name}/progress")
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+def generating(*, wanted: int, efficiency: float = 1.0, hours: float = 2) -> tuple[Request, Any]:
+    row = make_request(status=RequestStatus.ACTIVE)
+    Workflow.objects.filter(pk=row.workflow_id).update(
+        input_dataset=None, total_events=wanted, filter_efficiency=efficiency
+    )
+    round_ = make_round(row.workflow, created_at=ago(hours=hours), jobs=12)
+    type(round_).objects.filter(pk=round_.pk).update(created_at=ago(hours=hours), input_events=300)
+    return row, round_
+
+
+def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClient) -> None:
+    row, round_ = generating(wanted=300)
+    make_group(round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(minutes=90))
+    make_group(round_, status=GroupStatus.FAILED)
+    make_group(round_)
+    make_dag(round_, nodes_running=2, nodes_idle=1)
+
+    body = read(viewer, row)
+
+    assert (body["overall_percent"], body["events_done"], body["events_total"]) == (33.3, 100, 300)
+    assert body["nodes"] == {
+        "total": 21, "completed": 7, "running": 2, "pending": 5, "failed": 7, "skipped": 0,
+    }  # fmt: skip
+    (told,) = body["rounds"]
+    assert (told["groups"], told["collected"], told["failed"], told["planned"]) == (3, 1, 1, 1)
+    assert told["fraction"] == 0.3333
+    assert [one["status"] for one in body["groups"]] == ["collected", "failed", "planned"]
+    (task,) = body["current_tasks"]
+    assert (task["node_id"], task["progress_percent"]) == ("round 0", 33.3)
+    assert "2 jobs running" in task["progress_message"]
+
+
+def test_what_a_filter_throws_away_is_part_of_the_work(viewer: APIClient) -> None:
+    row, round_ = generating(wanted=100, efficiency=0.25)
+    make_group(round_, status=GroupStatus.COLLECTED, events_read=100, events_written=25)
+    body = read(viewer, row)
+    assert (body["events_total"], body["fraction"], body["events_written"]) == (400, 0.25, 25)
+
+
+def test_an_excluded_file_is_no_work_left(viewer: APIClient) -> None:
+    row = make_request(status=RequestStatus.ACTIVE)
+    round_ = make_round(row.workflow)
+    held = {"round": round_, "first_group": 0, "last_group": 0}
+    make_file(row.workflow, events=50, state=FileState.PROCESSED, **held)
+    make_file(row.workflow, events=50, state=FileState.EXCLUDED, excluded_reason="corrupt")
+    assert read(viewer, row)["fraction"] == 1.0
+
+
+def test_what_was_read_of_a_shared_file_counts_at_once(viewer: APIClient) -> None:
+    row = make_request(status=RequestStatus.ACTIVE)
+    round_ = make_round(row.workflow)
+    make_file(row.workflow, events=200, state=FileState.ASSIGNED, round=round_, first_group=0, last_group=1)
+    make_group(round_, status=GroupStatus.COLLECTED, events_read=100)
+    make_group(round_)
+    assert read(viewer, row)["fraction"] == 0.5
+
+
+@pytest.mark.parametrize(("finished", "seen", "rate"), [(5, 1, 100 / 36_000), (0.5, 3, 300 / 3600)])
+def test_the_last_hour_tells_the_pace_if_enough_finished_in_it(
+    viewer: APIClient, finished: float, seen: int, rate: float
+) -> None:
+    row, round_ = generating(wanted=1000, hours=10)
+    for _ in range(seen):
+        make_group(round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(hours=finished))
+    pace = read(viewer, row)["pace"]
+    assert pace["groups_seen"] == seen
+    assert pace["events_per_sec"] == pytest.approx(rate, rel=0.01)
+    assert pace["earliest"] < pace["estimated_completion"] < pace["latest"]
+
+
+def test_the_band_narrows_with_the_evidence() -> None:
+    widths = []
+    for groups in (4, 16):
+        row, round_ = generating(wanted=20 * groups, hours=10)
+        for _ in range(groups):
+            make_group(round_, status=GroupStatus.COLLECTED, events_read=10, finished_at=ago(hours=5))
+        pace = detail_of(row).pace
+        assert pace.latest is not None
+        assert pace.earliest is not None
+        widths.append(pace.latest - pace.earliest)
+    assert widths[1] < widths[0] / 2
+
+
+@pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.ABORTED, RequestStatus.COMPLETED])
+def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: RequestStatus) -> None:
+    row, round_ = generating(wanted=1000)
+    make_group(round_, status=GroupStatus.COLLECTED, events_read=500, finished_at=ago(hours=1))
+    Request.objects.update(status=status)
+    assert read(viewer, row)["pace"]["estimated_completion"] is None
+
+
+def test_one_query_tells_it_for_one_and_for_many() -> None:
+    rows = []
+    for _ in range(5):
+        row, round_ = generating(wanted=1000)
+        make_group(round_, status=GroupStatus.COLLECTED)
+        make_dag(round_, status=DAGStatus.COMPLETED, completed_at=ago(hours=1))
+        type(round_).objects.filter(pk=round_.pk).update(status=RoundStatus.RESOLVED)
+        make_round(row.workflow)
+        rows.append(row)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(progress_of_many(rows)) == 5
+        assert len(detail_of(rows[0]).rounds) == 2
+    assert len(queries) == 2

@@ -1,0 +1,109 @@
+"""A token issuer with real keys behind a real HTTP server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+AUDIENCE = "https://wms2.example.org"
+CLIENT_SECRET = "between the two of us"
+
+
+class Issuer:
+    """Signs what it is told to, shows its public keys, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.private: dict[str, tuple[Any, str]] = {}
+        self.asked: list[str] = []
+        self.broken = False
+        self.url = ""
+        self.codes: dict[str, tuple[str, dict[str, Any]]] = {}  # by code: the PKCE challenge, the claims
+        self.add_key("rsa-1", "RS256")
+
+    def redeem(self, form: dict[str, str]) -> dict[str, Any] | None:
+        """Tokens for a code: once, for the right client, and only to whoever asked for it."""
+        challenge, claims = self.codes.pop(form.get("code", ""), ("", {}))
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        said = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if said != challenge or form.get("client_secret") != CLIENT_SECRET:
+            return None
+        return {"access_token": "unused", "id_token": self.token(**claims)}
+
+    def add_key(self, key_id: str, algorithm: str) -> None:
+        """A new key, shown from now on."""
+        key: Any = (
+            ec.generate_private_key(ec.SECP256R1())
+            if algorithm == "ES256"
+            else rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        )
+        self.private[key_id] = (key, algorithm)
+
+    def token(self, *, key_id: str = "rsa-1", header: dict[str, Any] | None = None, **claims: Any) -> str:
+        """A token that is good for five minutes unless the claims say otherwise; None drops a claim."""
+        key, algorithm = self.private[key_id]
+        now = int(time.time())
+        content = {"iss": self.url, "sub": "ana", "aud": AUDIENCE, "iat": now, "exp": now + 300} | claims
+        kept = {name: value for name, value in content.items() if value is not None}
+        return jwt.encode(kept, key, algorithm=algorithm, headers={"kid": key_id} | (header or {}))
+
+    def answer(self, path: str) -> dict[str, Any] | None:
+        """What is shown at this path."""
+        self.asked.append(path)
+        if self.broken:
+            return None
+        if path == "/.well-known/openid-configuration":
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        if path == "/keys":
+            return {"keys": [self._public(key_id) for key_id in self.private]}
+        return None
+
+    def _public(self, key_id: str) -> dict[str, Any]:
+        key, algorithm = self.private[key_id]
+        kind: Any = jwt.algorithms.get_default_algorithms()[algorithm]
+        shown = kind.to_jwk(key.public_key(), as_dict=True)
+        return dict(shown) | {"kid": key_id, "alg": algorithm, "use": "sig"}
+
+
+@contextmanager
+def running_issuer() -> Iterator[Issuer]:
+    """An issuer that answers on loopback."""
+    issuer = Issuer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = issuer.answer(self.path)
+            self.send_response(200 if body else 503)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            body = issuer.redeem(dict(parse_qsl(text)))
+            self.send_response(200 if body else 400)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    issuer.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield issuer
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=5)

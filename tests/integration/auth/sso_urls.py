@@ -1,0 +1,10 @@
+"""The project's URLs as they are where logging in at an issuer is on."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+from wms2_project import urls
+
+urlpatterns = [*urls.urlpatterns, path("oidc/", include("mozilla_django_oidc.urls"))]
+handler400, handler500 = urls.handler400, urls.handler500

@@ -1,0 +1,142 @@
+"""The audit shows every tampering: edited, removed, inserted, cut off; and concurrency does not break it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connection, transaction
+
+from wms2_project import audit
+from wms2_project.models import AuditEvent
+
+pytestmark = pytest.mark.django_db
+committed = pytest.mark.django_db(transaction=True)
+
+
+EVENTS = "wms2_project_auditevent"
+
+
+def write(count: int, actor: str = "user:olga") -> None:
+    for number in range(count):
+        detail = {"old": {"b": 1.0, "a": [1e22, 0.1, None, True]}, "text": "é\n\"'"}
+        audit.record(actor=actor, action="change", target=f"thing {number}", reason="a test", **detail)
+
+
+def write_sealed(count: int) -> None:
+    """Where the test's own transaction never commits."""
+    write(count)
+    audit.seal_pending()
+
+
+def verify(*arguments: str) -> str:
+    out = StringIO()
+    call_command("verify_audit", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def tamper(sql: str) -> None:
+    """What the owner of the table could do, and the trigger would refuse."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {EVENTS} DISABLE TRIGGER audit_event_append_only")
+        cursor.execute(sql.replace("{events}", EVENTS))
+        cursor.execute(f"ALTER TABLE {EVENTS} ENABLE TRIGGER audit_event_append_only")
+
+
+@committed
+def test_an_untouched_audit_is_whole_and_sealed_at_commit() -> None:
+    write(5)
+    assert list(AuditEvent.objects.order_by("id").values_list("number", flat=True)) == [1, 2, 3, 4, 5]
+    assert verify().startswith("whole; head 5:")
+
+
+def test_an_empty_audit_is_whole() -> None:
+    assert "empty" in verify()
+
+
+COPY = """INSERT INTO {events} (at, actor, action, target, reason, detail, request_id, traceparent, mark,
+          number, seal) SELECT at, 'user:eve', action, target, reason, detail, request_id, traceparent, mark,
+          NUMBER, seal FROM {events} WHERE number = 2"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("UPDATE {events} SET reason = 'another' WHERE number = 3", "number 3 .* was edited"),
+        ("UPDATE {events} SET at = at - interval '1 day' WHERE number = 3", "number 3 .* was edited"),
+        ("UPDATE {events} SET detail = '[]' WHERE number = 3", "number 3 .* was edited"),
+        ("DELETE FROM {events} WHERE number = 3", "numbers 3 to 3 are missing"),
+        (
+            "DELETE FROM {events} WHERE number = 3; UPDATE {events} SET number = 3 WHERE number = 4;"
+            "UPDATE {events} SET number = 4 WHERE number = 5",
+            "number 3 .* does not follow",
+        ),
+        (COPY.replace("NUMBER", "NULL"), "edited, or not written by WMS2"),
+        (COPY.replace("NUMBER", "6"), "number 6 .* does not follow"),
+        ("UPDATE {events} SET mark = '', seal = '' WHERE number = 5", "number 5"),
+    ],
+)
+def test_tampering_is_found(sql: str, words: str) -> None:
+    write_sealed(5)
+    tamper(sql)
+    with pytest.raises(CommandError, match=words):
+        verify()
+
+
+def test_a_cut_end_is_found_by_whoever_kept_the_head() -> None:
+    write_sealed(5)
+    head = verify().strip().rpartition(" ")[2]
+    tamper("DELETE FROM {events} WHERE number > 3")
+    assert verify().startswith("whole; head 3:")
+    with pytest.raises(CommandError, match="cut off"):
+        verify("--head", head)
+
+
+@pytest.mark.parametrize(
+    "change", [{"reason": "x"}, {"number": 9, "seal": "0"}, {"number": None}, {"seal": "0"}]
+)
+def test_a_sealed_row_can_be_changed_by_nobody(change: dict[str, object]) -> None:
+    write_sealed(1)
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        AuditEvent.objects.update(**change)
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        AuditEvent.objects.all().delete()
+
+
+@committed
+def test_an_event_of_a_failed_change_is_no_event() -> None:
+    write(1)
+    with transaction.atomic():
+        write(1)
+        transaction.set_rollback(True)
+    write(1)
+    assert verify().startswith("whole; head 2:")
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    def one(index: int) -> None:
+        try:
+            work(index)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=one, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+
+@committed
+def test_many_writers_make_one_chain() -> None:
+    def work(index: int) -> None:
+        for _ in range(10):
+            with transaction.atomic():
+                write(2, actor=f"user:writer{index}")
+
+    in_threads(4, work)
+    assert AuditEvent.objects.count() == 80
+    assert verify().startswith("whole; head 80:")

@@ -1,0 +1,118 @@
+"""Every endpoint that writes leaves an audit row with its actor: the URLconf is walked, none is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from dags_app.states import DAGStatus
+from requests_app.services.importing import import_request
+from requests_app.states import RequestStatus
+from sites_app.bans import ban_site
+from tests.integration.conftest import ApiAs
+from tests.integration.factories import (
+    DOCUMENT,
+    ago,
+    make_dag,
+    make_request,
+    make_round,
+    make_site,
+    make_token,
+    make_user,
+)
+from wms2_project.api.roles import Role
+from wms2_project.api.table import endpoints
+from wms2_project.models import ApiToken, AuditEvent
+
+pytestmark = pytest.mark.django_db
+Call = tuple[str, dict[str, Any]]  # the path, and a body that is accepted
+WHY = {"reason": "a test"}
+SCHEDD = "one@pool"
+
+
+def _request(status: RequestStatus, path: str = "", **body: Any) -> Call:
+    return f"requests/{make_request(status=status).request_name}{path}", WHY | body
+
+
+def _site(action: str) -> Call:
+    return f"sites/{make_site()}/{action}", WHY
+
+
+def _banned() -> Call:
+    site = make_site()
+    ban_site(site=site, workflow=None, reason="a test", actor="user:olga", now=timezone.now())
+    return f"sites/{site}/ban", WHY
+
+
+def _dag(action: str, status: DAGStatus = DAGStatus.RUNNING) -> Call:
+    ended = ago(minutes=1) if status is DAGStatus.REMOVED else None
+    row = make_request(status=RequestStatus.HELD if ended else RequestStatus.ACTIVE)
+    dag = make_dag(make_round(row.workflow), status=status, completed_at=ended)
+    return f"dags/{dag.pk}/{action}", WHY
+
+
+def _restart() -> Call:
+    row, _ = import_request(document=DOCUMENT, actor="user:adam")
+    return f"requests/{row}/restart", WHY
+
+
+def _token() -> Call:
+    make_token(make_user("bob"))
+    return f"tokens/{ApiToken.objects.get(user__username='bob').pk}", WHY
+
+
+# How to call each endpoint that writes so that it does. A new one needs its line here.
+CALLS: dict[tuple[str, str], Callable[[], Call]] = {
+    ("POST", "requests"): lambda: ("requests", DOCUMENT),
+    ("POST", "requests/batch"): lambda: ("requests/batch", {"requests": [DOCUMENT]}),
+    ("PATCH", "requests/<request_name:name>"): lambda: _request(RequestStatus.QUEUED, priority=7),
+    ("DELETE", "requests/<request_name:name>"): lambda: _request(RequestStatus.QUEUED),
+    ("POST", "requests/<request_name:name>/abort"): lambda: _request(RequestStatus.QUEUED, "/abort"),
+    ("POST", "requests/<request_name:name>/release"): lambda: _request(RequestStatus.HELD, "/release"),
+    ("POST", "requests/<request_name:name>/fail"): lambda: _request(RequestStatus.HELD, "/fail"),
+    ("POST", "requests/<request_name:name>/stop"): lambda: _request(RequestStatus.ACTIVE, "/stop"),
+    ("POST", "requests/<request_name:name>/restart"): _restart,
+    ("POST", "dags/<uuid:dag_id>/hold"): lambda: _dag("hold"),
+    ("POST", "dags/<uuid:dag_id>/release"): lambda: _dag("release"),
+    ("POST", "dags/<uuid:dag_id>/remove"): lambda: _dag("remove"),
+    ("POST", "dags/<uuid:dag_id>/rescue"): lambda: _dag("rescue", DAGStatus.REMOVED),
+    ("POST", "schedds/<schedd_name:name>/drain"): lambda: (f"schedds/{SCHEDD}/drain", WHY),
+    ("POST", "schedds/<schedd_name:name>/enable"): lambda: (f"schedds/{SCHEDD}/enable", WHY),
+    ("PATCH", "admission/config"): lambda: ("admission/config", WHY | {"max_active_dags": 5}),
+    ("PATCH", "sites/<slug:name>"): lambda: (f"sites/{make_site()}", WHY | {"total_slots": 5}),
+    ("POST", "sites/<slug:name>/drain"): lambda: _site("drain"),
+    ("POST", "sites/<slug:name>/enable"): lambda: _site("enable"),
+    ("POST", "sites/<slug:name>/ban"): lambda: _site("ban"),
+    ("DELETE", "sites/<slug:name>/ban"): _banned,
+    ("POST", "tokens"): lambda: ("tokens", WHY | {"name": "mine"}),
+    ("DELETE", "tokens/<uuid:token_id>"): _token,
+}
+READS = {("POST", "requests/plan")}  # a question too long for a URL
+
+
+def test_every_endpoint_that_writes_is_called_below() -> None:
+    writing = {(method, route) for route, view in endpoints() for method in set(view.roles) - {"GET"}}
+    assert writing - READS == set(CALLS)
+
+
+@pytest.mark.parametrize(("method", "route"), sorted(CALLS))
+def test_a_write_is_audited_with_its_actor(
+    api_as: ApiAs, method: str, route: str, settings: Any, tmp_path: Path
+) -> None:
+    settings.SCHEDDS, settings.SUBMIT_ROOT = [SCHEDD], str(tmp_path)
+    client: APIClient = api_as(Role.ADMIN, "adam")
+    path, body = CALLS[method, route]()
+    before = AuditEvent.objects.count()
+
+    answer = client.generic(method, f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+
+    assert answer.status_code in (200, 201, 202), answer.content
+    written = AuditEvent.objects.order_by("id")[before:]
+    assert {event.actor for event in written} == {"user:adam"}
+    assert {event.request_id for event in written} == {answer["X-Request-Id"]}

@@ -1,0 +1,155 @@
+"""A status that lasts too long is held or alerted about, and nothing but a person ever fails a request."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.utils import timezone
+
+from dags_app.services import control
+from requests_app.alerts import open_alerts, raise_alert
+from requests_app.lifecycle import handlers
+from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.outcome import Wait
+from requests_app.models import Alert
+from requests_app.notifications import MAX_ATTEMPTS, send_alerts
+from requests_app.states import DEADLINES, TRANSITIONS, Overdue, RequestStatus
+from requests_app.transitions import transition
+from tests.integration.factories import make_request
+from tests.integration.receiver import Receiver
+from wms2_project.errors import IllegalTransition
+
+pytestmark = pytest.mark.django_db
+S = RequestStatus
+PACKAGE = Path(__file__).parents[3] / "requests_app"
+
+
+@pytest.fixture(autouse=True)
+def _quiet_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the deadline speaks."""
+    for status in handlers.HANDLERS:
+        monkeypatch.setitem(handlers.HANDLERS, status, lambda request, now: Wait(60, "waiting"))
+
+
+def overdue(status: RequestStatus, **values: Any) -> Any:
+    since = timezone.now() - DEADLINES[status].after - timedelta(minutes=1)
+    row = make_request(status=status, status_since=since, **values)
+    for _ in range(2):
+        advance(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+@pytest.mark.parametrize("status", [one for one in DEADLINES if DEADLINES[one].then is Overdue.HOLD])
+def test_overdue_internal_work_is_held(status: RequestStatus) -> None:
+    row = overdue(status)
+    assert row.status == S.HELD
+    assert f"has been {status} for" in row.hold_evidence["reason"]
+
+
+@pytest.mark.parametrize(("reachable", "kind"), [(True, "slow_dag"), (False, "schedd_unreachable")])
+def test_a_slow_dag_is_told_from_a_silent_schedd(
+    monkeypatch: pytest.MonkeyPatch, reachable: bool, kind: str
+) -> None:
+    monkeypatch.setattr(control, "ping_schedd", lambda workflow: reachable)
+    row = overdue(S.ACTIVE)
+    alert = Alert.objects.get()
+    assert (row.status, alert.kind, alert.count) == (S.ACTIVE, kind, 2)
+
+
+def test_an_overdue_stop_is_removed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr(control, "remove_live_dag", lambda workflow, reason: removed.append(reason))
+    row = overdue(S.STOPPING)
+    assert (row.status, len(removed), Alert.objects.get().kind) == (S.STOPPING, 2, "stop_overdue")
+
+
+@pytest.mark.parametrize(("status", "kind"), [(S.QUEUED, "stuck_in_queued"), (S.PILOT_RUNNING, "slow_pilot")])
+def test_waiting_long_is_an_alert_and_no_more(status: RequestStatus, kind: str) -> None:
+    row = overdue(status)
+    assert (row.status, open_alerts()) == (status, {kind: 1})
+
+
+def test_an_edit_does_not_put_a_deadline_off() -> None:
+    row = make_request(status=S.SUBMITTED, status_since=timezone.now() - timedelta(hours=2))
+    row.save()  # updated_at is now
+    advance(row.pk)
+    row.refresh_from_db()
+    assert row.status == S.HELD
+
+
+@pytest.mark.parametrize("status", [one for one in S if S.FAILED in TRANSITIONS[one]])
+def test_the_machine_cannot_fail_a_request(status: RequestStatus) -> None:
+    row = make_request(status=status)
+    with pytest.raises(IllegalTransition, match="only a person"):
+        transition(request=row, to=S.FAILED, reason="hopeless", actor="system:lifecycle")
+    row.refresh_from_db()
+    assert row.status == status
+
+
+def mentions_of_failed(path: Path) -> Iterator[int]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        named = isinstance(node, ast.Attribute) and node.attr == "FAILED" and isinstance(node.value, ast.Name)
+        if named and node.value.id in ("S", "RequestStatus"):  # type: ignore[attr-defined]
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def test_no_handler_deadline_or_task_speaks_of_failing_a_request() -> None:
+    paths = [*(PACKAGE / "lifecycle").glob("*.py"), PACKAGE / "tasks.py", PACKAGE / "admission.py"]
+    assert {path.name: lines for path in paths if (lines := list(mentions_of_failed(path)))} == {}
+
+
+@pytest.fixture
+def mailed(settings: Any) -> None:
+    settings.ALERT_EMAIL_TO = ["shift@example.org"]
+
+
+def test_an_alert_is_mailed_once_however_often_it_is_seen(mailed: None) -> None:
+    row = make_request(status=S.QUEUED)
+    for _ in range(3):
+        raise_alert(request=row, kind="slow_dag", message="it takes long")
+        send_alerts(now=timezone.now())
+    assert [(one.subject, one.body) for one in mail.outbox] == [
+        (f"[WMS2] slow_dag: {row.request_name}", "it takes long")
+    ]
+
+
+def test_nothing_is_sent_without_a_channel() -> None:
+    raise_alert(request=make_request(), kind="slow_dag", message="m")
+    assert send_alerts(now=timezone.now()) == 0
+    assert Alert.objects.get().send_attempts == 0
+
+
+@pytest.mark.parametrize("url", ["https://elsewhere.org/hook", "http://hooks.example.org/x"])
+def test_a_webhook_outside_the_allow_list_is_never_called(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    settings.ALERT_WEBHOOK_URL, settings.ALERT_WEBHOOK_HOSTS = url, ["hooks.example.org"]
+    called: list[Any] = []
+    monkeypatch.setattr("requests_app.notifications.post_once", lambda *a, **k: called.append(a))
+    raise_alert(request=make_request(), kind="slow_dag", message="m")
+    for _ in range(MAX_ATTEMPTS + 3):
+        assert send_alerts(now=timezone.now()) == 0
+    assert called == []
+    assert Alert.objects.get().send_attempts == MAX_ATTEMPTS
+
+
+def test_an_alert_is_posted_once_and_again_only_while_the_receiver_is_away(
+    settings: Any, receiver: str
+) -> None:
+    settings.ALERT_WEBHOOK_URL, settings.ALERT_WEBHOOK_HOSTS = f"{receiver}/hook", ["localhost"]
+    Receiver.answers = [503]
+    row = make_request(status=S.QUEUED)
+    raise_alert(request=row, kind="slow_dag", message="it takes long")
+    assert [send_alerts(now=timezone.now()) for _ in range(3)] == [0, 1, 0]
+    told = [json.loads(body) for _, body in Receiver.got]
+    assert [(one["request"], one["kind"], one["message"]) for one in told] == [
+        (row.request_name, "slow_dag", "it takes long")
+    ] * 2

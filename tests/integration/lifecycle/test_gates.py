@@ -1,0 +1,357 @@
+"""The gates: what each blocks on, that the lifecycle stops there with its words and goes on when it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from dags_app import adapters
+from dags_app.models import DAG, MergeGroup, Schedd, Workflow
+from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
+from dags_app.states import DAGStatus, GroupStatus
+from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.states import BlockStatus, RuleKind
+from requests_app import admission
+from requests_app.lifecycle import gates
+from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.look import Look
+from requests_app.models import Request, StatusTransition
+from requests_app.services.releasing import release_request
+from requests_app.states import RequestStatus
+from sites_app.models import Site
+from tests.integration.factories import (
+    ago,
+    make_block,
+    make_dag,
+    make_file,
+    make_group,
+    make_request,
+    make_round,
+    make_site,
+)
+from wms2_project.leases import wake
+
+pytestmark = pytest.mark.django_db
+S = RequestStatus
+
+
+@pytest.fixture(autouse=True)
+def _without_dbs(settings: Any) -> Iterator[None]:
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
+    adapters.dbs.cache_clear()
+    yield
+    adapters.dbs.cache_clear()
+
+
+def resolved(status: RequestStatus, **values: Any) -> Request:
+    row = make_request(status=status, **values)
+    know_input(row)
+    row.workflow.refresh_from_db()
+    return row
+
+
+def know_input(row: Request) -> None:
+    Workflow.objects.filter(pk=row.workflow_id).update(input_resolved_at=ago(days=1), memory_mb=2000)
+
+
+def unresolved() -> Request:
+    return make_request(status=S.SUBMITTED)
+
+
+def failing() -> Request:
+    row = unresolved()
+    advance(row.pk)  # nobody has said where DBS is
+    return row
+
+
+def wake_resolved(row: Request) -> None:
+    know_input(row)
+    wake(Request.objects.filter(pk=row.pk))
+
+
+def held() -> Request:
+    return resolved(S.HELD, last_error="no site", hold_evidence={"ratio": 0.4})
+
+
+def release(row: Request) -> None:
+    row.refresh_from_db()
+    release_request(request=row, actor="user:olga", reason="mended", now=timezone.now())
+
+
+def full() -> Request:
+    row = resolved(S.QUEUED)
+    Site.objects.update(config_data={"storage_used_fraction": 0.97})
+    return row
+
+
+def free(row: Request) -> None:
+    Site.objects.update(config_data={"storage_used_fraction": 0.5})
+
+
+def limit(**changes: Any) -> None:
+    admission.change_limits(changes=changes, actor="user:olga", reason="test")
+
+
+def queued_behind() -> Request:
+    limit(max_active_dags=1)
+    make_request(status=S.ACTIVE)
+    return resolved(S.QUEUED)
+
+
+def paused() -> Request:
+    limit(paused=True, pause_reason="power cut")
+    return resolved(S.QUEUED)
+
+
+def draining() -> Request:
+    drain_schedd(name="a@pool", actor="user:olga", reason="kernel")
+    return resolved(S.QUEUED)
+
+
+def nowhere() -> Request:
+    row = resolved(S.PLANNING)
+    Site.objects.update(status="draining")
+    return row
+
+
+def enable_sites(row: Request) -> None:
+    Site.objects.update(status="enabled")
+    release(row)
+
+
+def large() -> Request:
+    row = resolved(S.QUEUED)
+    Site.objects.update(thresholds={"memory_mb_per_core": 1500})
+    return row
+
+
+def enlarge_slots(row: Request) -> None:
+    Site.objects.update(thresholds={})
+    release(row)
+
+
+def running(**values: Any) -> Request:
+    row = resolved(S.ACTIVE)
+    Workflow.objects.filter(pk=row.workflow_id).update(category_throttles={"MergeGroup": 2})
+    make_file(row.workflow)
+    round_ = make_round(row.workflow)
+    make_dag(round_, schedd_name="a@pool", applied_version=row.workflow.version, **values)
+    make_group(round_)
+    make_group(round_)
+    return row
+
+
+def end_dag(row: Request) -> None:
+    DAG.objects.update(status=DAGStatus.COMPLETED)
+
+
+def on_silent_schedd() -> Request:
+    Schedd.objects.create(name="a@pool", silent_since=ago(minutes=7))
+    return running()
+
+
+def throttled() -> Request:
+    row = running()
+    make_group(row.workflow.rounds.get())
+    return row
+
+
+def end_group(row: Request) -> None:
+    MergeGroup.objects.filter(index=0).update(status=GroupStatus.COLLECTED)
+
+
+def release_jobs(row: Request) -> None:
+    DAG.objects.update(nodes_held=0, status=DAGStatus.RUNNING)
+
+
+def uncollected() -> Request:
+    row, _ = _with_block(BlockStatus.ANNOUNCED)
+    make_group(row.workflow.rounds.get(), status=GroupStatus.DONE, finished_at=ago(hours=1))
+    return row
+
+
+def collect(row: Request) -> None:
+    MergeGroup.objects.update(status=GroupStatus.COLLECTED)
+
+
+def _with_block(status: BlockStatus, **values: Any) -> tuple[Request, Any]:
+    row = resolved(S.ACTIVE)
+    group = make_group(make_round(row.workflow, status="resolved"), status=GroupStatus.COLLECTED)
+    return row, make_block(group, status=status, **values)
+
+
+def unregistered() -> Request:
+    return _with_block(BlockStatus.PENDING, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+
+
+def stuck() -> Request:
+    row, block = _with_block(BlockStatus.TRANSFERRING)
+    RucioRule.objects.create(
+        block=block, kind=RuleKind.TRANSFER, rse_expression="tier=1", rule_id="r1", state="STUCK"
+    )
+    return row
+
+
+def announce(row: Request) -> None:
+    OutputBlock.objects.update(status=BlockStatus.ANNOUNCED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A gate that blocks: in which situation, with which words, what opens it, and where that leads."""
+
+    gate: str
+    situation: Callable[[], Request]
+    words: str
+    open: Callable[[Request], object]
+    then: tuple[str, str]  # the status, and the gate it stops at next if it stays there
+
+
+MOVED = ("pilot_running", "")
+RUNS = ("active", "running")
+CASES = [
+    Case("hold", held, "no site", release, MOVED),
+    Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
+    Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
+    Case("storage", full, "above 95%", free, MOVED),
+    Case("schedds", draining, "is draining", lambda row: enable_schedd(
+        name="a@pool", actor="user:olga", reason="done"), MOVED),
+    Case("sites", nowhere, "no site may run", enable_sites, MOVED),
+    Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
+    Case("schedd", on_silent_schedd, "a@pool does not answer",
+         lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
+    Case("held jobs", lambda: running(nodes_held=2), "2 jobs are on hold", release_jobs, RUNS),
+    Case("held jobs", lambda: running(status=DAGStatus.HALTED), "the DAG is on hold", release_jobs, RUNS),
+    Case("throttle", throttled, "2 groups run at a time, 1 wait", end_group, RUNS),
+    Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
+    Case("stage-out", uncollected, "1 finished groups", collect, ("completed", "")),
+    Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
+    Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
+]  # fmt: skip
+
+
+def blocking(viewer: APIClient, row: Request) -> list[dict[str, Any]]:
+    answer = viewer.get(f"/api/v1/requests/{row.request_name}/why")
+    assert answer.status_code == 200, answer.content
+    told = [gate for gate in answer.json()["gates"] if gate["verdict"] == "block"]
+    assert not told or told[0]["detail"] in answer.json()["summary"]
+    return told
+
+
+def step(row: Request) -> str:
+    """One look of the lifecycle; what it says it stopped for."""
+    advance(row.pk)
+    row.refresh_from_db()
+    return row.last_error if row.status == S.HELD else row.wait_reason
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.gate}: {case.words}")
+def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
+    viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SCHEDDS = ["a@pool"]
+    monkeypatch.setattr("outputs_app.services.find_differences", lambda **given: [])  # asks DBS and Rucio
+    make_site()
+    row = case.situation()
+    row.refresh_from_db()
+    before = row.status
+    (gate,) = [one for one in blocking(viewer, row) if one["name"] == case.gate]
+    assert (gate["remedy"] != "", gate["since"] is not None) == (True, True)
+
+    told = step(row)
+    assert row.status in (before, "held")
+    assert case.words in told
+    assert told == blocking(viewer, row)[0]["detail"]
+    if case.gate != "validation":  # this one is opened by trying, and what is told is what the try met
+        assert told == gate["detail"]
+
+    case.open(row)
+    told = step(row)
+    closed = blocking(viewer, row)
+    assert case.gate not in [one["name"] for one in closed]
+    assert (row.status, closed[0]["name"] if told else "") == case.then
+    assert told == (closed[0]["detail"] if told else "")
+
+
+def test_no_gate_is_left_out() -> None:
+    look = Look(resolved(S.QUEUED), timezone.now())
+    assert {ask(look).name for asked in gates.ASKED.values() for ask in asked} == {one.gate for one in CASES}
+
+
+def test_a_message_delivered_late_does_not_end_a_cool_off_but_a_wake_does() -> None:
+    row = failing()
+    step(row)
+    assert row.attempt == 1
+    wake(Request.objects.filter(pk=row.pk))
+    step(row)
+    assert row.attempt == 2
+
+
+@pytest.mark.parametrize("status", [S.ACTIVE, S.STOPPING])
+def test_a_silent_schedd_is_left_alone(status: RequestStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    def touched(name: str) -> None:
+        raise AssertionError(f"{name} was asked")
+
+    monkeypatch.setattr("dags_app.services.control.schedd", touched)
+    row = on_silent_schedd()
+    Request.objects.update(status=status)
+    Workflow.objects.update(version=7)  # an edit that the jobs have not seen
+    assert "a@pool does not answer" in step(row)
+    assert (row.status, row.attempt) == (status, 0)
+
+
+def test_a_prepared_dag_has_its_sites(viewer: APIClient) -> None:
+    row = resolved(S.QUEUED)  # and there is no site at all
+    make_dag(make_round(row.workflow), status=DAGStatus.READY, submitted_at=None)
+    assert blocking(viewer, row) == []
+
+
+@pytest.mark.parametrize(("situation", "gate"), [(nowhere, "sites"), (large, "memory")])
+def test_what_opens_only_by_hand_holds_the_request(situation: Callable[[], Request], gate: str) -> None:
+    make_site()
+    row = situation()
+    advance(row.pk)
+    row.refresh_from_db()
+    assert (row.status, row.hold_evidence["gate"]) == ("held", gate)  # type: ignore[index]
+    assert row.hold_evidence["remedy"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("status", list(S))
+def test_every_status_has_its_gates_and_an_answer(viewer: APIClient, status: RequestStatus) -> None:
+    row = resolved(status)
+    assert status in gates.ASKED
+    body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
+    assert (body["status"], body["summary"] != "") == (status.value, True)
+
+
+def admissions(number: int) -> None:
+    row = make_request(status=S.COMPLETED)
+    for _ in range(number):
+        StatusTransition.objects.create(
+            request=row, from_status="queued", to_status="planning", reason="r", actor="system:t",
+            at=ago(hours=3),
+        )  # fmt: skip
+
+
+def test_the_turn_is_estimated_from_the_last_days_admissions(viewer: APIClient) -> None:
+    admissions(24)
+    row = queued_behind()
+    make_request(status=S.QUEUED, priority=900_000)
+    body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
+    turn = body["turn"]
+    assert (turn["position"], turn["admitted_last_day"]) == (2, 24)
+    assert turn["earliest"] < turn["likely"] < turn["latest"]
+    assert body["summary"] == "admission 1/1, position 2, ~2.0 h"
+
+
+def test_too_few_admissions_are_no_ground_for_an_estimate(viewer: APIClient) -> None:
+    admissions(4)
+    row = queued_behind()
+    assert viewer.get(f"/api/v1/requests/{row.request_name}/why").json()["turn"] is None

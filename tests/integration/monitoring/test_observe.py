@@ -1,0 +1,133 @@
+"""One look at all DAGs: what the queue and the status files tell is stored once, whoever looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from condor.types import DagmanAd, JobStatus
+from dags_app.models import DAG
+from dags_app.services import monitoring
+from dags_app.states import DAGStatus, GroupStatus
+from tests.integration.factories import make_dag, make_group, make_round, make_workflow
+
+pytestmark = pytest.mark.django_db
+
+
+class Queue:
+    """A schedd in which every DAG of the test runs."""
+
+    def __init__(self) -> None:
+        self.ads: dict[str, DagmanAd] = {}
+
+    def add(self, dag: DAG, **values: Any) -> None:
+        defaults: dict[str, Any] = {"cluster_id": 1, "job_status": JobStatus.RUNNING, "finished": False}
+        self.ads[dag.token] = DagmanAd(batch_name=dag.token, **(defaults | values))
+
+    def query_dags(self) -> dict[str, DagmanAd]:
+        return self.ads
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    made = Queue()
+    monkeypatch.setattr(monitoring, "schedd", lambda name="": made)
+    monkeypatch.setattr(monitoring, "_known", {})
+    return made
+
+
+def a_dag(root: Path, *, groups: int = 3, **values: Any) -> DAG:
+    round_ = make_round(make_workflow())
+    for _ in range(groups):
+        make_group(round_)
+    directory = root / f"dag{DAG.objects.count()}"
+    directory.mkdir()
+    return make_dag(round_, submit_dir=str(directory), nodes_done=0, **values)
+
+
+def write_status(dag: DAG, *, done: int, total: int = 3, text: str = "") -> None:
+    now = int(timezone.now().timestamp()) + 1
+    head = {
+        "Timestamp": now, "DagStatus": 3, "NodesTotal": total, "NodesDone": done, "NodesPre": 0,
+        "NodesQueued": total - done, "NodesPost": 0, "NodesReady": 0, "NodesUnready": 0, "NodesFailed": 0,
+    }  # fmt: skip
+    lines = [f"  {key} = {value};\n" for key, value in head.items()]
+    records = [
+        f'[\n  Type = "NodeStatus";\n  Node = "mg_{n:06d}";\n  NodeStatus = {5 if n < done else 3};\n]\n'
+        for n in range(total)
+    ]
+    end = f'[\n  Type = "StatusEnd";\n  EndTime = {now};\n  NextUpdate = {now + 15};\n]\n'
+    whole = f'[\n  Type = "DagStatus";\n{"".join(lines)}]\n{"".join(records)}{end}'
+    Path(f"{dag.dag_file_path}.status").write_text(text or whole)
+
+
+def test_finished_groups_and_counts_are_stored(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path)
+    queue.add(dag, jobs_running=2, jobs_held=1)
+    write_status(dag, done=2)
+    assert monitoring.observe_dags(now=timezone.now()) == {dag.workflow_id}
+    dag.refresh_from_db()
+    assert (dag.nodes_done, dag.nodes_running, dag.nodes_held) == (2 * (4 + 3), 2, 1)
+    states = list(dag.round.groups.order_by("index").values_list("status", flat=True))
+    assert states == [GroupStatus.DONE, GroupStatus.DONE, GroupStatus.PLANNED]
+
+
+def test_what_is_stored_is_no_news_to_another_process(
+    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = a_dag(tmp_path)
+    queue.add(dag)
+    write_status(dag, done=2)
+    monitoring.observe_dags(now=timezone.now())
+    assert monitoring.observe_dags(now=timezone.now()) == set()
+    monkeypatch.setattr(monitoring, "_known", {})
+    assert monitoring.observe_dags(now=timezone.now()) == set()
+
+
+def test_a_collected_group_stays_collected(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path)
+    queue.add(dag)
+    dag.round.groups.filter(index=0).update(status=GroupStatus.COLLECTED)
+    write_status(dag, done=1)
+    assert monitoring.observe_dags(now=timezone.now()) == set()
+    assert dag.round.groups.get(index=0).status == GroupStatus.COLLECTED
+
+
+def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, queue: Queue) -> None:
+    bad, good = a_dag(tmp_path), a_dag(tmp_path)
+    for dag in (bad, good):
+        queue.add(dag)
+    write_status(good, done=1)
+    write_status(bad, done=1, text='[\n  Type = "StatusEnd";\n  EndTime = 1;\n]\n')
+    assert monitoring.observe_dags(now=timezone.now()) == {good.workflow_id}
+
+
+def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path)
+    queue.add(dag, job_status=JobStatus.HELD)
+    assert monitoring.observe_dags(now=timezone.now()) == {dag.workflow_id}
+    dag.refresh_from_db()
+    assert dag.status == DAGStatus.HALTED
+    assert dag.events.get().to_status == DAGStatus.HALTED
+
+
+def test_dags_without_news_cost_no_statement_each(tmp_path: Path, queue: Queue) -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as asked:
+            monitoring.observe_dags(now=timezone.now())
+        return len(asked)
+
+    queue.add(a_dag(tmp_path, nodes_running=0))
+    monitoring.observe_dags(now=timezone.now())
+    one = statements()
+    for _ in range(5):
+        queue.add(a_dag(tmp_path, nodes_running=0))
+    monitoring.observe_dags(now=timezone.now())
+    assert statements() == one

@@ -1,0 +1,162 @@
+"""Health: one bounded question to each part, per queue and per service; why, for those who may know."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from django.db import connection
+from django.test import Client
+from rest_framework.test import APIClient
+
+from dags_app import health as outside
+from requests_app.states import RequestStatus
+from tests.integration.factories import ago, make_request
+from wms2_project import health, pulse, shared
+from wms2_project.health import Check
+from wms2_project.locks import lock_key
+
+pytestmark = pytest.mark.django_db
+ALL_QUEUES = ("lifecycle", "planning", "condor", "outputs")
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The schedd and the CMS services are asked in tests/e2e, where they are."""
+    monkeypatch.setattr(health, "_checks", {})
+    monkeypatch.setattr(pulse, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
+    pulse.silence("w@test", ALL_QUEUES)
+    yield
+    pulse.silence("w@test", ALL_QUEUES)
+
+
+def parts(client: Client) -> dict[str, str]:
+    return dict(client.get("/api/v1/health").json()["parts"])
+
+
+def test_workers_are_told_per_queue(client: Client) -> None:
+    pulse.beat("w@test", ("lifecycle", "condor"))
+    told = parts(client)
+    assert (told["workers.lifecycle"], told["workers.condor"]) == ("ok", "ok")
+    assert (told["workers.planning"], told["workers.outputs"]) == ("down", "down")
+    assert client.get("/api/v1/health").json()["status"] == "degraded"
+
+
+def test_a_silent_worker_is_a_dead_one(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse.beat("w@test", ALL_QUEUES)
+    monkeypatch.setattr(pulse, "ALIVE_SEC", -1.0)
+    assert parts(client)["workers.lifecycle"] == "down"
+
+
+def test_the_leading_beat_is_seen_by_its_lock(client: Client) -> None:
+    assert parts(client)["beat"] == "down"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [lock_key("beat-leader")])
+        assert parts(client)["beat"] == "ok"
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key("beat-leader")])
+
+
+def test_a_sweep_that_lags_is_told(client: Client, viewer: APIClient) -> None:
+    assert parts(client)["sweep"] == "ok"
+    make_request(status=RequestStatus.QUEUED, next_check_at=ago(minutes=5))
+    assert parts(client)["sweep"] == "down"
+    sweep = next(part for part in viewer.get("/api/v1/status").json()["parts"] if part["name"] == "sweep")
+    assert "waits for" in sweep["detail"]
+
+
+def test_registered_checks_run_side_by_side_and_within_their_time(client: Client) -> None:
+    release = threading.Event()
+
+    def hangs() -> str:
+        release.wait(20)
+        return ""
+
+    def breaks() -> str:
+        raise OSError("db-17.internal refuses")
+
+    for name, ask in (("slow", hangs), ("slower", hangs), ("broken", breaks), ("fine", str)):
+        health.register(Check(name, ask, timeout_sec=0.3))
+    began = time.monotonic()
+    answer = client.get("/api/v1/health")
+    took = time.monotonic() - began
+    release.set()
+    told = answer.json()["parts"]
+    assert {name: told[name] for name in ("slow", "slower", "broken", "fine")} == {
+        "slow": "down",
+        "slower": "down",
+        "broken": "down",
+        "fine": "ok",
+    }
+    assert took < 5
+    assert "internal" not in answer.content.decode()  # anybody may ask; why it fails, /status tells
+
+
+def test_what_was_asked_a_moment_ago_is_not_asked_again(client: Client) -> None:
+    asked: list[int] = []
+    health.register(Check("service", lambda: asked.append(1) or "", timeout_sec=1))
+    for _ in range(3):
+        parts(client)
+    assert len(asked) == 1
+
+
+def test_without_redis_health_still_answers(client: Client, settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    told = parts(client)
+    assert (told["redis"], told["workers.lifecycle"], told["database"]) == ("down", "down", "ok")
+
+
+def test_an_outage_of_redis_costs_one_try_and_then_a_pause(settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/9"
+    tries: list[int] = []
+
+    def ping(client: Any) -> str:
+        tries.append(1)
+        return str(client.ping())
+
+    assert [shared.ask(ping, otherwise="away") for _ in range(3)] == ["away"] * 3
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize(("hours", "words"), [(48, ""), (3, "renew it"), (-3, "renew it")])
+def test_a_certificate_is_told_before_it_ends(tmp_path: Path, settings: Any, hours: int, words: str) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Robot: wms2")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(hours=hours))
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "proxy.pem"
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"client_cert": str(path)}
+    assert words in outside._certificate_ends()
+    assert bool(outside._certificate_ends()) == bool(words)
+
+
+def test_every_schedd_is_asked_and_the_silent_ones_are_named(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """Which answer is the schedds' own business (tests/e2e); here it counts who is asked and named."""
+
+    class Known:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def ping(self) -> bool:
+            return self.name != "b@pool"
+
+    monkeypatch.setattr(outside, "schedd", Known)
+    settings.SCHEDDS = ["a@pool", "b@pool"]
+    assert outside._schedds_silent() == "no answer from b@pool"
+    settings.SCHEDDS = []
+    assert outside._schedds_silent() == ""
