@@ -28,6 +28,8 @@ logger = logging.getLogger("benchmarks")
 RUNNERS = {
     "B12": "submission:queue_one",
     "B13": "submission:queue_hundred",
+    "B15": "recovery:resume_killed",
+    "B14": "recovery:see_groups",
     "B3": "dagfiles:write_large_dag",
     "B1": "planning:split_and_group",
     "B2": "peer:split_beside_wmcore",
@@ -40,6 +42,7 @@ RUNNERS = {
     "B9": "pages:first_page",
     "B10": "pages:deep_page",
     "B11": "pages:console_list",
+    "B17": "clients:many_clients",
 }
 BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
 
@@ -71,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line; an unknown benchmark is refused with the list of those there are."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="The bars of speed and memory, measured.")
-    parser.add_argument("ids", nargs="*", metavar="ID", help="B1 … B16; all of them when none is named")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="B1 … B17; all of them when none is named")
     parser.add_argument(
         "--json", metavar="PATH", help="where the record goes (benchmarks.json in the state directory)"
     )

@@ -58,5 +58,6 @@ BARS: dict[str, Bar] = {
         Bar("B14", "group finished → in the database, p99", "seconds", 5, 1, unit="s"),
         Bar("B15", "worker killed → its work resumed", "seconds", 35, 3, unit="s"),
         Bar("B16", "memory per 1M managed nodes", "growth of the process", 500, 100, unit="MB"),
+        Bar("B17", "20 clients at once, p99, 1M rows", "milliseconds, gunicorn", 500, 100, unit="ms"),
     )
 }

@@ -22,7 +22,8 @@ from condor.dagfile import Digest, dag_entries
 from condor.layout import DagmanSettings, Retries, Throttles
 from condor.statusfile import read_status
 from condor.types import FileStamp
-from dags_app.planning.layout import LayoutSpec, build_layout, file_groups
+from dags_app.planning.coverage import read_plan
+from dags_app.planning.layout import LayoutSpec, build_layout
 from dags_app.planning.plan import build_plan
 from dags_app.states import SplittingAlgo
 
@@ -81,11 +82,13 @@ def plan_and_render(jobs: int, params: dict[str, Any]) -> None:
         retries=Retries(),
         dagman=DagmanSettings(),
         priority=0,
+        memory_ceiling_per_core_mb=3000,
+        held_grace_sec=60,
     )
     digest = Digest()
     for entry in dag_entries(build_layout(plan=plan, spec=spec, layout=layout)):
         digest.add(entry)
-    deque(file_groups(plan), maxlen=0)
+    read_plan(plan, by_events=False)
 
 
 def watch(path: Path, jobs: int) -> FileStamp:

@@ -19,9 +19,9 @@ REST = "/api/v1/requests"
 CONSOLE = "/admin/requests_app/request/"
 SAME_PAGE = """
 SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', json_agg(page))::text FROM (
-  SELECT r.request_name, r.status, r.status_since, r.wait_reason, r.last_error, r.attempt, r.priority, r.rank,
-         r.urgent, r.campaign, r.requestor, r."group", r.submitted_by, w.input_dataset, r.processing_version,
-         r.correlation_id, r.version, r.created_at, r.updated_at,
+  SELECT r.id AS request_id, r.request_name, r.status, r.status_since, r.wait_reason, r.last_error, r.attempt,
+         r.priority, r.rank, r.urgent, r.campaign, r.requestor, r."group", r.submitted_by, w.input_dataset,
+         r.processing_version, r.correlation_id, r.version, r.created_at, r.updated_at,
          json_build_object('id', w.id, 'status', r.status) AS workflow,
          json_build_object(
            'fraction', round(least(coalesce(f.done::numeric / nullif(f.total, 0), 0), 1), 4),
@@ -33,8 +33,10 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
            'self', %(path)s || '/' || r.request_name,
            'timeline', %(path)s || '/' || r.request_name || '/timeline',
            'progress', %(path)s || '/' || r.request_name || '/progress',
+           'why', %(path)s || '/' || r.request_name || '/why',
            'versions', %(path)s || '/' || r.request_name || '/versions',
-           'workflow', '/api/v1/workflows/' || w.id) AS links
+           'workflow', '/api/v1/workflows/' || w.id,
+           'public', '/api/v1/public/requests/' || r.id) AS links
     FROM (SELECT * FROM requests_app_request ORDER BY created_at DESC, id DESC LIMIT %(size)s) r
     JOIN dags_app_workflow w ON w.id = r.workflow_id
     LEFT JOIN LATERAL (

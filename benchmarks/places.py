@@ -40,7 +40,7 @@ def take_places(environ: MutableMapping[str, str]) -> Places:
     environ.setdefault("SECRET_KEY", token_hex())
     # What is measured is the work, not the log of it and not the guard against too many requests.
     environ["WMS2_LOG_LEVEL"] = "ERROR"
-    environ["WMS2_THROTTLE_USER"] = "100000000/min"
+    environ["WMS2_THROTTLE_USER"] = "100000000/minute"
     return places
 
 

@@ -21,7 +21,7 @@ from dags_app.models import DAG, Workflow
 from dags_app.services.control import remove_dag
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
-from requests_app.services import import_request
+from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from sites_app.models import Site
 

@@ -112,7 +112,7 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
             "-P",
             "-m",
             "lab.manage",
-            json.dumps(application.setup_commands(ground.layout)),
+            json.dumps(application.setup_commands(ground.layout, settings)),
         ]
         supervisor.run_step("setting up the database", set_up, env=settings, cwd=ground.layout.app)
     supervisor.wait_ready(*pool)

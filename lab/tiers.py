@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import pytest
 
 UNIT = "unit"
-ORDER = (UNIT, "integration", "contract", "e2e")
+ORDER = (UNIT, "integration", "contract", "faults", "e2e")
 
 
 def rank(tier: str) -> tuple[int, str]:

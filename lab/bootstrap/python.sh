@@ -53,6 +53,21 @@ add_dev_packages() { # what tests and benchmarks need, on top, never changing wh
   exec 8>&-
 }
 
+make_rucio_venv() { # a real Rucio server for the contract tests; where it cannot be had they fail and say so
+  local wanted=$HERE/tests/contract/rucio_server/requirements.txt
+  local VENV; VENV=$WMS2_CACHE/rucio-$({ "$PYTHON" -VV; echo "$PYTHON"; cat "$wanted"; } | sha256sum | cut -c1-12)
+  export WMS2_RUCIO_VENV=$VENV
+  [ -f "$VENV/.complete" ] && return
+  exec 8>"$WMS2_CACHE/venv.lock"; flock 8
+  if [ ! -f "$VENV/.complete" ]; then
+    say "installing a Rucio server for the contract tests into $VENV"
+    rm -rf "$VENV"
+    # a subshell: the other tests do not need it
+    ("$PYTHON" -m venv --without-pip "$VENV" && install_packages "$wanted" && touch "$VENV/.complete") || rm -rf "$VENV"
+  fi
+  exec 8>&-
+}
+
 install_packages() { # $1 = a requirements file with hashes; compiled to bytecode, because its owner may not run it
   local log=$WMS2_CACHE/log/install-python.log
   local wheel; wheel=$(pip_wheel) || exit 1

@@ -23,6 +23,7 @@ WORKERS = {"worker-core": "lifecycle,planning", "worker-io": "condor,outputs"}
 class Addresses:
     web: str
     flower: str
+    traces: str  # where spans go when WMS2_TRACES is otlp; whoever wants them listens there
 
 
 def pick_addresses(ports: PortBook) -> Addresses:
@@ -35,7 +36,11 @@ def pick_addresses(ports: PortBook) -> Addresses:
         web = ports.insist("web", int(wanted), setting="WMS2_PORT")
     else:
         web = ports.pick("web", preferred=8000)
-    return Addresses(web=f"127.0.0.1:{web}", flower=f"127.0.0.1:{ports.pick('flower', preferred=5555)}")
+    return Addresses(
+        web=f"127.0.0.1:{web}",
+        flower=f"127.0.0.1:{ports.pick('flower', preferred=5555)}",
+        traces=f"127.0.0.1:{ports.pick('traces')}",
+    )
 
 
 def urls(addresses: Addresses) -> dict[str, str]:
@@ -64,18 +69,25 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
         "WMS2_STORAGE_PREFIX": f"{layout.storage}/{{site}}",
         "WMS2_SWEEP_INTERVAL_SEC": os.environ.get("WMS2_SWEEP_INTERVAL_SEC", "1"),
         "WMS2_POLL_INTERVAL_SEC": os.environ.get("WMS2_POLL_INTERVAL_SEC", "1"),
+        "WMS2_CALLBACK_HOSTS": "localhost",
+        "WMS2_CALLBACK_SECRET": keep_secret(layout.data / "callback.secret"),
+        "WMS2_CALLBACK_CA_BUNDLE": str(layout.run / "receiver.pem"),  # the receiver puts it there
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.traces}",
         "FLOWER_URL": f"http://{addresses.flower}",
         "FLOWER_BASIC_AUTH": f"{OPERATOR}:{password}",
     }
 
 
-def setup_commands(layout: Layout) -> list[list[str]]:
+def setup_commands(layout: Layout, settings: Mapping[str, str]) -> list[list[str]]:
     """What manage.py must do before the application starts; each may be repeated at every start."""
+    spares = settings.get("WMS2_SCHEDDS", "").split(",")[1:]
+    spare = [["schedd", "drain", name, "--reason", "the lab's spare", "--keep"] for name in spares]
     access = ["--password-file", str(layout.operator_password), "--token-file", str(layout.operator_token)]
     return [
         ["migrate", "--no-input", "-v0"],
         ["ensure_access", "--username", OPERATOR, *access],
         ["sync_sites"],
+        *spare,
     ]
 
 

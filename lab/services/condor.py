@@ -18,6 +18,7 @@ from lab.services import Ground, Provided
 
 TEMPLATE = Path(__file__).parent.parent / "pool" / "condor_config.template"
 SITES = "T1_US_FNAL T2_CH_CERN T2_DE_DESY T2_US_Purdue"
+SPARE_SPOOL = "spool-spare"
 FIRST_MAJOR_WITH_CHANNEL_BINDING = 25
 
 
@@ -31,11 +32,12 @@ def build(ground: Ground) -> Provided:
     release, pool = Path(os.environ["HTCONDOR_HOME"]), ground.layout.data / "condor"
     sites = os.environ.get("WMS2_POOL_SITES", SITES).split()
     config_file = pool / "condor_config"
-    for part in ("log", "spool", "execute", "lock", "run", "etc", "cred", "config.d"):
+    for part in ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d"):
         (pool / part).mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"wms2-{ground.layout.key}"
     write_atomically(config_file, render_config(release, pool, ground.sockets / "c", name, sites))
     settings = {"CONDOR_CONFIG": str(config_file), "PATH": f"{release}/bin:{release}/sbin:{path}"}
+    settings |= {"WMS2_SCHEDDS": f"{name}@pool.local,{spare_name(name)}"} if has_spare() else {}
 
     def ready(_service: Service) -> bool:
         return accepts_jobs(pool, {**os.environ, **settings}, slots=len(sites))
@@ -61,9 +63,38 @@ def build(ground: Ground) -> Provided:
     return Provided(service, settings)
 
 
+def has_spare() -> bool:
+    """Does the pool have a second schedd? It is cheap, but only tests and the curious need it."""
+    return int(os.environ.get("WMS2_POOL_SCHEDDS", 1)) > 1
+
+
+def spare_name(name: str) -> str:
+    """The second schedd's name."""
+    return f"{name}-spare@pool.local"
+
+
+def render_spare(name: str) -> str:
+    """A second schedd beside the first: its own queue, the same machines and the same directories."""
+    if not has_spare():
+        return ""
+    return (
+        "DAEMON_LIST = $(DAEMON_LIST), SPARE\n"
+        "DC_DAEMON_LIST = + SPARE\n"
+        "SPARE = $(SBIN)/condor_schedd\n"
+        "SPARE_ARGS = -local-name SPARE\n"
+        f"SPARE.SCHEDD_NAME = {spare_name(name)}\n"
+        f"SPARE.SPOOL = $(LOCAL_DIR)/{SPARE_SPOOL}\n"
+        f"SPARE.HISTORY = $(LOCAL_DIR)/{SPARE_SPOOL}/history\n"
+        f"SPARE.SCHEDD_ADDRESS_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_address\n"
+        f"SPARE.SCHEDD_DAEMON_AD_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_classad\n"
+        "SPARE.SCHEDD_LOG = $(LOG)/SpareSchedLog"
+    )
+
+
 def accepts_jobs(pool: Path, env: Mapping[str, str], *, slots: int) -> bool:
-    """Every site's slot is advertised and the schedd answers."""
-    addresses = (pool / "log" / ".collector_address", pool / "spool" / ".schedd_address")
+    """Every site's slot is advertised and every schedd answers."""
+    spools = ("spool", SPARE_SPOOL) if has_spare() else ("spool",)
+    addresses = [pool / "log" / ".collector_address", *(pool / one / ".schedd_address" for one in spools)]
     if not all(address.exists() for address in addresses):
         return False
     status = subprocess.run(["condor_status", "-af", "Name"], env=env, capture_output=True, check=False)
@@ -74,7 +105,7 @@ def accepts_jobs(pool: Path, env: Mapping[str, str], *, slots: int) -> bool:
 
 def forget_addresses(pool: Path) -> None:
     """Address files of a dead pool lead tools to ports that belong to others by now."""
-    for directory in (pool / "log", pool / "spool"):
+    for directory in (pool / "log", pool / "spool", pool / SPARE_SPOOL):
         for pattern in (".*address", ".*ad"):
             for path in directory.glob(pattern):
                 path.unlink()
@@ -89,6 +120,7 @@ def render_config(release: Path, pool: Path, sockets: Path, name: str, sites: li
         "LIBEXEC": find_libexec(release),
         "SOCKETS": sockets,
         "NAME": name,
+        "SPARE_SCHEDD": render_spare(name),
         "USER": getpass.getuser(),
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),

@@ -1,0 +1,123 @@
+"""B14: how soon a finished group is in the database. B15: how soon a killed worker's work goes on.
+
+Both watch the stack itself, its own workers and database, from outside: by its API, its files, its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psycopg
+import requests
+
+from benchmarks.harness import Measured, percentile
+from benchmarks.run import NotRun, Run
+from benchmarks.submission import document, jobs_for
+
+LONGEST_SEC = 240.0
+LOOK_SEC = 0.02
+TOO_MUCH_MEMORY_MB = 900_000  # no machine has it: the DAG is planned and queued, and its jobs never run
+GROUPS = """
+    SELECT g.id, d.submit_dir, g.index, g.status FROM dags_app_mergegroup g
+      JOIN dags_app_round r ON r.id = g.round_id JOIN dags_app_workflow w ON w.id = r.workflow_id
+      JOIN dags_app_dag d ON d.round_id = r.id AND d.parent_id IS NULL
+     WHERE w.request_name = ANY(%s)"""
+
+
+class Stack:
+    """The running stack."""
+
+    def __init__(self, run: Run) -> None:
+        if not os.environ.get("WMS2_URL") or not os.environ.get("CONDOR_CONFIG"):
+            raise NotRun("no stack runs around this: run ./wms2 bench")
+        self._url = f"{os.environ['WMS2_URL']}/api/v1"
+        self._headers = {"Authorization": f"Bearer {os.environ['WMS2_TOKEN']}"}
+        self.rows: psycopg.Connection[Any] = psycopg.connect(run.places.database_server, autocommit=True)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the API for something."""
+        answer = requests.post(f"{self._url}/{path}", json=body, headers=self._headers, timeout=30)
+        assert answer.ok, answer.text
+        return dict(answer.json())
+
+    def request(self, name: str) -> tuple[str, str]:
+        """Status and owner of a request, from its row."""
+        sql = "SELECT status, owner FROM requests_app_request WHERE request_name = %s"
+        row = self.rows.execute(sql, [name]).fetchone()
+        assert row is not None
+        return row[0], row[1]
+
+
+def see_groups(run: Run) -> Measured:
+    """B14: from the end of a group's DAGMan to its outputs in our tables, p99 over all groups."""
+    from lab.seed.__main__ import seed  # the lab is not there where production is measured
+    from lab.seed.storage import Storage
+
+    stack, suffix = Stack(run), f"bench{os.getpid()}"
+    cms, storage = os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"])
+    names: list[str] = []
+    for repeat in range(run.size(2, 1)):
+        for made in seed(cms, storage, f"{suffix}{repeat}"):
+            names.append(stack.post("requests", made)["request_name"])
+    seen: dict[int, float] = {}
+
+    def all_done() -> bool:
+        for group, directory, index, status in stack.rows.execute(GROUPS, [names]).fetchall():
+            if status == "collected" and group not in seen:
+                ended = Path(directory) / f"mg_{index:06d}" / "group.dag.metrics"
+                seen[group] = time.time() - ended.stat().st_mtime
+        return {stack.request(name)[0] for name in names} == {"completed"}
+
+    _wait(all_done, told="the requests did not complete", pause=LOOK_SEC * 3)
+    taken = sorted(seen.values())
+    note = f"{len(taken)} groups of {len(names)} requests; median {median(taken):.2f} s; the lab's intervals"
+    spread = percentile(taken, 25), percentile(taken, 75)
+    return Measured(percentile(taken, 99), {"seconds": taken}, note=note, spread=spread)
+
+
+def resume_killed(run: Run) -> Measured:
+    """B15: a worker is killed in the middle of planning; until another one works on the request."""
+    stack = Stack(run)
+    taken = [_kill_and_wait(stack, jobs=jobs_for(run.size(10_000, 2_000))) for _ in range(run.repeat)]
+    spread = percentile(taken, 25), percentile(taken, 75)
+    note = f"worst {max(taken):.1f} s; the process that holds the lease gets SIGKILL"
+    return Measured(median(taken), {"seconds": taken}, note=note, spread=spread)
+
+
+def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
+    body = document(jobs=jobs) | {"memory_mb": TOO_MUCH_MEMORY_MB, "site_whitelist": []}
+    name = stack.post("requests", body)["request_name"]
+    found: list[str] = []
+
+    def planning() -> bool:
+        status, owner = stack.request(name)
+        if status == "planning" and owner.startswith("worker:"):
+            found.append(owner)
+        return bool(found)
+
+    _wait(planning, told=f"{name} was never seen in planning", pause=0.002)
+    os.kill(int(found[0].rpartition(":")[2]), signal.SIGKILL)
+    began = time.monotonic()
+
+    def resumed() -> bool:
+        status, owner = stack.request(name)
+        return status != "planning" or (owner.startswith("worker:") and owner != found[0])
+
+    _wait(resumed, told=f"{name} was not resumed", pause=LOOK_SEC)
+    seconds = time.monotonic() - began
+    _wait(lambda: stack.request(name)[0] == "active", told=f"{name} is not active", pause=0.2)
+    stack.post(f"requests/{name}/abort", {"reason": "the benchmark is over"})
+    return seconds
+
+
+def _wait(done: Callable[[], bool], *, told: str, pause: float) -> None:
+    end = time.monotonic() + LONGEST_SEC
+    while not done():
+        assert time.monotonic() < end, told
+        time.sleep(pause)

@@ -1,0 +1,74 @@
+"""How the whole test run shares one stack: lanes side by side, then what disturbs everybody.
+
+Tests in one lane follow each other; lanes meet only in services that keep them apart. Most tests wait for
+jobs, so lanes cost little more than the longest of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from lab.tiers import UNIT
+
+LANE = "WMS2_TEST_LANE"  # a test database of its own is named after it
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Paths tested one after the other; `speaks` if its progress is shown while it runs."""
+
+    name: str
+    paths: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    speaks: bool = False
+    redis: int | None = None  # a Redis database of its own
+
+    def arguments(self) -> list[str]:
+        """What pytest is told."""
+        return [*self.paths, *(f"--ignore={path}" for path in self.left_out)]
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What keeps the lane apart from the others."""
+        own = {LANE: self.name}
+        if self.redis is not None:
+            own["REDIS_URL"] = urlunsplit(urlsplit(given["REDIS_URL"])._replace(path=f"/{self.redis}"))
+        return own
+
+
+# They freeze, kill or empty what every other test stands on.
+DISTURBING = (
+    "tests/integration/condor/test_silent_schedd.py",
+    "tests/e2e/test_maintenance.py",
+    "tests/e2e/test_survival.py",
+)
+_ON_THE_POOL = (
+    "tests/integration/condor",
+    "tests/integration/admin/test_three_doors.py",
+    "tests/integration/api/test_fuzzing.py",
+    "tests/integration/auth/test_audited_writes.py",
+    "tests/faults",
+)
+_STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
+_REQUESTS = ("tests/integration/execution", "tests/e2e")
+
+
+def lanes(root: Path) -> list[Lane]:
+    """Every test that needs services, except the disturbing ones, in exactly one lane."""
+    taken = (*_ON_THE_POOL, *_REQUESTS)
+    tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
+    rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
+    return [
+        Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED), speaks=True),
+        Lane("steering", _STEERED),
+        Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
+        Lane("database", rest, left_out=taken, redis=1),
+    ]
+
+
+def lane_name() -> str:
+    """The lane this process is in; empty outside the whole run."""
+    return os.environ.get(LANE, "")
