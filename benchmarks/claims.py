@@ -20,10 +20,12 @@ from wms2_project.leases import claim_due
 DUE = 10_000
 OTHERS = 100_000  # requests that are finished and not due: a table in which one must search
 BARE = """
+      WITH due AS MATERIALIZED (
+           SELECT id FROM requests_app_request
+            WHERE next_check_at <= now() AND status = ANY(%(statuses)s) AND owner = ''
+            ORDER BY next_check_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     UPDATE requests_app_request AS t SET owner = %(owner)s, heartbeat_at = now()
-      FROM (SELECT id FROM requests_app_request
-             WHERE next_check_at <= now() AND status = ANY(%(statuses)s) AND owner = ''
-             ORDER BY next_check_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) AS due
+      FROM due
      WHERE t.id = due.id
  RETURNING t.id"""
 

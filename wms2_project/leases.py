@@ -53,18 +53,21 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
     """Lease up to `limit` due rows in one of these statuses, oldest due first, in one statement.
 
     A lease that ran out in a worker's hands counts as a death: work that kills its worker must not
-    be handed out for ever.
+    be handed out for ever. The rows to take are materialized: as a join's inner side the LIMIT would be
+    run again for every outer row, and each run would lock further rows.
     """
     table = connection.ops.quote_name(model._meta.db_table)
     sql = f"""
+          WITH due AS MATERIALIZED (
+               SELECT id FROM {table}
+                WHERE next_check_at <= statement_timestamp() AND status = ANY(%(statuses)s)
+                  AND (owner = '' OR heartbeat_at < statement_timestamp() - make_interval(secs => %(ttl)s))
+                ORDER BY next_check_at LIMIT %(limit)s
+                  FOR UPDATE SKIP LOCKED)
         UPDATE {table} AS t
            SET owner = %(owner)s || t.status, heartbeat_at = statement_timestamp(),
                worker_deaths = t.worker_deaths + (t.owner LIKE %(worked)s)::int
-          FROM (SELECT id FROM {table}
-                 WHERE next_check_at <= statement_timestamp() AND status = ANY(%(statuses)s)
-                   AND (owner = '' OR heartbeat_at < statement_timestamp() - make_interval(secs => %(ttl)s))
-                 ORDER BY next_check_at LIMIT %(limit)s
-                   FOR UPDATE SKIP LOCKED) AS due
+          FROM due
          WHERE t.id = due.id
      RETURNING t.id, t.status"""  # noqa: S608 — the table name is our own model's
     values = {

@@ -31,6 +31,16 @@ def test_a_due_request_is_claimed_once() -> None:
 
 
 @pytest.mark.django_db
+def test_no_more_is_claimed_than_asked_for_however_the_statement_is_planned() -> None:
+    make_request(status=RequestStatus.QUEUED)
+    with connection.cursor() as cursor:  # believing in a single row, a plan may run the inner LIMIT per row
+        cursor.execute(f"ANALYZE {Request._meta.db_table}")
+    for _ in range(3):
+        make_request(status=RequestStatus.QUEUED)
+    assert [len(claim(limit=1)) for _ in range(5)] == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.NEW, RequestStatus.COMPLETED])
 def test_what_waits_for_a_person_is_never_claimed(status: RequestStatus) -> None:
     make_request(status=status)
