@@ -1,7 +1,8 @@
 """The knobs of the toy payload, `payload_config.toy`: what its jobs cost, and which faults to inject.
 
-Cost: `cpu_sec_per_event`, `wait_sec_per_event`, `memory_mb` (really taken: a job that asked for less fails
-with 50660, and a retry with more memory heals it), `filter_efficiency`, `output_kb_per_event`.
+Cost: `cpu_sec_per_event`, `wait_sec_per_event` (the least an event takes, on average), `memory_mb` (really
+taken: a job that asked for less fails with 50660, and a retry with more memory heals it),
+`filter_efficiency`, `output_kb_per_event`.
 
 A fault strikes where all of these agree; what is not given agrees with everything:
   fail_nodes        names of nodes; without it all processing nodes, never merge or cleanup

@@ -53,22 +53,25 @@ def has_converged(previous: Iteration, current: Iteration, tolerance: float) -> 
 def build_report(
     iterations: Sequence[Iteration], target_job_sec: float, *, converged: bool
 ) -> PilotReport | None:
-    """Recommend from the last and largest iteration; memory is the highest seen plus a margin."""
+    """Recommend from the largest iteration, in which what every one costs once weighs least.
+
+    Memory is the highest seen plus a margin.
+    """
     if not iterations:
         return None
-    last = iterations[-1]
-    time_per_event = last.wall_time_sec / last.events
+    largest = max(iterations, key=lambda one: one.events)
+    time_per_event = largest.wall_time_sec / largest.events
     fitting = target_job_sec / time_per_event if time_per_event > 0 else MAX_EVENTS_PER_JOB
     events_per_job = max(1, int(min(fitting, MAX_EVENTS_PER_JOB)))
     memory_mb = max(one.memory_mb for one in iterations)
     return PilotReport(
         iterations=tuple(iterations),
-        per_step=(StepProfile(STEP, time_per_event, memory_mb, last.output_size_per_event_kb, 1),),
+        per_step=(StepProfile(STEP, time_per_event, memory_mb, largest.output_size_per_event_kb, 1),),
         recommended=Recommended(
             events_per_job=events_per_job,
             memory_mb=math.ceil(memory_mb * MEMORY_MARGIN),
             time_per_job_sec=events_per_job * time_per_event,
-            output_size_per_event_kb=last.output_size_per_event_kb,
+            output_size_per_event_kb=largest.output_size_per_event_kb,
         ),
         converged=converged,
     )

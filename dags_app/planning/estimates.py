@@ -25,8 +25,9 @@ def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int) ->
     if not isinstance(recommended, Mapping):
         raise BadPilotReport("the pilot's report has no 'recommended' part", cure="See the pilot's log")
     iterations = report.get("iterations") or [{"events": 0, "wall_time_sec": 0}]
-    # The last window is the largest: what every window costs once weighs least in it.
-    events, seconds = (_number(iterations[-1], key) for key in ("events", "wall_time_sec"))
+    # What every window costs once weighs least in the largest; the last may be a small rest.
+    largest = max(iterations, key=lambda one: _number(one, "events"))
+    events, seconds = (_number(largest, key) for key in ("events", "wall_time_sec"))
     numbers = {key: _number(recommended, key) for key in _NEEDED}
     if events <= 0:
         raise BadPilotReport("the pilot processed no events", cure="See the pilot's log")
