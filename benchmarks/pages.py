@@ -24,8 +24,8 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
          r.processing_version, r.correlation_id, r.version, r.created_at, r.updated_at,
          json_build_object('id', w.id, 'status', r.status) AS workflow,
          json_build_object(
-           'fraction', round(least(coalesce(f.done::numeric / nullif(f.total, 0), 0), 1), 4),
-           'events_total', coalesce(f.total, 0), 'events_done', coalesce(f.done, 0),
+           'fraction', round(least(coalesce(w.input_events_done::numeric / nullif(w.input_events, 0), 0), 1), 4),
+           'events_total', w.input_events, 'events_done', w.input_events_done,
            'events_written', coalesce(g.written, 0), 'groups_total', g.groups, 'groups_done', g.done,
            'jobs_total', coalesce(g.jobs, 0), 'files', o.files, 'blocks', b.blocks,
            'blocks_announced', b.announced, 'estimated_completion', g.began) AS progress,
@@ -39,9 +39,6 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
            'public', '/api/v1/public/requests/' || r.id) AS links
     FROM (SELECT * FROM requests_app_request ORDER BY created_at DESC, id DESC LIMIT %(size)s) r
     JOIN dags_app_workflow w ON w.id = r.workflow_id
-    LEFT JOIN LATERAL (
-      SELECT sum(events) AS total, sum(events) FILTER (WHERE state = 'processed') AS done
-        FROM dags_app_inputfile WHERE workflow_id = w.id) f ON true
     LEFT JOIN LATERAL (
       SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
              sum(m.events_written) AS written, min(d.created_at) AS began

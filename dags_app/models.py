@@ -116,6 +116,9 @@ class Workflow(models.Model):
     chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
     chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
 
+    # Sums over its input files, so that a page of requests need not read them: see ledger.tally
+    input_events = models.PositiveBigIntegerField(default=0)
+    input_events_done = models.PositiveBigIntegerField(default=0)
     input_resolved_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)

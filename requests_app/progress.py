@@ -24,11 +24,9 @@ SHOWN_GROUPS = 200
 
 PARTS = """
 LEFT JOIN LATERAL (
-  SELECT count(*) AS files, sum(events) AS total, sum(events) FILTER (WHERE state = 'processed') AS done
-    FROM dags_app_inputfile WHERE workflow_id = w.id AND state <> 'excluded') f ON true
-LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
          sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
+         sum(m.input_events) FILTER (WHERE m.status = 'collected' AND d.status = 'planned') AS open_done,
          min(d.created_at) AS began,
          count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
@@ -43,8 +41,9 @@ LEFT JOIN LATERAL (
       SELECT count(*) AS files FROM outputs_app_outputfile WHERE block_id = k.id) p ON true
    WHERE s.workflow_id = w.id) b ON true"""
 SUMS = """
-SELECT w.id, w.total_events, w.filter_efficiency, f.files, f.total, f.done, g.groups, g.done, g.jobs, g.read,
-       g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
+SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
+       w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read, g.written, g.planned, g.began,
+       g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
 _PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
 _DETAIL = f"""{SUMS}, x.rounds, y.groups, z.dag FROM dags_app_workflow w {PARTS}
 LEFT JOIN LATERAL (
@@ -128,9 +127,10 @@ class _Sums(NamedTuple):
     workflow_id: UUID
     wanted: int | None
     filter_efficiency: float
-    input_files: int
-    input_events: int | None
-    input_done: int | None
+    generates: bool
+    input_events: int
+    input_done: int
+    open_done: int | None
     groups: int
     groups_done: int
     jobs: int | None
@@ -196,13 +196,12 @@ def _read(sql: str, workflows: list[UUID], now: datetime) -> list[tuple[Any, ...
 def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
     finished = status == RequestStatus.COMPLETED
     planned = int(sums.planned or 0)
-    if sums.input_files:
-        total = int(sums.input_events or 0)
-        # A file that several groups share is processed only after the last; what was read of it counts now.
-        done = min(max(int(sums.input_done or 0), int(sums.read or 0)), total)
-    else:
+    if sums.generates:
         needed = 0 if finished else ceil((sums.wanted or 0) / sums.filter_efficiency)
         total, done = max(planned, needed), int(sums.read or 0)
+    else:
+        total = sums.input_events
+        done = min(max(sums.input_done + int(sums.open_done or 0), int(sums.read or 0)), total)
     fraction = 1.0 if finished else min(done / total, 1.0) if total else 0.0
     moving = status in SWEPT
     pace = decide_pace(sums, left=(total - done) if moving else 0, fraction=fraction, now=now)

@@ -16,6 +16,7 @@ from dags_app.planning.lumis import normalised
 from dags_app.planning.plan import PlanRefused
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, SitePool
+from dags_app.services.ledger import tally
 from dags_app.states import UNFINISHED_FILE
 from wms2_project.errors import PermanentError
 
@@ -62,6 +63,7 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
             )
         Workflow.objects.filter(pk=workflow.pk).update(input_resolved_at=now)
         workflow.input_resolved_at = now
+        tally(workflow=workflow)
     totals = workflow.input_files.aggregate(events=Sum("events"))
     return InputSummary(files=workflow.input_files.count(), events=totals["events"] or 0)
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import Account, Span, account_of, cuts_by_events, narrowed, settle_file
@@ -17,7 +18,7 @@ from dags_app.planning.lumis import Ranges, normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, PlanSpec, SitePool
 from dags_app.services.failures import bad_replicas
-from dags_app.states import FileState, GroupStatus
+from dags_app.states import FileState, GroupStatus, RoundStatus
 
 CHUNK = 5000
 _COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # what COPY takes for its own
@@ -119,7 +120,9 @@ def stop_early(*, workflow: Workflow, spec: PlanSpec, sites: SitePool) -> int:
             workflow.input_files.filter(lfn=file.lfn).update(wanted=ranges)
     beyond = [file.lfn for file in files if file.lfn not in kept]
     rest = workflow.input_files.filter(state=FileState.FRESH, lfn__in=beyond)
-    return rest.update(state=FileState.EXCLUDED, excluded_reason=f"beyond {name}")
+    excluded = rest.update(state=FileState.EXCLUDED, excluded_reason=f"beyond {name}")
+    tally(workflow=workflow)
+    return excluded
 
 
 def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] = ()) -> int:
@@ -179,7 +182,22 @@ def credit_group(*, group: MergeGroup) -> None:
 def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str) -> int:
     """Nobody will read these files, whoever holds them now; what is processed stays so."""
     named = workflow.input_files.filter(lfn__in=lfns).exclude(state=FileState.PROCESSED)
-    return named.update(state=FileState.EXCLUDED, excluded_reason=reason)
+    excluded = named.update(state=FileState.EXCLUDED, excluded_reason=reason)
+    tally(workflow=workflow)
+    return excluded
+
+
+def tally(*, workflow: Workflow) -> None:
+    """Keep the sums of the workflow's files on it: what is asked for, and what closed rounds have done.
+
+    What the open round has done is told by its groups; nobody need read the files to show progress.
+    """
+    closed = Q(state=FileState.PROCESSED) & ~Q(round__status=RoundStatus.PLANNED)
+    sums = workflow.input_files.exclude(state=FileState.EXCLUDED).aggregate(
+        input_events=Coalesce(Sum("events"), 0),
+        input_events_done=Coalesce(Sum("events", filter=closed), 0),
+    )
+    Workflow.objects.filter(pk=workflow.pk).update(**sums)
 
 
 def give_back(*, round_: Round) -> None:

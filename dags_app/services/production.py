@@ -199,6 +199,7 @@ def resolve_round(*, round_: Round, now: datetime) -> None:
         Round.objects.filter(pk=round_.pk, status=RoundStatus.PLANNED).update(
             status=RoundStatus.RESOLVED, resolved_at=now
         )
+        ledger.tally(workflow=round_.workflow)
 
 
 def is_live(dag: DAG | None) -> bool:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.services.ledger import tally
 from dags_app.states import DAGStatus, SplittingAlgo
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.states import BlockStatus
@@ -139,9 +140,11 @@ def make_group(round_: Round, **values: Any) -> MergeGroup:
 def make_file(workflow: Workflow, **values: Any) -> InputFile:
     """An input file of the workflow."""
     lfn = f"/store/data/Run2031A/{next(_numbers):06d}.root"
-    return InputFile.objects.create(
+    file = InputFile.objects.create(
         **({"workflow": workflow, "lfn": lfn, "size_bytes": 1_000_000, "events": 100} | values)
     )
+    tally(workflow=workflow)
+    return file
 
 
 def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, **values: Any) -> OutputBlock:

@@ -66,11 +66,25 @@ def test_what_a_filter_throws_away_is_part_of_the_work(viewer: APIClient) -> Non
 
 def test_an_excluded_file_is_no_work_left(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
-    round_ = make_round(row.workflow)
-    held = {"round": round_, "first_group": 0, "last_group": 0}
+    held = {"round": make_round(row.workflow, status=RoundStatus.RESOLVED), "first_group": 0, "last_group": 0}
     make_file(row.workflow, events=50, state=FileState.PROCESSED, **held)
     make_file(row.workflow, events=50, state=FileState.EXCLUDED, excluded_reason="corrupt")
     assert read(viewer, row)["fraction"] == 1.0
+
+
+def test_closed_rounds_are_told_by_the_files_and_the_open_one_by_its_groups(viewer: APIClient) -> None:
+    row = make_request(status=RequestStatus.ACTIVE)
+    closed = make_round(row.workflow, status=RoundStatus.RESOLVED)
+    opened = make_round(row.workflow, number=1)
+    for round_ in (closed, opened):
+        held = {"round": round_, "first_group": 0, "last_group": 0}
+        make_file(row.workflow, events=50, state=FileState.PROCESSED, **held)
+    make_group(opened, status=GroupStatus.COLLECTED, input_events=50)
+    with CaptureQueriesContext(connection) as queries:
+        body = read(viewer, row)
+    assert (body["events_done"], body["events_total"]) == (100, 100)
+    # a request may have a million of them, a page fifty requests
+    assert not [one for one in queries.captured_queries if "dags_app_inputfile" in one["sql"]]
 
 
 def test_what_was_read_of_a_shared_file_counts_at_once(viewer: APIClient) -> None:
