@@ -24,7 +24,8 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
          r.processing_version, r.correlation_id, r.version, r.created_at, r.updated_at,
          json_build_object('id', w.id, 'status', r.status) AS workflow,
          json_build_object(
-           'fraction', round(least(coalesce(w.input_events_done::numeric / nullif(w.input_events, 0), 0), 1), 4),
+           'fraction',
+           round(least(coalesce(w.input_events_done::numeric / nullif(w.input_events, 0), 0), 1), 4),
            'events_total', w.input_events, 'events_done', w.input_events_done,
            'events_written', coalesce(g.written, 0), 'groups_total', g.groups, 'groups_done', g.done,
            'jobs_total', coalesce(g.jobs, 0), 'files', o.files, 'blocks', b.blocks,

@@ -35,7 +35,7 @@ def setting(name: str) -> str:
     return value
 
 
-def until(what: Callable[[], Any], *, seconds: float = 120, why: str = "") -> Any:
+def until(what: Callable[[], Any], *, seconds: float = 300, why: str = "") -> Any:
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, why or "it did not happen in time"
@@ -63,7 +63,7 @@ class Stack:
         assert answer.status_code == expect, answer.text
         return dict(answer.json())
 
-    def wait_for(self, name: str, *statuses: str, timeout: float = 240) -> Json:
+    def wait_for(self, name: str, *statuses: str, timeout: float = 600) -> Json:
         """The request once it has one of the statuses; fails at once when it ended in another."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:

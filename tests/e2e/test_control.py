@@ -41,7 +41,7 @@ def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack
     assert_removal_leaves_nothing_and_is_told(stack, name, resumed)
     rescue = stack.post(f"dags/{resumed.pk}/rescue", {"reason": "a slip of the hand"})
 
-    stack.wait_for(name, "completed", timeout=200)
+    stack.wait_for(name, "completed")
     dags = DAG.objects.filter(workflow__request_name=name).order_by("created_at")
     assert [(one.kind, one.round.number, one.status) for one in dags] == [
         ("first", 0, "removed"), ("first", 1, "stopped"),
@@ -103,9 +103,9 @@ def assert_priority_reaches_the_queue(stack: Stack, name: str, dag: DAG) -> None
     def priorities() -> set[int]:
         return {int(ad["JobPrio"]) for ad in schedd(dag.schedd_name).query(mine, ["JobPrio"])}
 
-    until(lambda: priorities() == {4321}, seconds=30, why=f"the queue has {priorities()}")
+    until(lambda: priorities() == {4321}, why=f"the queue has {priorities()}")
     edited = dag.events.filter(event_type="edited", detail__call_id=f"edit-{name[-20:]}")
-    until(edited.exists, seconds=30, why="the edit does not name the call behind it")
+    until(edited.exists, why="the edit does not name the call behind it")
 
 
 def assert_stuck_stop_is_alerted_and_repeated(stack: Stack, name: str, dag: DAG) -> None:
@@ -134,7 +134,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
     stack.wait_for(name, "pilot_running")
     pilot = until(lambda: pilot_job_runs(name), why="the pilot does not run")
     stack.post(f"requests/{name}/stop", {"reason": "a look at the pilot"}, expect=200)
-    until(lambda: not queued(pilot.token), seconds=30, why="the pilot is still in the queue")
+    until(lambda: not queued(pilot.token), why="the pilot is still in the queue")
 
     with transaction.atomic():
         # Planning wants these files for its round: it waits here, and the stop comes while it does.
@@ -147,7 +147,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
     stack.wait_for(name, "held")
     assert queued(newest(name).token) == 0
     stack.post(f"requests/{name}/release", {"reason": "now"}, expect=200)
-    stack.wait_for(name, "completed", timeout=200)
+    stack.wait_for(name, "completed")
 
     reasons = [row["reason"] for row in stack.timeline(name)]
     assert sum(reason.startswith("pilot measured") for reason in reasons) == 1
@@ -195,13 +195,13 @@ def test_restarts_replace_outputs_by_policy_and_an_abort_in_planning_leaves_noth
     second = stack.post(f"requests/{first}/restart", {"reason": "bad calibration"})["current"]["request_name"]
     assert datasets(first) == {"active"}
     stack.wait_for(second, "completed")
-    until(lambda: datasets(first) == {"superseded"}, seconds=30)
+    until(lambda: datasets(first) == {"superseded"})
     body = {"reason": "again", "cleanup_policy": "immediate_cleanup"}
     third = stack.post(f"requests/{second}/restart", body)
     name = third["current"]["request_name"]
     assert third["output_datasets"] == [urgent["OutputDatasets"][0].replace("-v1/", "-v3/")]
     stack.wait_for(name, "completed")
-    until(lambda: datasets(second) == {"invalidated"}, seconds=30)
+    until(lambda: datasets(second) == {"invalidated"})
     assert_taken_back(stack, second)
     assert (datasets(first), datasets(name)) == ({"superseded"}, {"active"})
     history = stack.get(f"requests/{first}/versions")

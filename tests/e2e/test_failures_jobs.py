@@ -81,13 +81,15 @@ def test_a_job_held_by_a_person_is_an_alert_until_it_is_released(ran: Scenarios)
     until(lambda: schedd.query(f"{job} && JobStatus == 2", ["ClusterId"]))
     schedd.act(htcondor2.JobAction.Hold, job, ("looking into it", 1))
 
-    alert = until(lambda: ran.stack.get(f"requests/{name}")["alerts"])[0]
-    assert alert["kind"] == "jobs_held"
+    def held_alerts() -> list[Json]:
+        return [one for one in ran.stack.get(f"requests/{name}")["alerts"] if one["kind"] == "jobs_held"]
+
+    (alert,) = until(held_alerts)
     assert "looking into it" in alert["message"]
     assert "mg_000000" in alert["message"]
 
     schedd.act(htcondor2.JobAction.Release, job, "seen")
-    until(lambda: not ran.stack.get(f"requests/{name}")["alerts"])
+    until(lambda: not held_alerts())
 
 
 def test_a_transient_failure_heals_by_retry(ran: Scenarios) -> None:

@@ -120,9 +120,11 @@ def submit_all(stack: Stack) -> dict[str, Case]:
     for number, site in ((0, CERN), (0, DESY), (1, CERN)):
         storage.path(made["corrupt"].lfn(number), site).write_bytes(b"not what it was")
     admission(stack, paused=True)
-    for name, case in made.items():
-        case.submit(**({"SiteWhitelist": [CERN, PURDUE]} if name in ("bad_site", "many") else {}))
-    admission(stack, paused=False)
+    try:
+        for name, case in made.items():
+            case.submit(**({"SiteWhitelist": [CERN, PURDUE]} if name in ("bad_site", "many") else {}))
+    finally:
+        admission(stack, paused=False)
     return made
 
 

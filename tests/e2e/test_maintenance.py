@@ -30,6 +30,7 @@ def moved(stack: Stack) -> Iterator[None]:
 def assert_silence_is_only_an_alert(stack: Stack, name: str) -> None:
     """The spare schedd is frozen for longer than the threshold, then wakes up."""
     frozen = schedd_pid(spare=True)
+    until(lambda: newest(name).status == "running", why="the resumed DAG does not run")
     before = newest(name)
     os.kill(frozen, signal.SIGSTOP)
     try:
@@ -58,10 +59,10 @@ def test_a_stop_in_mid_round_empties_the_queue_and_resumes_on_another_schedd(
     stack.post(f"schedds/{first}/drain", {"reason": "kernel update", "deadline_minutes": 0}, expect=200)
 
     stack.wait_for(name, "stopping", "resubmitting", "queued", "planning")
-    until(lambda: not queued(before.token), seconds=30, why="jobs are still in the queue")
+    until(lambda: not queued(before.token), why="jobs are still in the queue")
     stack.wait_for(name, "active", "completed")
     assert_silence_is_only_an_alert(stack, name)
-    done = stack.wait_for(name, "completed", timeout=200)
+    done = stack.wait_for(name, "completed")
 
     statuses = [row["to_status"] for row in stack.timeline(name)]
     assert statuses[3:] == ["active", "stopping", "resubmitting", "queued", "planning", "active", "completed"]

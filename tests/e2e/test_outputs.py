@@ -17,7 +17,7 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.services import invalidate_outputs
 from tests.e2e.conftest import Json, Stack
 
-WAIT_SEC = 240.0
+WAIT_SEC = 600.0
 
 
 def lab(stack: Stack, method: str, path: str, body: Any = None) -> Any:
@@ -43,6 +43,10 @@ def transfer_states(name: str) -> set[str]:
     return {rule.state for rule in rules}
 
 
+def protected(block: OutputBlock) -> bool:
+    return block.rules.filter(kind="source").exclude(rule_id="").exists()
+
+
 def assert_taken_back(stack: Stack, name: str) -> None:
     """What the request had produced is INVALID in DBS, and no rule keeps it anywhere."""
     wait_until("the sweep took it all back", lambda: {b.status for b in blocks_of(name)} == {"invalidated"})
@@ -65,6 +69,7 @@ def transferred(stack: Stack, suffix: str) -> Json:
     try:
         name = stack.post("requests", document)["request_name"]
         wait_until("transfers are under way", lambda: transfer_states(name) == {"REPLICATING"})
+        wait_until("every block is protected", lambda: all(protected(block) for block in blocks_of(name)))
         for block in blocks_of(name):
             source = rucio().rule(block.rules.get(kind="source").rule_id)
             assert source is not None

@@ -17,14 +17,14 @@ from tests.pool import clusters, dagman_pid, queued, schedd_pid
 
 
 def wait_until_restarted(stack: Stack, service: str, old: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while stack.pid_of(service) in (0, old):
         assert time.monotonic() < end, f"{service} was not restarted"
         time.sleep(0.2)
 
 
 def until_it_answers(stack: Stack) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while True:
         try:
             if stack.api.get(f"{stack.url}/api/v1/status", timeout=5).status_code == 200:
@@ -45,7 +45,7 @@ def kill(stack: Stack, service: str) -> None:
 
 
 def test_anything_may_be_killed_at_any_moment(stack: Stack, suffix: str) -> None:
-    toy = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625, "wait_sec_per_event": 0.5}
+    toy = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625, "wait_sec_per_event": 1.5}
     document = stack.seed(suffix)[2] | {"PayloadConfig": {"toy": toy}}
     name = stack.post("requests", document)["request_name"]
     stack.wait_for(name, "planning", "active")
@@ -56,7 +56,7 @@ def test_anything_may_be_killed_at_any_moment(stack: Stack, suffix: str) -> None
     dag = DAG.objects.get(workflow__request_name=name)
     os.kill(dagman_pid(dag.submit_dir), signal.SIGKILL)
     os.kill(schedd_pid(), signal.SIGKILL)
-    done = stack.wait_for(name, "completed", timeout=240)
+    done = stack.wait_for(name, "completed")
     assert DAG.objects.get(workflow__request_name=name).pk == dag.pk
     assert len(clusters(dag.token)) == 1
     assert done["progress"]["events_done"] == done["progress"]["events_total"] > 0
@@ -75,7 +75,7 @@ def test_an_aborted_request_leaves_no_job_in_the_queue(stack: Stack, suffix: str
     )
     assert answer.status_code == 200, answer.text
     token = DAG.objects.get(workflow__request_name=name).token
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while queued(token):
         assert time.monotonic() < end, "jobs are still in the queue"
         time.sleep(0.5)

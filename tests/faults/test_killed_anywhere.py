@@ -36,7 +36,7 @@ from tests.pool import clusters, schedd, schedd_names
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = 50
-LONGEST_SEC = 280
+LONGEST_SEC = 780
 RARE = [
     "plan.written", "plan.recorded", "submit.placed", "submit.sent", "submit.recorded", "collect.read",
     "collect.recorded", "monitor.ended", "stop.removed",

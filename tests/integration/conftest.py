@@ -10,6 +10,8 @@ from rest_framework.test import APIClient
 
 from tests.integration.factories import make_token, make_user
 from tests.integration.receiver import certificate, receiver
+from wms2_project import shared
+from wms2_project.api import throttles
 from wms2_project.api.roles import Role
 from wms2_project.api.throttles import forget_calls
 
@@ -17,9 +19,16 @@ ApiAs = Callable[..., APIClient]
 __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _patient_with_redis() -> None:
+    """On a busy machine Redis may be late; that it is away is tested with a port at which nobody is."""
+    shared.TIMEOUT_SEC = throttles.TIMEOUT_SEC = 10.0
+
+
 @pytest.fixture(autouse=True)
 def _fresh_throttles() -> Iterator[None]:
     """The throttles count in Redis, which outlives a test."""
+    shared._paused_until.clear()
     forget_calls()
     yield
     forget_calls()

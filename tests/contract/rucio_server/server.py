@@ -57,12 +57,10 @@ class RealRucio:
 def running_rucio(directory: Path) -> Iterator[RealRucio]:
     """Database, schema, server and daemons; all of it is gone afterwards."""
     python = _python()
-    with _database() as database, socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with _database() as database:
         env = _environment(directory, python, database)
-        taken.close()
         _run(python, "bootstrap", env, directory)
+        port = _free_port()
         server = _spawn(
             [python.parent / "gunicorn", *_options(port, directory)], env, directory / "server.log"
         )
@@ -73,6 +71,13 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
         finally:
             for process in (daemons, server):
                 _stop(process)
+
+
+def _free_port() -> int:
+    """Free at this moment: asked for right before it is used."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
 
 
 def _python() -> Path:

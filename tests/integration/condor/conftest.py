@@ -104,6 +104,7 @@ class Bench:
             "merge": NodeLayout("merge", memory_mb=64, cpus=1, disk_kb=1024, wall_minutes=10),
             "cleanup": NodeLayout("cleanup", memory_mb=64, cpus=1, disk_kb=1024, wall_minutes=10),
             "held_grace_sec": 0,
+            "priority": 1_000_000,  # before the requests that other tests run on this pool
         }
         return DagLayout("ana_test-v1", WORKFLOW_ID, **(values | changes))
 
@@ -149,13 +150,13 @@ class Bench:
         )
         return list(reversed(ads))
 
-    def wait(self, what: Callable[[], object], seconds: float = 60) -> None:
+    def wait(self, what: Callable[[], object], seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, "it did not happen in time"
             time.sleep(0.3)
 
-    def finish(self, name: str, seconds: float = 90) -> DagmanAd:
+    def finish(self, name: str, seconds: float = 240) -> DagmanAd:
         found: list[DagmanAd] = []
 
         def ended() -> bool:

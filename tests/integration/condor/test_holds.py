@@ -29,7 +29,7 @@ def write(bench: Bench, tmp_path: Path) -> WrittenDag:
     written = bench.write(layout)
     # A minute is the shortest limit a layout can ask for; the mechanism is the same with seconds.
     submit = written.dag_file.parent / "proc.sub"
-    submit.write_text(submit.read_text().replace("wall_sec = $(WALL) * 60", "wall_sec = 3 * $(WALL)"))
+    submit.write_text(submit.read_text().replace("wall_sec = $(WALL) * 60", "wall_sec = 6 * $(WALL)"))
     return written
 
 
@@ -40,7 +40,7 @@ def records(bench: Bench, tmp_path: Path) -> dict[str, PostRecord]:
     (starved.dag_file.parent / "mg_000000" / "jobs.json").unlink()
     names = [bench.submit(written) for written in (greedy, starved)]
     for name in names:
-        assert not bench.finish(name, 150).succeeded
+        assert not bench.finish(name).succeeded
     found = last_records(greedy.dag_file.parent / "mg_000000")
     (other, *_) = last_records(starved.dag_file.parent / "mg_000000").values()
     return {**found, "starved": other}

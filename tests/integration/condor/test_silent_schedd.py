@@ -45,7 +45,7 @@ def test_every_call_ends_within_its_bound(bench: Bench, stopped: Callable[[], No
         began = time.monotonic()
         with pytest.raises(ScheddUnreachable):
             call()
-        assert time.monotonic() - began < BOUND_SEC + 5  # and the start of another child process
+        assert time.monotonic() - began < BOUND_SEC + 15  # and the start of another child process
     assert impatient.find_dag(name) == (Presence.UNKNOWN, None)
     assert not impatient.ping()
     impatient.close()
@@ -62,7 +62,7 @@ def test_it_is_found_again_when_the_schedd_wakes_up(bench: Bench, stopped: Calla
 
     os.kill(schedd_pid(), signal.SIGCONT)
 
-    assert impatient.find_dag(name)[0] is Presence.FOUND
+    bench.wait(lambda: impatient.find_dag(name)[0] is Presence.FOUND)
     assert bench.finish(name).succeeded
     assert impatient.find_dag("wms2-lost-in-silence") == (Presence.ABSENT, None)
     impatient.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -144,6 +145,7 @@ def test_a_service_that_is_down_is_waited_for_and_seen(
             "service": service,
             "method": "POST",
             "path_regex": ".*",
+            "body_regex": re.escape(block.block_name),  # not those of other tests on the same services
             "kind": "status",
             "status": 503,
             "times": None,
@@ -170,6 +172,7 @@ def test_a_success_that_reports_an_error_is_not_done_twice(
             "service": "dbs",
             "method": "POST",
             "path_regex": "bulkblocks",
+            "body_regex": re.escape(block.block_name),
             "kind": "success_then_500",
             "times": 1,
         }

@@ -43,6 +43,7 @@ S = RequestStatus
 @pytest.fixture(autouse=True)
 def _without_dbs(settings: Any) -> Iterator[None]:
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
+    settings.ERROR_BACKOFF_BASE_SEC = 60.0  # a cool-off that is not over before a busy machine has looked
     adapters.dbs.cache_clear()
     yield
     adapters.dbs.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -114,7 +115,8 @@ def test_silence_beyond_the_threshold_is_one_alert_per_request_until_it_ends() -
     assert alert.closed_at is not None
 
 
-def test_a_short_silence_is_nobodys_business() -> None:
+def test_a_short_silence_is_nobodys_business(settings: Any) -> None:
+    settings.SCHEDD_SILENT_ALERT_SEC = 600.0
     on_schedd("deaf@pool")
     Schedd.objects.create(name="deaf@pool", silent_since=ago(seconds=1))
     alert_silence(now=timezone.now())

@@ -82,8 +82,9 @@ def test_registered_checks_run_side_by_side_and_within_their_time(client: Client
     def breaks() -> str:
         raise OSError("db-17.internal refuses")
 
-    for name, ask in (("slow", hangs), ("slower", hangs), ("broken", breaks), ("fine", str)):
-        health.register(Check(name, ask, timeout_sec=0.3))
+    checks = (("slow", hangs, 0.3), ("slower", hangs, 0.3), ("broken", breaks, 10.0), ("fine", str, 10.0))
+    for name, ask, seconds in checks:
+        health.register(Check(name, ask, timeout_sec=seconds))
     began = time.monotonic()
     answer = client.get("/api/v1/health")
     took = time.monotonic() - began
@@ -95,7 +96,7 @@ def test_registered_checks_run_side_by_side_and_within_their_time(client: Client
         "broken": "down",
         "fine": "ok",
     }
-    assert took < 5
+    assert took < 15  # not the 20 s of those that hang
     assert "internal" not in answer.content.decode()  # anybody may ask; why it fails, /status tells
 
 

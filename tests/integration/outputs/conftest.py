@@ -40,7 +40,7 @@ def _point_at_the_world(world: World, settings: Any) -> Iterator[None]:
         "cric_url": f"{world.url}/cric",
     }
     settings.TRANSFER_POLL_INTERVAL_SEC = 0.0
-    settings.SERVICE_TIMEOUT_SEC = 0.5
+    settings.SERVICE_TIMEOUT_SEC = 10.0  # tests of timeouts have their own
     settings.BREAKER_FAILURES = 1000  # the breaker has tests of its own
     _forget_adapters()
     yield

@@ -223,6 +223,7 @@ def test_a_block_that_keeps_failing_backs_off_alerts_and_holds_its_request(
     active: Request, block: OutputBlock, faults: Faults, settings: Any
 ) -> None:
     settings.OUTPUT_ALERT_AFTER_SEC, settings.OUTPUT_HOLD_AFTER_SEC = 60.0, 600.0
+    settings.ERROR_BACKOFF_BASE_SEC = 60.0
     faults(DOWN | {"status": 503})
     waits = []
     for _ in range(3):

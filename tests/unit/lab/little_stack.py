@@ -37,7 +37,7 @@ def main(home: str, described: str, order: str) -> int:
     supervisor = Supervisor(layout, os.environ)
     try:
         supervisor.start(*services)
-        supervisor.wait_ready(*services, timeout_sec=1)
+        supervisor.wait_ready(*services, timeout_sec=float(os.environ.get("READY_SEC", "15")))
         if step := os.environ.get("STEP"):
             supervisor.run_step("the step", ["/bin/bash", "-c", step], env={}, cwd=layout.home)
         supervisor.enter(Phase.READY)

@@ -69,11 +69,11 @@ def test_jobs_are_members_by_the_job_ad_in_their_environment(layout: Layout) -> 
 
 def test_leftovers_that_end_by_themselves_are_not_killed(layout: Layout, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
-    leftover = sleeper(layout, "web", f"sleep 0.3; echo done > {witness}")
+    leftover = sleeper(layout, "web", f"sleep 2; echo done > {witness}")
     settle(layout, 2)
 
     assert clear_leftovers(layout) > 0
-    assert leftover.wait(5) == 0
+    assert leftover.wait(10) == 0
     assert witness.read_text() == "done\n"
 
 
