@@ -42,7 +42,6 @@ def plan_spec(algo: SplittingAlgo, params: dict[str, Any]) -> PlanSpec:
         request_name="benchmark",
         algo=algo,
         params=params,
-        cores=1,
         jobs_per_group=8,
         target_merged_size_kb=4_000_000,
     )

@@ -12,6 +12,7 @@ from wms2_project.errors import PermanentError
 
 MIN_JOBS = 3  # fewer jobs say too little to give up what was believed before
 RSS_MARGIN = 1.2
+LEAST_CORES = 4  # smaller jobs would only multiply what every job costs once
 _NEEDED = ("events_per_job", "memory_mb", "time_per_job_sec", "output_size_per_event_kb")
 
 
@@ -19,7 +20,7 @@ class BadPilotReport(PermanentError):
     """The pilot's report cannot be believed; planning on it would be guessing."""
 
 
-def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int) -> Estimate:
+def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int, cores: int = 1) -> Estimate:
     """What the pilot measured, refused if a number is missing, not finite or not positive."""
     recommended = report.get("recommended")
     if not isinstance(recommended, Mapping):
@@ -36,6 +37,7 @@ def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int) ->
         memory_mb=max(minimum_memory_mb, math.ceil(numbers["memory_mb"])),
         size_per_event_kb=numbers["output_size_per_event_kb"],
         source="pilot",
+        cores=cores,
     )
 
 
@@ -56,18 +58,26 @@ class Measurement:
     time_per_event_sec: float
     peak_rss_mb: int
     size_per_event_kb: float
+    cores_used: float = 1.0  # by a job, on average over its time
 
 
 def estimate_from_rounds(
-    measured: Sequence[Measurement], *, cores: int, memory_per_core_mb: tuple[int, int]
+    measured: Sequence[Measurement],
+    *,
+    cores: int,
+    memory_per_core_mb: tuple[int, int],
+    follows_cores: bool = False,
 ) -> Estimate | None:
     """Medians for time and size, the maximum for memory; None while too few jobs were seen.
 
-    Memory is the peak with a margin, within the window a core of the pool comes with.
+    Memory is the peak with a margin, within the window a core of the pool comes with. A payload that runs on
+    as many cores as it is given gets no more than it was seen to use.
     """
     seen = [one for one in measured if one.time_per_event_sec > 0]
     if sum(one.jobs for one in seen) < MIN_JOBS:
         return None
+    if follows_cores:
+        cores = fitting_cores(asked=cores, used=_median([(one.cores_used, one.jobs) for one in seen]))
     low, high = (limit * cores for limit in memory_per_core_mb)
     peak = math.ceil(max(one.peak_rss_mb for one in seen) * RSS_MARGIN)
     return Estimate(
@@ -75,7 +85,16 @@ def estimate_from_rounds(
         memory_mb=min(max(peak, low), high),
         size_per_event_kb=_median([(one.size_per_event_kb, one.jobs) for one in seen]),
         source="measured",
+        cores=cores,
     )
+
+
+def fitting_cores(*, asked: int, used: float) -> int:
+    """The smallest power of two, from four up, that holds what is used; never more than was asked for."""
+    cores = LEAST_CORES
+    while cores < used:
+        cores *= 2
+    return min(cores, asked)
 
 
 def _median(weighted: Sequence[tuple[float, int]]) -> float:

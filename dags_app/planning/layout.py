@@ -49,7 +49,9 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         settings=layout.dagman,
         merge=NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=MIN_DISK_KB, wall_minutes=720),
         cleanup=NodeLayout("cleanup", memory_mb=200, cpus=1, disk_kb=10_000, wall_minutes=120),
-        memory_ceiling_mb=max(plan.estimate.memory_mb, spec.cores * layout.memory_ceiling_per_core_mb),
+        memory_ceiling_mb=max(
+            plan.estimate.memory_mb, plan.estimate.cores * layout.memory_ceiling_per_core_mb
+        ),
         held_grace_sec=layout.held_grace_sec,
         priority=layout.priority,
         gpus=spec.gpus,
@@ -72,15 +74,12 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
     return GroupLayout(
         name=names.group_name(group.index),
         sites=sorted(group.sites),
-        nodes=[
-            node_layout(group.first_job + number, job, estimate, spec.cores)
-            for number, job in enumerate(group.jobs)
-        ],
+        nodes=[node_layout(group.first_job + number, job, estimate) for number, job in enumerate(group.jobs)],
         manifest=json.dumps(build_manifest(group, spec, layout), sort_keys=True).encode(),
     )
 
 
-def node_layout(index: int, job: JobSpec, estimate: Estimate, cores: int) -> NodeLayout:
+def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:
     """What one processing node asks for."""
     seconds = job.events * estimate.time_per_event_sec * WALL_MARGIN
     input_kb = sum(window.file.size_bytes for window in job.files) // 1024
@@ -88,7 +87,7 @@ def node_layout(index: int, job: JobSpec, estimate: Estimate, cores: int) -> Nod
     return NodeLayout(
         names.node_name(index),
         memory_mb=estimate.memory_mb,
-        cpus=cores,
+        cpus=estimate.cores,
         disk_kb=max(MIN_DISK_KB, input_kb + 2 * output_kb),
         wall_minutes=min(60 * 24 * 30, max(MIN_WALL_MINUTES, math.ceil(seconds / 60))),
     )

@@ -45,7 +45,7 @@ def decide_round(given: RoundInput) -> Plan:
             "no site may run this request: site lists, drains and bans leave none",
             cure="Widen the site list or enable a site",
         )
-    per_core = given.estimate.memory_mb / given.spec.cores
+    per_core = given.estimate.memory_mb / given.estimate.cores
     fitting = given.sites.offering(per_core)
     if not fitting:
         raise PlanRefused(

@@ -29,9 +29,9 @@ def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str
             "nodes": plan.total_nodes,
             "events": plan.events,
             "input_files": len({w.file.lfn for g in plan.groups for j in g.jobs for w in j.files}),
-            "cpu_hours": round(hours * spec.cores, 4),
+            "cpu_hours": round(hours * estimate.cores, 4),
             "memory_mb": estimate.memory_mb,
-            "cores": spec.cores,
+            "cores": estimate.cores,
             "output_files": len(plan.groups) * len(layout.output_datasets),
             "merged_size_kb": {"min": min(sizes), "max": max(sizes), "total": sum(sizes)},
             "sites": sorted({site for group in plan.groups for site in group.sites}),
@@ -44,8 +44,7 @@ def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str
 
 def _group(group: GroupSpec, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
     nodes = [
-        node_layout(group.first_job + number, job, plan.estimate, spec.cores)
-        for number, job in enumerate(group.jobs)
+        node_layout(group.first_job + number, job, plan.estimate) for number, job in enumerate(group.jobs)
     ]
     manifest = build_manifest(group, spec, layout)
     return {

@@ -110,12 +110,13 @@ class JobSpec(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one event is believed to cost, and who says so."""
+    """What one event is believed to cost, on how many cores, and who says so."""
 
     time_per_event_sec: float
     memory_mb: int
     size_per_event_kb: float
     source: str  # hints | pilot | measured
+    cores: int = 1
 
     def as_json(self) -> dict[str, Any]:
         """For the round's record of what its plan believed."""
@@ -124,6 +125,7 @@ class Estimate:
             "memory_mb": self.memory_mb,
             "size_per_event_kb": self.size_per_event_kb,
             "source": self.source,
+            "cores": self.cores,
         }
 
 
@@ -135,7 +137,6 @@ class PlanSpec:
     request_name: str
     algo: SplittingAlgo
     params: Mapping[str, Any]
-    cores: int
     jobs_per_group: int
     target_merged_size_kb: int
     gpus: int = 0

@@ -34,7 +34,6 @@ def asked_spec(workflow: Workflow) -> PlanSpec:
         request_name=workflow.request_name,
         algo=SplittingAlgo(workflow.splitting_algo),
         params=workflow.splitting_params,
-        cores=workflow.cores,
         gpus=workflow.gpus,
         jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
         target_merged_size_kb=workflow.target_merged_size_kb,
@@ -53,6 +52,7 @@ def _best_estimate(workflow: Workflow) -> Estimate:
         measurements(workflow),
         cores=workflow.cores,
         memory_per_core_mb=(settings.MEMORY_PER_CORE_MIN_MB, settings.MEMORY_PER_CORE_MAX_MB),
+        follows_cores=workflow.adaptive and workflow.payload_config.get("follows_cores") is True,
     )
     if measured is not None:
         return measured
@@ -64,7 +64,7 @@ def _best_estimate(workflow: Workflow) -> Estimate:
 def pilot_estimate(workflow: Workflow, report: Mapping[str, Any]) -> Estimate:
     """What the pilot measured; memory never below what a core of the pool comes with."""
     minimum = settings.MEMORY_PER_CORE_MIN_MB * workflow.cores
-    return estimate_from_pilot(report, minimum_memory_mb=minimum)
+    return estimate_from_pilot(report, minimum_memory_mb=minimum, cores=workflow.cores)
 
 
 def hinted_estimate(workflow: Workflow) -> Estimate:
@@ -74,6 +74,7 @@ def hinted_estimate(workflow: Workflow) -> Estimate:
         memory_mb=workflow.memory_mb,
         size_per_event_kb=workflow.size_per_event_kb,
         source="hints",
+        cores=workflow.cores,
     )
 
 
@@ -88,6 +89,7 @@ def measurements(workflow: Workflow) -> list[Measurement]:
             time_per_event_sec=row["wall_time_per_event_sec"],
             peak_rss_mb=row["peak_rss_mb"],
             size_per_event_kb=row["output_kb_per_event"],
+            cores_used=row["cpu_efficiency"],
         )
         for row in rows
         if row

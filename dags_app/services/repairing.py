@@ -48,7 +48,7 @@ def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
     bad: dict[str, set[str]] = {}
     for lfn, site in dag.round.bad_replicas.values_list("lfn", "site"):
         bad.setdefault(lfn, set()).add(site)
-    fitting = sites.offering(_memory_mb(dag) / dag.workflow.cores)
+    fitting = sites.offering(_memory_mb(dag) / dag.round.estimate.get("cores", dag.workflow.cores))
     return [
         decide_repair(_broken(dag, group, files.get(group.index, ()), bad, sites, fitting))
         for group in groups

@@ -189,10 +189,10 @@ def memory(look: Look) -> Gate:
     """Does a usable site offer the memory a job needs? Asked before a DAG is made, as for sites."""
     if _is_made(look):
         return _passed("memory", "its DAG is made")
-    workflow, estimate = look.workflow, current_estimate(look.workflow)
-    per_core = estimate.memory_mb / workflow.cores
+    estimate = current_estimate(look.workflow)
+    per_core = estimate.memory_mb / estimate.cores
     fitting = look.sites.offering(per_core)
-    told = {"memory_mb": estimate.memory_mb, "cores": workflow.cores, "source": estimate.source}
+    told = {"memory_mb": estimate.memory_mb, "cores": estimate.cores, "source": estimate.source}
     if fitting or not look.sites.names:
         return _passed("memory", f"{len(fitting)} sites offer {per_core:.0f} MB per core", **told)
     return Gate(

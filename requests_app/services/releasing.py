@@ -14,6 +14,7 @@ from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import ledger, production
 from dags_app.services.collecting import BadManifest
+from dags_app.services.estimating import current_estimate
 from dags_app.services.failures import CREDITED
 from dags_app.states import UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
 from requests_app.models import Request
@@ -145,7 +146,7 @@ def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:
     if not wrong and changes.site_bans and not pool.names:
         wrong["site_bans"] = "no site would be left: widen the site list, or lift another ban first"
     if changes.memory_mb is not None and pool.names:
-        per_core = changes.memory_mb / request.workflow.cores
+        per_core = changes.memory_mb / current_estimate(request.workflow).cores
         if not pool.offering(per_core):
             wrong["memory_mb"] = f"no usable site offers {per_core:.0f} MB per core"
     if wrong:

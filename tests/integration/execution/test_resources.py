@@ -123,15 +123,33 @@ def test_pileup_is_passed_on_and_never_planned() -> None:
     assert read <= set(workflow.input_files.values_list("lfn", flat=True))
 
 
+def second_round(workflow: Workflow, **measured: float) -> tuple[dict[str, int], dict[str, int]]:
+    """What the jobs of the first round ask for, and those of the next when the first has measured this."""
+    first = planned(workflow)
+    metrics = {
+        "jobs": 8, "wall_time_per_event_sec": 60.0, "peak_rss_mb": 900, "output_kb_per_event": 900.0,
+        "cpu_efficiency": 1.0,
+    } | measured  # fmt: skip
+    first.round.groups.update(status=GroupStatus.COLLECTED, metrics=metrics)
+    DAG.objects.filter(pk=first.pk).update(status=DAGStatus.COMPLETED, completed_at=timezone.now())
+    production.resolve_round(round_=first.round, now=timezone.now())
+    return asked_by(first), asked_by(planned(workflow))
+
+
 @pytest.mark.parametrize(("peak_mb", "memory"), [(900, 16_000), (15_000, 18_000), (90_000, 24_000)])
 def test_measured_memory_stays_in_the_window_of_its_cores(peak_mb: int, memory: int, settings: Any) -> None:
     settings.MEMORY_PER_CORE_MIN_MB, settings.MEMORY_PER_CORE_MAX_MB = 2000, 3000
     workflow = imported(RERECO | {"Adaptive": True, "EventsPerJob": 100})
-    first = planned(workflow)
-    metrics = {
-        "jobs": 8, "wall_time_per_event_sec": 60.0, "peak_rss_mb": peak_mb, "output_kb_per_event": 900.0,
-    }  # fmt: skip
-    first.round.groups.update(status=GroupStatus.COLLECTED, metrics=metrics)
-    DAG.objects.filter(pk=first.pk).update(status=DAGStatus.COMPLETED, completed_at=timezone.now())
-    production.resolve_round(round_=first.round, now=timezone.now())
-    assert (asked_by(first)["MEM"], asked_by(planned(workflow))["MEM"]) == (12_000, memory)
+    first, second = second_round(workflow, peak_rss_mb=peak_mb)
+    assert (first["MEM"], second["MEM"]) == (12_000, memory)
+
+
+@pytest.mark.parametrize(("follows", "cores"), [(True, 4), (False, 8)])
+def test_a_payload_that_follows_its_cores_gets_no_more_than_it_uses(
+    follows: bool, cores: int, settings: Any
+) -> None:
+    settings.MEMORY_PER_CORE_MIN_MB, settings.MEMORY_PER_CORE_MAX_MB = 2000, 3000
+    payload = {"PayloadConfig": {"follows_cores": follows}}
+    workflow = imported(RERECO | payload | {"Adaptive": True, "EventsPerJob": 100})
+    first, second = second_round(workflow, cpu_efficiency=2.7)
+    assert (first["CPUS"], second["CPUS"], second["MEM"]) == (8, cores, 2000 * cores)

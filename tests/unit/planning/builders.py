@@ -29,7 +29,6 @@ def spec(algo: SplittingAlgo = SplittingAlgo.FILE_BASED, **params: Any) -> PlanS
         request_name="test_request",
         algo=algo,
         params=params,
-        cores=1,
         jobs_per_group=8,
         target_merged_size_kb=4_000_000,
     )

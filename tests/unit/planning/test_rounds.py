@@ -109,6 +109,31 @@ def test_memory_stays_in_the_window_of_the_cores(peak: int, cores: int, memory: 
     assert estimate.memory_mb == memory
 
 
+@pytest.mark.parametrize(
+    ("asked", "used", "cores"),
+    [
+        (8, 2.9, 4),
+        (8, 4.0, 4),
+        (8, 4.1, 8),
+        (16, 5.0, 8),
+        (6, 5.0, 6),
+        (2, 0.5, 2),
+        (1, 0.9, 1),
+        (8, 11.0, 8),
+    ],
+)
+def test_cores_nobody_uses_are_not_asked_for_again(asked: int, used: float, cores: int) -> None:
+    measured = [
+        Measurement(jobs=3, time_per_event_sec=1, peak_rss_mb=1, size_per_event_kb=1, cores_used=used)
+    ]
+    for follows, expected in ((True, cores), (False, asked)):
+        estimate = estimate_from_rounds(
+            measured, cores=asked, memory_per_core_mb=WINDOW, follows_cores=follows
+        )
+        assert estimate is not None
+        assert (estimate.cores, estimate.memory_mb) == (expected, WINDOW[0] * expected)
+
+
 def test_two_jobs_say_too_little() -> None:
     measured = [Measurement(jobs=2, time_per_event_sec=1, peak_rss_mb=1, size_per_event_kb=1)]
     assert estimate_from_rounds(measured, cores=1, memory_per_core_mb=WINDOW) is None
