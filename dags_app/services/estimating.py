@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Sum
 
 from dags_app.models import MergeGroup, Round, Workflow
 from dags_app.planning.early_stop import without_early_stop
@@ -17,6 +18,7 @@ from dags_app.planning.estimates import (
     steer_events_per_job,
 )
 from dags_app.planning.types import Estimate, PlanSpec
+from dags_app.planning.yields import RoundYield
 from dags_app.states import GroupStatus, RoundKind, SplittingAlgo
 
 _BY_EVENTS = (SplittingAlgo.EVENT_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED)
@@ -93,6 +95,16 @@ def measurements(workflow: Workflow) -> list[Measurement]:
         )
         for row in rows
         if row
+    ]
+
+
+def round_yields(workflow: Workflow) -> list[RoundYield]:
+    """What the collected groups of each round generated and kept, in the order of the rounds."""
+    collected = MergeGroup.objects.filter(round__workflow_id=workflow.pk, status=GroupStatus.COLLECTED)
+    sums = collected.order_by("round__number").values_list("round__number", "round__kind")
+    return [
+        RoundYield(kind == RoundKind.PRODUCTION, generated, written)
+        for _, kind, generated, written in sums.annotate(Sum("input_events"), Sum("events_written"))
     ]
 
 

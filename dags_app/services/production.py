@@ -24,8 +24,16 @@ from dags_app.planning.estimates import events_to_generate
 from dags_app.planning.layout import build_layout
 from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import EventBudget, Plan, SitePool
+from dags_app.planning.yields import believed_efficiency
 from dags_app.services import ledger
-from dags_app.services.estimating import asked_spec, current_estimate, plan_spec, round_limit, steered_spec
+from dags_app.services.estimating import (
+    asked_spec,
+    current_estimate,
+    plan_spec,
+    round_limit,
+    round_yields,
+    steered_spec,
+)
 from dags_app.services.input_files import check_input
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
@@ -81,10 +89,11 @@ def prepare_input(*, workflow: Workflow, sites: SitePool) -> None:
 def event_budget(workflow: Workflow) -> EventBudget:
     """What must still be generated, and from which event and lumi on."""
     missing = (workflow.total_events or 0) - workflow.produced_events
+    efficiency = believed_efficiency(round_yields(workflow), declared=workflow.filter_efficiency)
     return EventBudget(
         first_event=workflow.next_first_event,
         first_lumi=workflow.next_first_lumi,
-        events=events_to_generate(wanted=missing, filter_efficiency=workflow.filter_efficiency),
+        events=events_to_generate(wanted=missing, filter_efficiency=efficiency),
     )
 
 

@@ -16,7 +16,7 @@ from dags_app.planning.estimates import BadPilotReport
 from dags_app.services import control, input_files, ledger, pilot, production, repairing
 from dags_app.services.production import NothingToPlan, PlanRefused
 from dags_app.states import IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
-from requests_app.lifecycle import finishing, gates, recovering
+from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
@@ -76,7 +76,7 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
         except BadPilotReport as report:
             return hold(str(report), dag=dag.token, submit_dir=dag.submit_dir)
         production.resolve_round(round_=dag.round, now=now)
-        return Move(
+        return yielding.hold_for_yield(workflow) or Move(
             S.PLANNING,
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"
             f" per event, {estimate.memory_mb} MB",
@@ -138,7 +138,7 @@ def on_active(request: Request, now: datetime) -> Outcome:
         return held
     left = ledger.work_left(workflow=workflow)
     if left:
-        return Move(S.QUEUED, f"next round: {left}")
+        return yielding.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
     return finishing.finish(look)
 
 
