@@ -51,6 +51,7 @@ def preview_request(
             files=inputs,
             budget=event_budget(workflow) if workflow.generates else None,
             limit_groups=settings.FIRST_ROUND_GROUPS if workflow.adaptive else None,
+            max_jobs=settings.MAX_JOBS_PER_ROUND,
         )
     )
     layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)

@@ -24,6 +24,7 @@ NEEDED_SERVICES = {
     "rucio_account": "WMS2_RUCIO_ACCOUNT",
     "cric_url": "WMS2_CRIC_URL",
 }
+MAX_NODES = 1_000_000
 LOGIN_NEEDS = {
     "OIDC_LOGIN_ISSUER": "WMS2_OIDC_LOGIN_ISSUER",
     "OIDC_RP_CLIENT_SECRET": "WMS2_OIDC_CLIENT_SECRET",
@@ -81,6 +82,20 @@ def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             "WMS2_CALLBACK_HOSTS is set and WMS2_CALLBACK_SECRET is not.",
             hint="Set WMS2_CALLBACK_SECRET to a random value and give it to the receivers.",
             id="wms2.E010",
+        )
+    ]
+
+
+@register()
+def check_round_size(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """The nodes of a round are numbered with six digits; beyond them nothing could be written."""
+    if 1 <= settings.MAX_JOBS_PER_ROUND <= MAX_NODES:
+        return []
+    return [
+        Error(
+            f"WMS2_MAX_JOBS_PER_ROUND is {settings.MAX_JOBS_PER_ROUND}.",
+            hint=f"Set it to a number from 1 to {MAX_NODES}.",
+            id="wms2.E011",
         )
     ]
 

@@ -6,6 +6,7 @@ failures, the rounds together read exactly that much.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,8 +39,10 @@ def without_early_stop(spec: PlanSpec) -> PlanSpec:
 def narrow(spec: PlanSpec, files: Sequence[FileSpec]) -> list[FileSpec]:
     """What an early stop leaves of these files: the first of them, the last perhaps only in part."""
     by_events = cuts_by_events(spec.algo)
+    # Events are counted whatever jobs they make: a window for each of a thousand million would never end.
+    params = {**spec.params, "events_per_job": sys.maxsize} if by_events else spec.params
     taken: dict[str, list[LumiRange]] = {}
-    for job in split(spec.algo, files, spec.params):
+    for job in split(spec.algo, files, params):
         for window in job.files:
             taken.setdefault(window.file.lfn, []).extend(part_read(window, job, by_events=by_events))
     kept = []

@@ -12,7 +12,16 @@ from dags_app.planning.early_stop import early_stop, narrow, without_early_stop
 from dags_app.planning.merge_groups import group_jobs
 from dags_app.planning.splitters import split
 from dags_app.planning.splitters.event_based import split_generation
-from dags_app.planning.types import Estimate, EventBudget, FileSpec, GroupSpec, Plan, PlanSpec, SitePool
+from dags_app.planning.types import (
+    Estimate,
+    EventBudget,
+    FileSpec,
+    GroupSpec,
+    JobSpec,
+    Plan,
+    PlanSpec,
+    SitePool,
+)
 from wms2_project.errors import PermanentError, Wms2Error
 
 PER_GROUP = "per_group"  # lumis run on from job to job inside a group; otherwise each job opens its own
@@ -36,6 +45,7 @@ class RoundInput:
     files: Sequence[FileSpec] = ()
     budget: EventBudget | None = None  # of a workflow that generates its events
     limit_groups: int | None = None
+    max_jobs: int | None = None  # what is more waits for the next round
 
 
 def decide_round(given: RoundInput) -> Plan:
@@ -59,12 +69,19 @@ def decide_round(given: RoundInput) -> Plan:
             sites=fitting,
             estimate=given.estimate,
             limit_groups=given.limit_groups,
+            max_jobs=given.max_jobs,
         )
     else:
         spec, files = given.spec, _at(given.files, fitting, everywhere=fitting == given.sites.names)
         if early_stop(spec.algo, spec.params) and all(file.sites for file in files):
             spec, files = without_early_stop(spec), narrow(spec, files)
-        plan = build_plan(spec=spec, files=files, estimate=given.estimate, limit_groups=given.limit_groups)
+        plan = build_plan(
+            spec=spec,
+            files=files,
+            estimate=given.estimate,
+            limit_groups=given.limit_groups,
+            max_jobs=given.max_jobs,
+        )
     _refuse_impossible(plan)
     if not plan.groups:
         raise NothingToPlan(f"{given.spec.request_name} has nothing left to plan")
@@ -93,17 +110,30 @@ def _refuse_impossible(plan: Plan) -> None:
 
 
 def build_plan(
-    *, spec: PlanSpec, files: Sequence[FileSpec], estimate: Estimate, limit_groups: int | None = None
+    *,
+    spec: PlanSpec,
+    files: Sequence[FileSpec],
+    estimate: Estimate,
+    limit_groups: int | None = None,
+    max_jobs: int | None = None,
 ) -> Plan:
     """Jobs and groups that cover these files exactly once, in an order that depends on nothing else."""
     placeable = [file for file in files if file.sites]
     unplaceable = tuple(sorted(file.lfn for file in files if not file.sites))
     jobs = split(spec.algo, placeable, spec.params, time_per_event_sec=estimate.time_per_event_sec)
     with _collector_paused():
-        every = group_jobs(jobs, spec, estimate)
-        groups = tuple(islice(every, limit_groups))
-        truncated = limit_groups is not None and next(every, None) is not None
+        groups, truncated = _first_groups(
+            group_jobs(islice(jobs, max_jobs), spec, estimate), jobs, limit_groups
+        )
     return Plan(groups=groups, estimate=estimate, unplaceable=unplaceable, truncated=truncated)
+
+
+def _first_groups(
+    every: Iterator[GroupSpec], jobs: Iterator[JobSpec], limit_groups: int | None
+) -> tuple[tuple[GroupSpec, ...], bool]:
+    """As many of the groups as a round may hold, and whether there are more, or jobs for more."""
+    groups = tuple(islice(every, limit_groups))
+    return groups, next(every, None) is not None or next(jobs, None) is not None
 
 
 @contextmanager
@@ -125,10 +155,11 @@ def build_generation_plan(
     sites: frozenset[str],
     estimate: Estimate,
     limit_groups: int | None = None,
+    max_jobs: int | None = None,
 ) -> Plan:
     """Jobs and groups that generate the budget, and where the next round may go on."""
     jobs = split_generation(budget, spec.params, sites)
-    groups = tuple(islice(group_jobs(jobs, spec, estimate), limit_groups))
+    groups, truncated = _first_groups(group_jobs(islice(jobs, max_jobs), spec, estimate), jobs, limit_groups)
     if spec.params.get("lumi_mode") == PER_GROUP:
         groups = tuple(_share_lumis(groups, first_lumi=budget.first_lumi))
     last = groups[-1].jobs[-1] if groups else None
@@ -139,6 +170,7 @@ def build_generation_plan(
         estimate=estimate,
         next_first_event=last.generate.position + last.events,
         next_first_lumi=last.generate.last_lumi + 1,
+        truncated=truncated,
     )
 
 

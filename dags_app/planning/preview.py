@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, takewhile
 from typing import Any
 
 from dags_app.planning.layout import LayoutSpec, build_manifest, node_layout
 from dags_app.planning.lumis import normalised
 from dags_app.planning.types import FileSpec, GroupSpec, Plan, PlanSpec, SitePool
 from wms2_project.errors import InvalidInput
+
+SHOWN_JOBS = 1000  # of a large plan nobody reads more; the totals count all of it
 
 
 def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
@@ -18,6 +21,7 @@ def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str
     hours = plan.events * estimate.time_per_event_sec / 3600
     sizes = [group.estimated_output_kb for group in plan.groups]
     groups_at_once = max(layout.throttles.merge_groups, 1)
+    shown = _shown(plan.groups)
     longest = max(_longest_job_sec(group, estimate.time_per_event_sec) for group in plan.groups)
     return {
         "request_name": spec.request_name,
@@ -38,8 +42,16 @@ def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str
             "estimated_wall_hours": round(math.ceil(len(plan.groups) / groups_at_once) * longest / 3600, 4),
         },
         "output_datasets": list(layout.output_datasets),
-        "groups": [_group(group, plan, spec, layout) for group in plan.groups],
+        "more_rounds": plan.truncated,
+        "groups_not_shown": len(plan.groups) - len(shown),
+        "groups": [_group(group, plan, spec, layout) for group in shown],
     }
+
+
+def _shown(groups: Sequence[GroupSpec]) -> Sequence[GroupSpec]:
+    """The first groups, one at least: no more than have so many jobs together."""
+    jobs = accumulate(len(group.jobs) for group in groups)
+    return groups[: max(1, sum(1 for _ in takewhile(lambda total: total <= SHOWN_JOBS, jobs)))]
 
 
 def _group(group: GroupSpec, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
         sites=sites,
         budget=event_budget(workflow) if workflow.generates else None,
         limit_groups=round_limit(workflow),
+        max_jobs=settings.MAX_JOBS_PER_ROUND,
     )
     if workflow.generates:
         return decide_round(given)

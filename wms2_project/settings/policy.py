@@ -20,6 +20,7 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
+MAX_JOBS_PER_ROUND = env.int("WMS2_MAX_JOBS_PER_ROUND", default=100_000)
 TARGET_JOB_SEC = env.int("WMS2_TARGET_JOB_SEC", default=8 * 3600)
 PILOT_INITIAL_EVENTS = env.int("WMS2_PILOT_INITIAL_EVENTS", default=5 if LAB else 100)
 PILOT_TIME_BUDGET_SEC = env.int("WMS2_PILOT_TIME_BUDGET_SEC", default=60 if LAB else 8 * 3600)

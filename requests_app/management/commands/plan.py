@@ -52,4 +52,8 @@ def _table(body: dict[str, Any]) -> str:
     for group in body["groups"]:
         where = ", ".join(group["sites"])
         lines.append(f"  {group['name']}: {len(group['jobs'])} jobs, {group['events']} events, at {where}")
+    if body["groups_not_shown"]:
+        lines.append(f"  and {body['groups_not_shown']} groups more")
+    if body["more_rounds"]:
+        lines.append("  the rest is planned in later rounds")
     return "\n".join(lines)

@@ -29,6 +29,12 @@ def test_a_slip_is_named(settings: Any, name: str, value: Any, variable: str) ->
     assert [variable in str(error.hint) for error in found] == [True]
 
 
+@pytest.mark.parametrize(("jobs", "slips"), [(0, 1), (1, 0), (1_000_000, 0), (1_000_001, 1)])
+def test_a_round_is_no_larger_than_its_nodes_can_be_numbered(settings: Any, jobs: int, slips: int) -> None:
+    settings.MAX_JOBS_PER_ROUND = jobs
+    assert len(checks.check_round_size(None)) == slips
+
+
 def test_an_issuer_without_tls_is_for_the_lab_only(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.OIDC_ISSUERS, settings.OIDC_AUDIENCES = ["http://127.0.0.1:1"], ["x"]
     assert checks.check_identity(None) == []

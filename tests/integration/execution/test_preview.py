@@ -78,6 +78,19 @@ def test_the_api_previews_and_stores_nothing(requestor: APIClient, documents: li
     assert not Workflow.objects.exists()
 
 
+def test_a_preview_of_far_too_many_jobs_is_one_round_of_them(
+    requestor: APIClient, documents: list[dict[str, Any]]
+) -> None:
+    sync_sites(now=timezone.now())
+    endless = documents[1] | {"RequestNumEvents": 10**12, "FilterEfficiency": 1.0, "EventsPerJob": 1}
+    answer = requestor.post("/api/v1/requests/plan", endless)
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    assert (body["totals"]["jobs"], body["more_rounds"]) == (100_000, True)
+    assert sum(len(group["jobs"]) for group in body["groups"]) <= 1000
+    assert body["groups_not_shown"] == body["totals"]["groups"] - len(body["groups"]) > 0
+
+
 def test_a_bad_document_is_told_field_by_field(requestor: APIClient, documents: list[dict[str, Any]]) -> None:
     answer = requestor.post("/api/v1/requests/plan", documents[2] | {"SplittingAlgo": "ByMagic"})
     assert answer.status_code == 422

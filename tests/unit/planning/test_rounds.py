@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dags_app.planning.coverage import read_plan
 from dags_app.planning.estimates import Measurement, estimate_from_rounds, steer_events_per_job
 from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, SitePool
@@ -147,3 +148,46 @@ def test_two_jobs_say_too_little() -> None:
 def test_events_per_job_are_steered_at_most_twofold(current: int, per_event: float, expected: int) -> None:
     steered = steer_events_per_job(current=current, time_per_event_sec=per_event, target_job_sec=28_800)
     assert steered == expected
+
+
+def test_a_round_holds_no_more_jobs_than_it_may_and_the_next_goes_on() -> None:
+    budget, made = EventBudget(first_event=1, first_lumi=1, events=10**12), []
+    for _ in range(2):
+        plan = decide_round(
+            RoundInput(
+                spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=100),
+                estimate=HINTS,
+                sites=POOL,
+                budget=budget,
+                max_jobs=20,
+            )
+        )
+        assert (plan.jobs, plan.truncated) == (20, True)
+        made.append((budget.first_event, plan.next_first_event))
+        budget = EventBudget(plan.next_first_event or 0, plan.next_first_lumi or 0, 10**12)
+    assert made == [(1, 2001), (2001, 4001)]
+
+
+@pytest.mark.parametrize(("max_jobs", "truncated"), [(None, False), (9, True), (10, False), (11, False)])
+def test_a_round_cut_at_its_jobs_says_what_it_leaves_of_a_file(max_jobs: int | None, truncated: bool) -> None:
+    given = RoundInput(
+        spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=10),
+        estimate=HINTS,
+        sites=POOL,
+        files=[file(1, events=100)],
+        max_jobs=max_jobs,
+    )
+    plan = decide_round(given)
+    assert (plan.jobs, plan.truncated) == (min(max_jobs or 10, 10), truncated)
+    assert read_plan(plan, by_events=True).unfinished == ({file(1).lfn} if truncated else set())
+
+
+def test_an_early_stop_by_events_does_not_count_through_the_jobs() -> None:
+    given = RoundInput(
+        spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=1, total_events=10**12),
+        estimate=HINTS,
+        sites=POOL,
+        files=[file(1, events=10**12), file(2, events=10**12)],
+        max_jobs=10,
+    )
+    assert decide_round(given).jobs == 10
