@@ -100,7 +100,7 @@ def render_group(layout: DagLayout, group: GroupLayout) -> str:
         f"MAXJOBS Cleanup {throttles.cleanup}\n",
         _node_renderer("landing", sites, elect, retries.landing, "Landing")(layout.landing),
         *map(processing, group.nodes),
-        _node_renderer("merge", sites, scripts, retries.merge, "Merge")(layout.merge),
+        _node_renderer("merge", sites, scripts, retries.merge, "Merge")(group.merge or layout.merge),
         _node_renderer("cleanup", sites, scripts, retries.cleanup, "Cleanup")(layout.cleanup),
         f"PARENT landing CHILD {names}\nPARENT {names} CHILD merge\nPARENT merge CHILD cleanup\n",
     ]

@@ -79,6 +79,7 @@ class GroupLayout:
     sites: Sequence[str]
     nodes: Sequence[NodeLayout]
     manifest: bytes
+    merge: NodeLayout | None = None  # in place of the DAG's
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not GROUP_NAME.fullmatch(self.name):
@@ -95,6 +96,8 @@ class GroupLayout:
         for name in names:
             if not isinstance(name, str) or not NODE_NAME.fullmatch(name):
                 raise refuse("nodes", f"{name!r:.80} is not a node name such as proc_000000")
+        if self.merge is not None and self.merge.name != "merge":
+            raise refuse("merge", "the node must be named 'merge'")
         if not isinstance(self.manifest, bytes):
             raise refuse("manifest", "expected bytes")
 

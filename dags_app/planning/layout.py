@@ -47,7 +47,6 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         throttles=layout.throttles,
         retries=layout.retries,
         settings=layout.dagman,
-        merge=NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=MIN_DISK_KB, wall_minutes=720),
         cleanup=NodeLayout("cleanup", memory_mb=200, cpus=1, disk_kb=10_000, wall_minutes=120),
         memory_ceiling_mb=max(
             plan.estimate.memory_mb, plan.estimate.cores * layout.memory_ceiling_per_core_mb
@@ -76,7 +75,14 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
         sites=sorted(group.sites),
         nodes=[node_layout(group.first_job + number, job, estimate) for number, job in enumerate(group.jobs)],
         manifest=json.dumps(build_manifest(group, spec, layout), sort_keys=True).encode(),
+        merge=_merge_node(group),
     )
+
+
+def _merge_node(group: GroupSpec) -> NodeLayout:
+    """What the merge asks for: room for the files of all datasets, once as they come and once merged."""
+    disk_kb = max(MIN_DISK_KB, 2 * group.estimated_output_kb)
+    return NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=disk_kb, wall_minutes=720)
 
 
 def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:

@@ -59,6 +59,11 @@ def test_node_names_have_one_form(name: str) -> None:
         GroupLayout("mg_000000", ("T1_US_FNAL",), [node], b"")
 
 
+def test_a_merge_of_the_groups_own_is_named_so() -> None:
+    with pytest.raises(InvalidInput, match="merge"):
+        GroupLayout("mg_000000", ("T1_US_FNAL",), [make_node(0)], b"", merge=make_node(1))
+
+
 def test_group_refuses_the_same_node_twice() -> None:
     with pytest.raises(InvalidInput, match="twice"):
         GroupLayout("mg_000000", ("T1_US_FNAL",), [make_node(0), make_node(0)], b"")
