@@ -6,6 +6,7 @@ is part of the result exactly once and its loss is recovered like any other.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from django.conf import settings
@@ -14,13 +15,14 @@ from django.db.models import Q
 from dags_app.models import DAG, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport
+from dags_app.planning.lumis import count, normalised
 from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, pilot_estimate, plan_spec
 from dags_app.states import RoundKind, RoundStatus, SplittingAlgo
 
-GENERATED_WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
+WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
@@ -46,21 +48,36 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
-    """One job: the smallest readable file, or a few generated events."""
+    """One job: the first events or lumis of the smallest readable file, or a few generated events."""
     spec, estimate = plan_spec(workflow), current_estimate(workflow)
+    enough = settings.PILOT_INITIAL_EVENTS * WINDOWS
     if workflow.generates:
-        events = min(settings.PILOT_INITIAL_EVENTS * GENERATED_WINDOWS, workflow.total_events or 1)
+        events = min(enough, workflow.total_events or 1)
         one_job = replace(spec, params={**spec.params, "events_per_job": events})
         budget = EventBudget(workflow.next_first_event, workflow.next_first_lumi, events)
         return decide_round(RoundInput(spec=one_job, estimate=estimate, sites=sites, budget=budget))
     smallest = _smallest_file(workflow, sites)
-    by_events = cuts_by_events(spec.algo)  # then an early stop may have left only some events of the file
-    one_file = replace(
-        spec,
-        algo=SplittingAlgo.EVENT_BASED if by_events else SplittingAlgo.FILE_BASED,
-        params={"files_per_job": 1, "events_per_job": max(smallest.events, 1)},
+    algo, params = _cut(smallest, enough, by_events=cuts_by_events(spec.algo))
+    one_file = replace(spec, algo=algo, params=params)
+    return decide_round(
+        RoundInput(spec=one_file, estimate=estimate, sites=sites, files=[smallest], max_jobs=1)
     )
-    return decide_round(RoundInput(spec=one_file, estimate=estimate, sites=sites, files=[smallest]))
+
+
+def _cut(file: FileSpec, enough: int, *, by_events: bool) -> tuple[SplittingAlgo, dict[str, int | bool]]:
+    """How one job takes enough events of the file, in ranges its ledger can credit; the rest stays fresh.
+
+    A file is taken whole where it cannot be cut: without lumis, or by events of which a mask leaves some,
+    as nobody knows where in the file those are.
+    """
+    lumis = normalised(file.lumis)
+    if by_events:
+        masked = file.mask is not None and file.mask != lumis
+        return SplittingAlgo.EVENT_BASED, {"events_per_job": max(file.events, 1) if masked else enough}
+    needed = math.ceil(enough * count(lumis) / file.events) if file.events else 0
+    if 0 < needed < count(lumis if file.mask is None else file.mask):
+        return SplittingAlgo.LUMI_BASED, {"lumis_per_job": needed, "split_on_run": False}
+    return SplittingAlgo.FILE_BASED, {"files_per_job": 1}
 
 
 def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:

@@ -209,9 +209,7 @@ def test_an_early_stop_is_exact(
         dag = production.write_round(workflow=workflow, plan=decided, kind=RoundKind.PILOT, priority=0)
         collect(dag, 0)
         finish(dag)
-        seen += read_by(dag) if algo == "EventBased" else Counter()
-        pilot = workflow.input_files.get(state=FileState.PROCESSED)
-        seen = seen or Counter((pilot.lfn, 1, n) for n in range(10))  # a whole file has no mask to read
+        seen += read_by(dag)
     for number in range(12):
         if not ledger.work_left(workflow=workflow):
             break
@@ -227,6 +225,69 @@ def test_an_early_stop_is_exact(
     assert (seen.total(), set(seen.values())) == (read, {1})
     beyond = workflow.input_files.get(state=FileState.EXCLUDED)
     assert beyond.excluded_reason == f"beyond {next(iter(stop))}"
+
+
+ALGORITHMS = {
+    "FileBased": {"files_per_job": 2},
+    "LumiBased": {"lumis_per_job": 3},
+    "EventAwareLumiBased": {"events_per_job": 300},
+    "EventBased": {"events_per_job": 300},
+}
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_pilot_reads_no_more_than_it_measures_and_production_the_rest(
+    algo: str, runs: int, settings: Any
+) -> None:
+    settings.PILOT_INITIAL_EVENTS = 10
+    workflow = make_workflow(splitting_algo=algo, splitting_params=ALGORITHMS[algo])
+    for number in range(3):  # of a hundred lumis of ten events each
+        lumis = [[run, number * 100 + 1, number * 100 + 100 // runs] for run in range(1, runs + 1)]
+        make_file(workflow, events=1000, lumis=lumis, locations=["T1_US_FNAL_Disk"])
+    decided = decide_pilot(workflow=workflow, sites=SITES)
+    assert (decided.jobs, decided.events) == (1, 150)
+    dag = production.write_round(workflow=workflow, plan=decided, kind=RoundKind.PILOT, priority=0)
+    collect(dag, 0)
+    finish(dag)
+    seen, unit = read_by(dag), 1 if algo == "EventBased" else 10
+    assert seen.total() * unit == 150
+    assert set(workflow.input_files.values_list("state", "attempts")) == {(FileState.FRESH, 0)}
+    dag = plan(workflow)
+    collect(dag, *dag.round.groups.values_list("index", flat=True))
+    finish(dag)
+    assert set(workflow.input_files.values_list("state", flat=True)) == {FileState.PROCESSED}
+    (cut,) = {lfn for lfn, _, _ in seen}
+    later = Counter({key: times for key, times in read_by(dag).items() if key[0] == cut})
+    assert (later.total() * unit, (seen & later).total()) == (850, 0)
+
+
+@pytest.mark.parametrize(
+    ("algo", "values", "events"),
+    [
+        ("FileBased", {"lumis": []}, 1000),  # nothing to cut by
+        ("LumiBased", {"lumis": [[1, 1, 1]]}, 1000),
+        ("FileBased", {"lumis": [[1, 1, 2]], "events": 100}, 100),
+        ("EventBased", {"lumis": []}, 150),
+    ],
+)
+def test_a_pilot_takes_a_file_whole_where_it_cannot_be_cut(
+    algo: str, values: dict[str, Any], events: int, settings: Any
+) -> None:
+    settings.PILOT_INITIAL_EVENTS = 10
+    workflow = make_workflow(splitting_algo=algo)
+    make_file(workflow, **({"events": 1000, "locations": ["T1_US_FNAL_Disk"]} | values))
+    decided = decide_pilot(workflow=workflow, sites=SITES)
+    assert (decided.jobs, decided.events) == (1, events)
+
+
+def test_a_pilot_by_events_finds_what_a_mask_leaves(settings: Any) -> None:
+    settings.PILOT_INITIAL_EVENTS = 10
+    params = {"events_per_job": 100, "lumi_mask": {"1": [[90, 100]]}}
+    workflow = make_workflow(splitting_algo="EventBased", splitting_params=params)
+    make_file(workflow, events=1000, lumis=[[1, 1, 100]], locations=["T1_US_FNAL_Disk"])
+    (group,) = decide_pilot(workflow=workflow, sites=SITES).groups
+    assert [(w.first_event, w.last_event) for job in group.jobs for w in job.files] == [(0, 999)]
 
 
 def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) -> None:
