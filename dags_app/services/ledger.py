@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -155,25 +155,34 @@ def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] 
 
 
 def credit_group(*, group: MergeGroup) -> None:
-    """The group's outputs are ours: its files are processed once every group that reads them is."""
+    """The group's outputs are ours: its files are processed once every group that reads them is.
+
+    Those it shares with earlier groups are found by the names it keeps of them: a search by ranges of
+    groups would go through all files of the round, for every group.
+    """
     sql = """
-        UPDATE dags_app_inputfile AS f SET state = %s
-         WHERE f.round_id = %s AND f.state = %s AND f.first_group <= %s AND f.last_group >= %s AND f.whole
+        UPDATE dags_app_inputfile AS f SET state = %(processed)s
+         WHERE f.id IN (SELECT id FROM dags_app_inputfile
+                         WHERE round_id = %(round)s AND first_group = %(index)s
+                        UNION ALL
+                        SELECT id FROM dags_app_inputfile
+                         WHERE workflow_id = %(workflow)s AND lfn = ANY(%(shared)s))
+           AND f.round_id = %(round)s AND f.state = %(assigned)s AND f.whole
            AND NOT EXISTS (SELECT 1 FROM dags_app_mergegroup g
                             WHERE g.round_id = f.round_id AND g.index BETWEEN f.first_group AND f.last_group
-                              AND g.status <> %s)"""
+                              AND (f.first_group = f.last_group OR g.parts ? f.lfn)
+                              AND g.status <> %(collected)s)"""
+    values: dict[str, Any] = {
+        "processed": FileState.PROCESSED,
+        "assigned": FileState.ASSIGNED,
+        "collected": GroupStatus.COLLECTED,
+        "workflow": group.round.workflow_id,
+        "round": group.round_id,
+        "index": group.index,
+        "shared": list(group.parts),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            sql,
-            [
-                FileState.PROCESSED,
-                group.round_id,
-                FileState.ASSIGNED,
-                group.index,
-                group.index,
-                GroupStatus.COLLECTED,
-            ],
-        )
+        cursor.execute(sql, values)
     Workflow.objects.filter(pk=group.round.workflow_id).update(
         produced_events=F("produced_events") + group.events_written
     )

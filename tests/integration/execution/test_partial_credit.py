@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -18,7 +20,7 @@ from dags_app.services import ledger, production
 from dags_app.services.estimating import asked_spec
 from dags_app.services.pilot import decide_pilot
 from dags_app.states import DAGKind, DAGStatus, FileState, GroupStatus, RoundKind
-from tests.integration.factories import make_file, make_request, make_workflow
+from tests.integration.factories import make_file, make_group, make_request, make_round, make_workflow
 
 pytestmark = pytest.mark.django_db
 SITES = SitePool(names=frozenset({"T1_US_FNAL"}), by_storage={"T1_US_FNAL_Disk": frozenset({"T1_US_FNAL"})})
@@ -98,6 +100,57 @@ def test_a_lumi_based_dataset_has_groups_that_cut_files() -> None:
         "/store/data/Run2031A/0.root": [[1, 7, 10]],
         "/store/data/Run2031A/1.root": [[1, 11, 12]],
     }
+
+
+def test_a_file_waits_for_its_readers_only() -> None:
+    workflow = lumi_workflow(files=1)
+    round_ = make_round(workflow)
+    shared = {"/store/data/Run2031A/0.root": [[1, 1, 5]]}
+    groups = [make_group(round_, parts=parts) for parts in (shared, {}, shared)]
+    workflow.input_files.update(round=round_, first_group=0, last_group=2, state=FileState.ASSIGNED)
+    for group, state in zip(groups[::2], (FileState.ASSIGNED, FileState.PROCESSED), strict=True):
+        group.status = GroupStatus.COLLECTED
+        group.save()
+        ledger.credit_group(group=group)
+        assert workflow.input_files.get().state == state
+
+
+def test_crediting_a_group_looks_at_its_own_files_only() -> None:
+    workflow, per_group, groups = make_workflow(), 8, 500
+    round_ = make_round(workflow)
+    MergeGroup.objects.bulk_create(
+        MergeGroup(round=round_, index=index, jobs=1, parts={lfn(index): [], lfn(index + 1): []})
+        for index in range(groups)
+    )
+    InputFile.objects.bulk_create(
+        InputFile(
+            workflow=workflow, lfn=lfn(number / per_group), size_bytes=1, events=1, round=round_,
+            first_group=max(number // per_group - (number % per_group == 0), 0),
+            last_group=number // per_group, state=FileState.ASSIGNED,
+        )
+        for number in range(groups * per_group)
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE dags_app_inputfile, dags_app_mergegroup")
+    with CaptureQueriesContext(connection) as seen:
+        ledger.credit_group(group=MergeGroup.objects.get(round=round_, index=groups // 2))
+    (update,) = (one["sql"] for one in seen if one["sql"].strip().startswith("UPDATE dags_app_inputfile"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {update}")
+        (explained,) = cursor.fetchone() or ()
+    assert rows_seen(explained[0]["Plan"]) < 10 * per_group
+
+
+def lfn(place: float) -> str:
+    """The files of a group by their place in it; the first one is the last of the group before, too."""
+    return f"/store/data/Run2031A/{place:09.3f}.root"
+
+
+def rows_seen(node: dict[str, Any]) -> float:
+    """How many rows the query looked at, kept or not, in every scan of the plan."""
+    removed = sum(count for name, count in node.items() if name.startswith("Rows Removed"))
+    own = (node["Actual Rows"] + removed) * node["Actual Loops"] if "Scan" in node["Node Type"] else 0
+    return float(own + sum(rows_seen(part) for part in node.get("Plans", [])))
 
 
 def test_a_file_is_processed_when_all_its_groups_are_collected() -> None:
