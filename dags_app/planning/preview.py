@@ -102,11 +102,14 @@ def read_files(rows: Sequence[Mapping[str, Any]]) -> tuple[list[FileSpec], SiteP
 
 
 def _file(row: Mapping[str, Any]) -> FileSpec:
+    places = row["locations"]
+    if not isinstance(places, list) or not all(isinstance(site, str) and site for site in places):
+        raise ValueError(f"locations is {places!r:.80}, not a list of names")
     return FileSpec(
         lfn=str(row["lfn"]),
         events=int(row["events"]),
         size_bytes=int(row.get("size", 0)),
-        sites=frozenset(str(site) for site in row["locations"]),
+        sites=frozenset(places),
         adler32=str(row.get("adler32", "")),
         lumis=normalised(
             [(int(run), int(n), int(n)) for run, lumis in (row.get("runs") or {}).items() for n in lumis]
