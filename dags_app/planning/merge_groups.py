@@ -9,18 +9,21 @@ from collections.abc import Iterable, Iterator
 
 from dags_app.planning.types import Estimate, GroupSpec, JobSpec, PlanSpec
 
+# Outputs may be measured as next to nothing. A group is one site's work and one merge's input, however
+# small: beyond this a lost site costs too much, and the merge opens too many files.
+MAX_JOBS = 1000
+
 
 def group_jobs(jobs: Iterable[JobSpec], spec: PlanSpec, estimate: Estimate) -> Iterator[GroupSpec]:
     """Fill groups in job order. Measured sizes fill to the target size; guesses only count jobs."""
     measured = estimate.source != "hints"
+    most = MAX_JOBS if measured else spec.jobs_per_group
     group: list[JobSpec] = []
     size_kb = 0.0
     index = first_job = 0
     for job in jobs:
         job_kb = job.events * estimate.size_per_event_kb
-        full = (
-            size_kb + job_kb > spec.target_merged_size_kb if measured else len(group) >= spec.jobs_per_group
-        )
+        full = len(group) >= most or (measured and size_kb + job_kb > spec.target_merged_size_kb)
         if group and (full or job.sites != group[0].sites):
             yield _group(index, first_job, group, size_kb)
             index, first_job, group, size_kb = index + 1, first_job + len(group), [], 0.0

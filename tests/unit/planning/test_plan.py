@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dags_app.planning.merge_groups import group_jobs
 from dags_app.planning.plan import build_generation_plan, build_plan
 from dags_app.planning.splitters import UnsupportedSplitting, split
-from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan
+from dags_app.planning.types import Estimate, EventBudget, FileSpec, JobSpec, Plan
 from dags_app.states import SplittingAlgo
 from tests.unit.planning.builders import HINTS, file, spec
 
@@ -113,6 +113,17 @@ def test_guessed_sizes_count_jobs_and_measured_sizes_fill_the_target() -> None:
     measured = Estimate(time_per_event_sec=1, memory_mb=1, size_per_event_kb=10_000, source="pilot")
     filled = build_plan(spec=spec(files_per_job=1), files=inputs, estimate=measured)
     assert [len(group.jobs) for group in filled.groups] == [4, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("size_per_event_kb", [0.0, 1e-9])
+def test_jobs_that_write_next_to_nothing_are_not_all_one_group(size_per_event_kb: float) -> None:
+    measured = Estimate(
+        time_per_event_sec=1, memory_mb=1, size_per_event_kb=size_per_event_kb, source="measured"
+    )
+    one = JobSpec(files=(), sites=frozenset(SITES), events=10)
+    groups = list(group_jobs([one] * 2500, spec(), measured))
+    assert [len(group.jobs) for group in groups] == [1000, 1000, 500]
+    assert [group.first_job for group in groups] == [0, 1000, 2000]
 
 
 def test_lumis_of_one_run_stand_together() -> None:
