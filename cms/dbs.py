@@ -72,6 +72,12 @@ class DbsClient:
         lumis = self._rows("filelumis", {"block_name": block_name})
         return parse_files(rows, lumis)
 
+    def block_lfns(self, block_name: str) -> frozenset[str]:
+        """The names of the valid files of one block."""
+        check(Name.BLOCK, block_name)
+        rows = self._rows("files", {"block_name": block_name, "validFileOnly": 1})
+        return frozenset(str(row["logical_file_name"]) for row in rows)
+
     def block_counts(self, block_name: str) -> FileCounts | None:
         """Sums over the valid files of a block, or None if DBS does not know it."""
         if self.block(block_name) is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 
 from django.db.models import Sum
 
@@ -106,23 +107,28 @@ class _Wants:
 
 def check_input(*, workflow: Workflow) -> None:
     """Refuse to plan on input that DBS no longer has as it was resolved; jobs would only fail on it."""
-    dataset, files = workflow.input_dataset or "", workflow.input_files
+    dataset = workflow.input_dataset or ""
     info = dbs().dataset(dataset)
     if info is None:
         raise InputLost(f"DBS does not know dataset {dataset} any more", cure=_RESTORE)
     if info.access_type not in READABLE:
         raise InputLost(f"{dataset} has become {info.access_type} in DBS", cure=_RESTORE)
-    rows = files.filter(state__in=UNFINISHED_FILE).order_by().values_list("block_name", flat=True).distinct()
-    lost = sorted(set(rows) - dbs().blocks(dataset))
+    unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE)
+    blocks = set(unfinished.order_by().values_list("block_name", flat=True).distinct())
+    lost = sorted(blocks - dbs().blocks(dataset))
     if lost:
         raise InputLost(
             f"DBS has lost {len(lost)} blocks of the input, the first is {lost[0]}", cure=_RESTORE
         )
-    resolved = files.count()
-    if info.files < resolved:
+    rows = unfinished.order_by("block_name", "lfn").values_list("block_name", "lfn")
+    gone: list[str] = []
+    for block, own in groupby(rows, key=itemgetter(0)):
+        valid = dbs().block_lfns(block)
+        gone.extend(lfn for _, lfn in own if lfn not in valid)
+    if gone:
         raise InputLost(
-            f"{dataset} has {info.files} valid files in DBS, {resolved} were there when it was resolved",
-            cure=_RESTORE,
+            f"{len(gone)} files of the input are not valid in DBS any more, the first is {gone[0]}",
+            cure="Have them restored or exclude them, and release the request; or abort it",
         )
 
 

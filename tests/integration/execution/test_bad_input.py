@@ -11,9 +11,9 @@ import requests
 from django.utils import timezone
 
 from dags_app.adapters import dbs
-from dags_app.models import DAG, Workflow
-from dags_app.services.input_files import resolve_input
-from dags_app.states import DAGStatus, GroupStatus, RoundKind
+from dags_app.models import DAG, InputFile, Workflow
+from dags_app.services.input_files import check_input, resolve_input
+from dags_app.states import DAGStatus, FileState, GroupStatus, RoundKind
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
 from requests_app.states import RequestStatus
@@ -130,10 +130,25 @@ def test_a_block_that_vanished_after_the_import() -> None:
     )
 
 
-def test_files_that_were_invalidated_after_the_import() -> None:
+@pytest.mark.parametrize("mask", [{}, {"lumi_mask": {"1": [[1, 10], [11, 15]]}}], ids=["all", "two of three"])
+def test_files_that_were_invalidated_after_the_import(mask: dict[str, Any]) -> None:
+    request = resolved(splitting_params=mask)
+    second = f"/store/data{request.workflow.input_dataset}/1.root"
+    dbs().invalidate_files([second])
+    assert f"1 files of the input are not valid in DBS any more, the first is {second}" in held_reason(
+        request
+    )
+
+
+@pytest.mark.parametrize("state", [FileState.EXCLUDED, FileState.PROCESSED])
+def test_files_nobody_will_read_may_be_invalidated(state: FileState) -> None:
     request = resolved()
-    make_file(request.workflow, block_name=f"{request.workflow.input_dataset}#one", locations=[RSE])
-    assert "has 3 valid files in DBS, 4 were there when it was resolved" in held_reason(request)
+    second = f"/store/data{request.workflow.input_dataset}/1.root"
+    dbs().invalidate_files([second])
+    InputFile.objects.filter(workflow=request.workflow, lfn=second).update(
+        state=state, round=make_round(request.workflow), first_group=0, last_group=0
+    )
+    check_input(workflow=request.workflow)
 
 
 @pytest.mark.parametrize(
