@@ -22,6 +22,12 @@ from dags_app.states import RoundKind
 from requests_app.documents import check_size, read_document
 from requests_app.services.importing import workflow_of
 from sites_app.selectors import usable_sites
+from wms2_project.errors import InvalidInput
+
+
+# What one call to the API may plan and answer with, in memory and time a web process can spare
+PLANNED_FOR_A_CALL = 100_000
+SHOWN_TO_A_CALL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +39,16 @@ class Preview:
 
 
 def preview_request(
-    *, document: Mapping[str, Any], now: datetime, files: Sequence[Mapping[str, Any]] | None = None
+    *,
+    document: Mapping[str, Any],
+    now: datetime,
+    files: Sequence[Mapping[str, Any]] | None = None,
+    bounded: bool = False,
 ) -> Preview:
     """Plan a document's first production round on the requestor's hints.
 
-    With `files` nothing outside is asked: they are the input, and their locations are the sites.
+    With `files` nothing outside is asked: they are the input, and their locations are the sites. A bounded
+    preview shows the first groups of a large plan and refuses a huge one.
     """
     check_size(document)
     spec = read_document(document)
@@ -51,11 +62,17 @@ def preview_request(
             files=inputs,
             budget=event_budget(workflow) if workflow.generates else None,
             limit_groups=settings.FIRST_ROUND_GROUPS if workflow.adaptive else None,
-            max_jobs=settings.MAX_JOBS_PER_ROUND,
+            max_jobs=PLANNED_FOR_A_CALL if bounded else settings.MAX_JOBS_PER_ROUND,
         )
     )
+    if bounded and plan.truncated and plan.jobs >= PLANNED_FOR_A_CALL:
+        raise InvalidInput(
+            f"the plan has more than {PLANNED_FOR_A_CALL} jobs",
+            cure="Give larger jobs, or preview it with ./wms2 manage plan",
+        )
     layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)
-    body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout)
+    shown = SHOWN_TO_A_CALL if bounded else None
+    body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout, shown_jobs=shown)
     wall = timedelta(hours=body["totals"]["estimated_wall_hours"])
     body["pilot_first"] = not (spec.urgent or spec.adaptive)
     body["estimated_completion"] = (now + wall).isoformat()

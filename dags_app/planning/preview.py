@@ -12,16 +12,19 @@ from dags_app.planning.lumis import normalised
 from dags_app.planning.types import FileSpec, GroupSpec, Plan, PlanSpec, SitePool
 from wms2_project.errors import InvalidInput
 
-SHOWN_JOBS = 1000  # of a large plan nobody reads more; the totals count all of it
 
+def describe_plan(
+    *, plan: Plan, spec: PlanSpec, layout: LayoutSpec, shown_jobs: int | None = None
+) -> dict[str, Any]:
+    """The plan as JSON: what it costs, what it reads and what it will write.
 
-def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
-    """The plan as JSON: what it costs, what it reads and what it will write."""
+    Totals count all of it; of the groups only the first are shown, up to so many jobs.
+    """
     estimate = plan.estimate
     hours = plan.events * estimate.time_per_event_sec / 3600
     sizes = [group.estimated_output_kb for group in plan.groups]
     groups_at_once = max(layout.throttles.merge_groups, 1)
-    shown = _shown(plan.groups)
+    shown = plan.groups if shown_jobs is None else _first(plan.groups, shown_jobs)
     longest = max(_longest_job_sec(group, estimate.time_per_event_sec) for group in plan.groups)
     return {
         "request_name": spec.request_name,
@@ -48,10 +51,10 @@ def describe_plan(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str
     }
 
 
-def _shown(groups: Sequence[GroupSpec]) -> Sequence[GroupSpec]:
+def _first(groups: Sequence[GroupSpec], most: int) -> Sequence[GroupSpec]:
     """The first groups, one at least: no more than have so many jobs together."""
     jobs = accumulate(len(group.jobs) for group in groups)
-    return groups[: max(1, sum(1 for _ in takewhile(lambda total: total <= SHOWN_JOBS, jobs)))]
+    return groups[: max(1, sum(1 for _ in takewhile(lambda total: total <= most, jobs)))]
 
 
 def _group(group: GroupSpec, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class PlanView(ApiView):
         document = request.data
         if not isinstance(document, Mapping):
             raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
-        return Response(preview_request(document=document, now=timezone.now()).body)
+        return Response(preview_request(document=document, now=timezone.now(), bounded=True).body)
 
 
 class LedgerView(ApiView):

@@ -78,17 +78,28 @@ def test_the_api_previews_and_stores_nothing(requestor: APIClient, documents: li
     assert not Workflow.objects.exists()
 
 
-def test_a_preview_of_far_too_many_jobs_is_one_round_of_them(
+def test_a_call_is_shown_the_first_groups_of_a_large_plan_and_the_totals_of_all(
+    requestor: APIClient, documents: list[dict[str, Any]]
+) -> None:
+    sync_sites(now=timezone.now())
+    large = documents[1] | {"RequestNumEvents": 15_000, "FilterEfficiency": 1.0, "EventsPerJob": 1}
+    answer = requestor.post("/api/v1/requests/plan", large)
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    assert (body["totals"]["jobs"], body["more_rounds"]) == (15_000, False)
+    assert 9_000 < sum(len(group["jobs"]) for group in body["groups"]) <= 10_000
+    assert body["groups_not_shown"] == body["totals"]["groups"] - len(body["groups"]) > 0
+
+
+def test_a_plan_without_end_is_refused_and_the_cure_is_told(
     requestor: APIClient, documents: list[dict[str, Any]]
 ) -> None:
     sync_sites(now=timezone.now())
     endless = documents[1] | {"RequestNumEvents": 10**12, "FilterEfficiency": 1.0, "EventsPerJob": 1}
     answer = requestor.post("/api/v1/requests/plan", endless)
-    assert answer.status_code == 200, answer.content
-    body = answer.json()
-    assert (body["totals"]["jobs"], body["more_rounds"]) == (100_000, True)
-    assert sum(len(group["jobs"]) for group in body["groups"]) <= 1000
-    assert body["groups_not_shown"] == body["totals"]["groups"] - len(body["groups"]) > 0
+    assert answer.status_code == 422, answer.content
+    assert "more than 100000 jobs" in answer.json()["detail"]
+    assert "larger jobs" in answer.json()["cure"]
 
 
 def test_a_bad_document_is_told_field_by_field(requestor: APIClient, documents: list[dict[str, Any]]) -> None:
