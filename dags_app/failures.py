@@ -13,6 +13,8 @@ from typing import Any
 ABORTS = "abort_dag"  # the action of a record whose failure concerns every node
 INFRASTRUCTURE, DATA, PERMANENT = "infrastructure", "data", "permanent"
 MEMORY_CODES = frozenset({137, 8004, 8030, 8031, 50660, 50661})
+# The file itself is bad; the other codes of its category say that it could not be reached.
+CORRUPT_CODES = frozenset({8016, 8021, 8022, 8034, 70452})
 MAX_CLUSTERS, MAX_NAMED, MAX_TAIL, MAX_MESSAGE = 100, 100, 4000, 300
 SITE_SHARE, SITE_JOBS = 0.5, 3  # from here on a site, not chance, is suspected
 

@@ -71,18 +71,33 @@ def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> di
 
 
 @dataclass(frozen=True, slots=True)
+class Blame:
+    """A file that could not be read: where, at which of these sites it is corrupt, and who holds a copy."""
+
+    sites: frozenset[str]
+    corrupt: frozenset[str]
+    holders: frozenset[str]  # usable now or not
+
+    @property
+    def lost(self) -> bool:
+        """Every copy there is proved corrupt: what merely cannot be reached comes back."""
+        return bool(self.corrupt) and self.holders <= self.corrupt
+
+
+@dataclass(frozen=True, slots=True)
 class BrokenGroup:
     """A group that is not done: what it reads, where it may run now, and what is known to be bad.
 
     `files` has, for each input file, the usable sites that hold it; a generating group has none.
-    `bad` has, for the files its jobs blamed, the sites where they could not be read.
+    `bad` has the files its jobs blamed, `read` those of which its finished jobs have read something.
     """
 
     name: str
     fitting: frozenset[str]  # usable sites that offer the memory
     elected: str = ""
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    bad: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    bad: Mapping[str, Blame] = field(default_factory=dict)
+    read: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()  # files that other groups read too
     gone: frozenset[str] = frozenset()  # files excluded since it was planned
     lost_inputs: bool = False  # its merge misses what its jobs had written
@@ -115,26 +130,37 @@ def decide_repair(group: BrokenGroup) -> Repair:
     """Stay at the elected site if that still makes sense, else begin anew where every file can be read.
 
     A blamed file goes where another copy is: with its group if the group can follow, else alone in a
-    later round. Without another copy it is excluded, by name.
+    later round. Only a file whose every copy is corrupt is excluded, by name.
     """
     if not group.files and not group.gone:
-        return _settled(group, group.fitting, {}, ())
-    readable = {lfn: sites - group.bad.get(lfn, frozenset()) for lfn, sites in group.files.items()}
+        return _settled(group, group.fitting, {}, frozenset())
     excluded = {
-        lfn: f"could not be read at {', '.join(sorted(group.bad[lfn]))}, and no other usable site holds it"
-        for lfn in sorted(group.bad)
-        if lfn in readable and not readable[lfn]
+        lfn: f"could not be read at {', '.join(sorted(blame.sites))}, and no other site holds it"
+        for lfn, blame in sorted(group.bad.items())
+        if blame.lost
     }
-    rest = {lfn: sites for lfn, sites in readable.items() if lfn not in excluded}
-    common = _common(rest, group.fitting)
-    aside: tuple[str, ...] = ()
-    if not common:
-        aside = tuple(lfn for lfn in sorted(rest) if lfn in group.bad and lfn not in group.shared)
-        rest = {lfn: sites for lfn, sites in rest.items() if lfn not in aside}
-        common = _common(rest, group.fitting)
+    readable = {
+        lfn: sites - group.bad[lfn].sites if lfn in group.bad else sites
+        for lfn, sites in group.files.items()
+        if lfn not in excluded
+    }
+    aside = _in_the_way(group, readable)
+    rest = {lfn: sites for lfn, sites in readable.items() if lfn not in aside}
     if not rest:
-        return Repair(group.name, frozenset(), False, excluded, aside, group.gone, emptied=True)
-    return _settled(group, common, excluded, aside)
+        return Repair(
+            group.name, frozenset(), False, excluded, tuple(sorted(aside)), group.gone, emptied=True
+        )
+    return _settled(group, _common(rest, group.fitting), excluded, aside)
+
+
+def _in_the_way(group: BrokenGroup, readable: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The blamed files without which the rest has a site: as few as possible, to keep what was read there."""
+    every = frozenset(group.bad) & frozenset(readable) - group.shared
+    here = frozenset(lfn for lfn in every if group.elected in group.bad[lfn].sites)
+    for aside in (frozenset[str](), here):
+        if _common({lfn: sites for lfn, sites in readable.items() if lfn not in aside}, group.fitting):
+            return aside
+    return every
 
 
 def _common(files: Mapping[str, frozenset[str]], fitting: frozenset[str]) -> frozenset[str]:
@@ -145,7 +171,9 @@ def _common(files: Mapping[str, frozenset[str]], fitting: frozenset[str]) -> fro
 
 
 def _settled(
-    group: BrokenGroup, sites: frozenset[str], excluded: Mapping[str, str], aside: tuple[str, ...]
+    group: BrokenGroup, sites: frozenset[str], excluded: Mapping[str, str], aside: frozenset[str]
 ) -> Repair:
     moves = bool(group.elected) and group.elected not in sites
-    return Repair(group.name, sites, group.lost_inputs or moves, excluded, aside, group.gone)
+    # What finished jobs have read of a file would be merged, and then read again by the later round.
+    restart = group.lost_inputs or moves or bool(group.read & aside)
+    return Repair(group.name, sites, restart, excluded, tuple(sorted(aside)), group.gone)

@@ -15,15 +15,14 @@ from sites_app.states import SiteStatus
 def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
     """The sites this workflow may land on: enabled, wanted by its lists, not banned."""
     takes_work = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__lte=now)
-    sites = Site.objects.filter(takes_work).exclude(name__in=banned(workflow=workflow, now=now))
+    wanted = Site.objects.filter(takes_work).exclude(name__in=banned(workflow=workflow, now=now))
     if workflow.site_whitelist:
-        sites = sites.filter(name__in=workflow.site_whitelist)
-    names: set[str] = set()
+        wanted = wanted.filter(name__in=workflow.site_whitelist)
+    wanted = wanted.exclude(name__in=workflow.site_blacklist)
+    names = set(wanted.values_list("name", flat=True))
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
-    wanted = sites.exclude(name__in=workflow.site_blacklist)
-    for site in wanted.only("name", "storage_elements", "thresholds"):
-        names.add(site.name)
+    for site in Site.objects.only("name", "storage_elements", "thresholds"):
         if "memory_mb_per_core" in site.thresholds:
             memory[site.name] = int(site.thresholds["memory_mb_per_core"])
         for storage in site.storage_elements:

@@ -14,7 +14,7 @@ LumiRange = tuple[int, int, int]  # run, first lumi, last lumi; inclusive
 
 @dataclass(frozen=True, slots=True)
 class SitePool:
-    """The sites a workflow may use now, and which of them read from which storage."""
+    """The sites a workflow may use now, and which sites, usable or not, read from which storage."""
 
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
@@ -30,10 +30,14 @@ class SitePool:
 
     def reading(self, storages: frozenset[str]) -> frozenset[str]:
         """The usable sites that read at least one of these storages."""
+        return self.holding(storages) & self.names
+
+    def holding(self, storages: frozenset[str]) -> frozenset[str]:
+        """Every site that reads one of these storages; one that no known site reads stands for itself."""
         found: frozenset[str] = frozenset()
         for storage in storages:
-            found |= self.by_storage.get(storage, frozenset())
-        return found & self.names
+            found |= self.by_storage.get(storage) or frozenset({storage})
+        return found
 
 
 @dataclass(frozen=True, slots=True)

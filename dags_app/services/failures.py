@@ -96,7 +96,13 @@ def record_failures(*, dag: DAG) -> RoundFailures:
     ]
     with transaction.atomic():
         FailureCluster.objects.bulk_create(clusters, ignore_conflicts=True)
-        BadReplica.objects.bulk_create(replicas, ignore_conflicts=True, batch_size=1000)
+        BadReplica.objects.bulk_create(  # a copy that fails again in a later round is that round's
+            replicas,
+            update_conflicts=True,
+            unique_fields=["workflow", "lfn", "site"],
+            update_fields=["round", "exit_code", "created_at"],
+            batch_size=1000,
+        )
     return found
 
 

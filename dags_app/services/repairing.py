@@ -25,11 +25,12 @@ from condor.amend import (
 )
 from condor.dagfile import submit_lock
 from condor.submitfile import MANIFEST
+from dags_app.failures import CORRUPT_CODES
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup
 from dags_app.planning.names import group_index
 from dags_app.planning.plan import PlanRefused
 from dags_app.planning.types import SERVICE_NODES, SitePool
-from dags_app.recovery import BrokenGroup, Repair, decide_repair
+from dags_app.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.services.failures import CREDITED
 from dags_app.states import FileState
 from sandbox.jsonfile import read_json
@@ -45,9 +46,9 @@ def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
     """How every group that is not done goes on; nothing is written."""
     groups = dag.round.groups.exclude(status__in=CREDITED).order_by("index")
     files = _files_by_group(dag)
-    bad: dict[str, set[str]] = {}
-    for lfn, site in dag.round.bad_replicas.values_list("lfn", "site"):
-        bad.setdefault(lfn, set()).add(site)
+    bad: dict[str, dict[str, int]] = {}
+    for lfn, site, exit_code in dag.round.bad_replicas.values_list("lfn", "site", "exit_code"):
+        bad.setdefault(lfn, {})[site] = exit_code
     fitting = sites.offering(_memory_mb(dag) / dag.round.estimate.get("cores", dag.workflow.cores))
     return [
         decide_repair(_broken(dag, group, files.get(group.index, ()), bad, sites, fitting))
@@ -73,7 +74,7 @@ def _broken(
     dag: DAG,
     group: MergeGroup,
     files: Sequence[InputFile],
-    bad: Mapping[str, Collection[str]],
+    bad: Mapping[str, Mapping[str, int]],
     sites: SitePool,
     fitting: frozenset[str],
 ) -> BrokenGroup:
@@ -81,16 +82,40 @@ def _broken(
     elected = elected_site(directory)
     gone = frozenset(file.lfn for file in files if file.state == FileState.EXCLUDED)
     files = [file for file in files if file.lfn not in gone]
+    blamed = {file.lfn: _blame(file, bad[file.lfn], sites) for file in files if file.lfn in bad}
     return BrokenGroup(
         name=group.name,
         fitting=fitting,
         elected=elected,
         gone=gone,
         files={file.lfn: sites.reading(frozenset(file.locations)) for file in files},
-        bad={file.lfn: frozenset(bad[file.lfn]) for file in files if file.lfn in bad},
+        bad=blamed,
+        read=_read_so_far(directory) if blamed else frozenset(),
         shared=frozenset(file.lfn for file in files if file.first_group != file.last_group),
         lost_inputs=bool(elected) and _lost_inputs(last_records(directory).get(MERGE)),
     )
+
+
+def _blame(file: InputFile, codes: Mapping[str, int], sites: SitePool) -> Blame:
+    return Blame(
+        sites=frozenset(codes),
+        corrupt=frozenset(site for site, code in codes.items() if code in CORRUPT_CODES),
+        holders=sites.holding(frozenset(file.locations)),
+    )
+
+
+def _done_nodes(group: Path) -> set[str]:
+    return {node for node, record in last_records(group).items() if record.category == SUCCESS}
+
+
+def _read_so_far(group: Path) -> frozenset[str]:
+    """The files of which finished jobs of the group have read something."""
+    done = _done_nodes(group)
+    if not done:
+        return frozenset()
+    manifest: Any = read_json(group / MANIFEST)
+    jobs = manifest["jobs"].items()
+    return frozenset(file["lfn"] for node, job in jobs if node in done for file in job["files"])
 
 
 def _lost_inputs(merge: PostRecord | None) -> bool:
@@ -176,7 +201,7 @@ def _without_files(group: Path, gone: frozenset[str]) -> tuple[Any, frozenset[st
     if not gone:
         return None, frozenset()
     manifest: Any = read_json(group / MANIFEST)
-    done = {node for node, record in last_records(group).items() if record.category == SUCCESS}
+    done = _done_nodes(group)
     idle = set()
     for node, job in manifest["jobs"].items():
         if node in done or not job["files"]:

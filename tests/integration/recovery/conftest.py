@@ -74,7 +74,7 @@ class Round:
         """The group is done and in our tables."""
         group = self.dag.round.groups.filter(index=index)
         group.update(status=GroupStatus.COLLECTED, site=site, finished_at=timezone.now())
-        self.dag.round.files.filter(first_group=index).update(state="processed")
+        self.dag.round.files.filter(first_group=index, state="assigned").update(state="processed")
 
     def merge(self, index: int, site: str = CERN) -> None:
         """The group is done; its manifest waits to be collected."""
@@ -154,10 +154,11 @@ def sites(db: None) -> None:
 
 @pytest.fixture
 def planned(sites: None) -> Callable[..., Round]:
-    """A request whose first round is planned: one file per job, two jobs per group."""
+    """A request whose first round is planned: one file per job, two jobs per group unless said otherwise."""
 
     def plan(places: Sequence[Sequence[str]], **values: Any) -> Round:
-        workflow = make_workflow(splitting_params={"files_per_job": 1}, jobs_per_group=2, **values)
+        values = {"splitting_params": {"files_per_job": 1}, "jobs_per_group": 2} | values
+        workflow = make_workflow(**values)
         for number, locations in enumerate(places):
             lfn = f"/store/data/{workflow.request_name}/{number:03d}.root"
             make_file(workflow, lfn=lfn, locations=list(locations), lumis=[[1, number + 1, number + 1]])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags_app.failures import ABORTS, FailedJob, RoundFailures
-from dags_app.recovery import BrokenGroup, Hold, Rescue, decide_recovery, decide_repair
+from dags_app.recovery import Blame, BrokenGroup, Hold, Rescue, decide_recovery, decide_repair
 
 A, B, C = "T2_CH_CERN", "T2_DE_DESY", "T1_US_FNAL"
-F1, F2 = "/store/data/1.root", "/store/data/2.root"
+F1, F2, F3 = "/store/data/1.root", "/store/data/2.root", "/store/data/3.root"
 
 
 def failures(groups: int, failed: int, *jobs: FailedJob) -> RoundFailures:
@@ -88,6 +88,16 @@ def group(**values: Any) -> BrokenGroup:
     return BrokenGroup("mg_000001", **({"fitting": sites(A, B, C), "elected": A} | values))
 
 
+def corrupt(*places: str, held_by: frozenset[str] = frozenset()) -> Blame:
+    """A file whose copy proved corrupt at these places."""
+    return Blame(sites(*places), corrupt=sites(*places), holders=held_by or sites(*places))
+
+
+def unopened(*places: str) -> Blame:
+    """A file that could not be opened at these places, which hold its only copies."""
+    return Blame(sites(*places), corrupt=frozenset(), holders=sites(*places))
+
+
 def test_a_group_stays_where_it_is_as_long_as_it_may() -> None:
     repair = decide_repair(group(files={F1: sites(A, B)}))
     assert (repair.restart, repair.sites, repair.dropped) == (False, sites(A, B), frozenset())
@@ -105,32 +115,70 @@ def test_a_group_that_never_landed_just_gets_other_sites() -> None:
 
 
 def test_a_group_follows_a_file_to_its_other_copy() -> None:
-    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A, B)}, bad={F1: sites(A)}))
+    blamed = {F1: corrupt(A, held_by=sites(A, B))}
+    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A, B)}, bad=blamed))
     assert (repair.restart, repair.sites, repair.dropped) == (True, sites(B), frozenset())
 
 
-def test_a_file_nobody_can_read_is_excluded_by_name_and_the_rest_goes_on() -> None:
-    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad={F1: sites(A, B)}))
+def test_a_file_corrupt_everywhere_is_excluded_by_name_and_the_rest_goes_on() -> None:
+    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad={F1: corrupt(A, B)}))
     assert list(repair.excluded) == [F1]
     assert f"could not be read at {A}, {B}" in repair.excluded[F1]
     assert (repair.restart, repair.sites, repair.emptied) == (False, sites(A), False)
 
 
+@pytest.mark.parametrize(
+    "blame",
+    [
+        unopened(A),
+        corrupt(A, held_by=sites(A, "T2_IT_Pisa")),
+        Blame(sites(A, B), corrupt=sites(A), holders=sites(A, B)),
+    ],
+    ids=["its storage is down", "a site out of use has another copy", "its other copy cannot be reached"],
+)
+def test_a_file_of_which_a_good_copy_may_be_left_is_only_set_aside(blame: Blame) -> None:
+    repair = decide_repair(group(files={F1: sites(A), F2: sites(A)}, bad={F1: blame}))
+    assert (repair.set_aside, dict(repair.excluded)) == ((F1,), {})
+    assert (repair.restart, repair.sites) == (False, sites(A))
+    assert decide_repair(group(files={F1: sites(A)}, bad={F1: blame})).emptied
+
+
 def test_a_file_whose_group_cannot_follow_waits_for_a_round_of_its_own() -> None:
-    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad={F1: sites(A)}))
+    blamed = {F1: corrupt(A, held_by=sites(A, B))}
+    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad=blamed))
     assert (repair.set_aside, dict(repair.excluded), repair.restart) == ((F1,), {}, False)
 
 
-def test_a_file_that_other_groups_read_too_is_not_set_aside() -> None:
+def test_of_two_bad_copies_only_the_one_at_the_groups_site_is_set_aside() -> None:
+    both = sites(A, B)
+    blamed = {F1: corrupt(B, held_by=both), F3: corrupt(A, held_by=both)}
     repair = decide_repair(
-        group(files={F1: sites(A, B), F2: sites(A)}, bad={F1: sites(A)}, shared=frozenset({F1}))
+        group(files=dict.fromkeys((F1, F2, F3), both), bad=blamed, read=frozenset({F1, F2}))
     )
+    assert (repair.set_aside, repair.restart, repair.sites) == ((F3,), False, sites(A))
+
+
+def test_a_group_begins_anew_when_a_file_leaves_it_that_was_read_in_part() -> None:
+    repair = decide_repair(
+        group(
+            files={F1: sites(A, B), F2: sites(A)},
+            fitting=sites(A),
+            bad={F1: corrupt(A, held_by=sites(A, B))},
+            read=frozenset({F1, F2}),
+        )
+    )
+    assert (repair.set_aside, repair.restart, repair.sites) == ((F1,), True, sites(A))
+
+
+def test_a_file_that_other_groups_read_too_is_not_set_aside() -> None:
+    blamed = {F1: corrupt(A, held_by=sites(A, B))}
+    repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad=blamed, shared=frozenset({F1})))
     assert repair.set_aside == ()
     assert repair.homeless
 
 
 def test_a_group_left_without_input_is_done_away_with() -> None:
-    repair = decide_repair(group(files={F1: sites(A)}, bad={F1: sites(A)}))
+    repair = decide_repair(group(files={F1: sites(A)}, bad={F1: corrupt(A)}))
     assert (repair.emptied, repair.homeless) == (True, False)
     assert decide_repair(group(gone=frozenset({F1}))).emptied
 
@@ -147,26 +195,44 @@ def test_work_without_a_site_is_told(files: dict[str, frozenset[str]]) -> None:
 
 
 PLACES = st.frozensets(st.sampled_from([A, B, C]))
-FILES = st.dictionaries(st.sampled_from([f"/store/data/{n}.root" for n in range(5)]), PLACES, max_size=5)
+LFNS = st.sampled_from([f"/store/data/{n}.root" for n in range(5)])
+BLAMES = st.builds(
+    lambda bad, corrupt, holders: Blame(bad, corrupt & bad, holders | bad),
+    PLACES.filter(bool),
+    PLACES,
+    PLACES,
+)
 
 
-@given(files=FILES, bad=FILES, fitting=PLACES, elected=st.sampled_from(["", A, B, C]), lost=st.booleans())
-def test_whatever_broke_no_file_is_forgotten_or_sent_where_it_cannot_be_read(
+@given(
+    files=st.dictionaries(LFNS, PLACES, max_size=5),
+    blames=st.dictionaries(LFNS, BLAMES, max_size=5),
+    fitting=PLACES,
+    elected=st.sampled_from(["", A, B, C]),
+    read=st.frozensets(LFNS),
+    lost=st.booleans(),
+)
+def test_whatever_broke_no_file_is_forgotten_read_twice_or_sent_where_it_cannot_be_read(
     files: dict[str, frozenset[str]],
-    bad: dict[str, frozenset[str]],
+    blames: dict[str, Blame],
     fitting: frozenset[str],
     elected: str,
+    read: frozenset[str],
     lost: bool,
 ) -> None:
-    blamed = {lfn: places for lfn, places in bad.items() if lfn in files and places}
+    bad = {lfn: blame for lfn, blame in blames.items() if lfn in files}
     repair = decide_repair(
-        BrokenGroup("mg_000000", fitting, elected=elected, files=files, bad=blamed, lost_inputs=lost)
+        BrokenGroup("mg_000000", fitting, elected=elected, files=files, bad=bad, read=read, lost_inputs=lost)
     )
     kept = set(files) - repair.dropped
-    assert repair.dropped <= set(blamed), "only what was blamed is done without"
+    assert repair.dropped <= set(bad), "only what was blamed is done without"
     assert repair.emptied is (bool(files) and not kept)
     for lfn in kept:
-        assert repair.sites <= files[lfn] - blamed.get(lfn, frozenset())
+        assert repair.sites <= files[lfn] - (bad[lfn].sites if lfn in bad else frozenset())
     assert repair.sites <= fitting
     if elected and elected not in repair.sites and not repair.emptied:
         assert repair.restart
+    if not repair.emptied and read & set(repair.set_aside):
+        assert repair.restart, "what was read of it would be merged, and read again by a later round"
+    for lfn in repair.excluded:
+        assert bad[lfn].holders <= bad[lfn].corrupt, "a good copy may be left"
