@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
-from sandbox.failure import process_exit, steps_of
+from sandbox.failure import OPEN_CODES, process_exit, steps_of
 from sandbox.jsonfile import ManifestError, clean_text, read_json
 from sandbox.postrecord import LOG_TAIL_CHARACTERS
 from sandbox.report import NodeReport, read_report
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 REPORTS = Path("reports")
 PLAN = Path("jobs.json")
 MANIFEST = Path("merge_output.json")
+# A processing node of the DAG has ended otherwise than for want of its input. One file instead of a search:
+# a DAG may have thousands of groups, and every POST of a file that could not be opened asks.
+INPUT_FOUND = Path("../input_found")
 EVENT_LOG = Path("group.dag.nodes.log")
 LOG_TAIL_LINES = 200
 MAX_LISTED_FILES = 1000
@@ -146,6 +149,13 @@ def promote_manifest() -> str:
     except (ManifestError, OSError) as error:
         return f"the group's manifest is not usable: {error}"
     return ""
+
+
+def note_end(exit_code: int) -> None:
+    """Remember of a processing node that has ended whether its input was there."""
+    if exit_code not in OPEN_CODES:
+        with suppress(OSError):
+            INPUT_FOUND.touch()
 
 
 def set_aside(node: str, attempt: int) -> None:

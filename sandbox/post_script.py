@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import names
-from sandbox.evidence import Evidence, gather, promote_manifest, set_aside
+from sandbox.evidence import Evidence, gather, note_end, promote_manifest, set_aside
 from sandbox.jsonfile import SCHEMA, ManifestError, clean_text, read_json, write_json
 from sandbox.memory import UNKNOWN_MEMORY, Memory, raise_memory, read_memory
 from sandbox.postrecord import SUCCESS, record_name
@@ -82,6 +82,8 @@ def _judge(attempt: Attempt) -> int:
         write_json(Path(record_name(attempt.node, attempt.number)), record)
     except OSError as error:
         sys.stderr.write(f"{attempt.node}: the record could not be written: {error}\n")
+    if record["final"] and attempt.node.startswith("proc_"):
+        note_end(evidence.exit_code)
     _forget_later_attempts(attempt)
     _set_cooloff(attempt, decision)
     _set_memory(attempt.node, decision.next_memory_mb)

@@ -5,29 +5,30 @@ An error that merely looks general stops its own node; the others are left to fi
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from sandbox.classify import REMOVED
+from sandbox.evidence import INPUT_FOUND
 from sandbox.failure import (
     BAD_CONFIGURATION,
-    FILE_OPEN,
     MANIFEST_MISSING,
     MANIFEST_UNUSABLE,
+    OPEN_CODES,
     SANDBOX_BROKEN,
     JobFailure,
 )
 from sandbox.jsonfile import ManifestError
-from sandbox.postrecord import SUCCESS, last_records
+from sandbox.postrecord import last_records
 
 SANDBOX = Path("../sandbox.tar.gz")
 NEEDED_FILES = (Path("../run.sh"), SANDBOX, Path("../back"), Path("jobs.json"))
 CONFIGURATION_CODES = frozenset({7000, 7001, BAD_CONFIGURATION, MANIFEST_MISSING, MANIFEST_UNUSABLE})
-OPEN_CODES = frozenset({64, 84, 85, 92, FILE_OPEN, 8028})
-# So many different files, at so many sites, and nothing ever read: then the dataset is gone.
-MIN_FILES, MIN_SITES = 3, 2
-MAX_GROUPS = 50
+# So many different files at so many sites, in so large a share of the groups: then the dataset is gone.
+MIN_FILES, MIN_SITES, MIN_SHARE = 3, 2, 0.5
+MAX_GROUPS = 25  # so many of the first and of the last are looked into
 MAX_SANDBOX_BYTES = 256 * 1024 * 1024
 
 
@@ -73,16 +74,31 @@ def _broken_configuration() -> str:
 
 
 def _dataset_gone(site: str, bad_inputs: Sequence[str]) -> str:
-    files, sites = set(bad_inputs), {site}
-    for group in sorted(Path("..").glob("mg_*"))[:MAX_GROUPS]:
-        for record in last_records(group).values():
-            if record.category == SUCCESS:
-                return ""
-            if record.exit_code in OPEN_CODES:
-                files.update(record.bad_input_files)
-                sites.add(record.site)
-    sites.discard("")
+    if INPUT_FOUND.exists():
+        return ""
+    groups = sorted(entry.path for entry in os.scandir("..") if entry.name.startswith("mg_"))
+    ended = [group for group in groups if os.path.exists(f"{group}/group.dag.rescue001")]
+    if len(ended) < MIN_SHARE * len(groups):
+        return ""
+    files, sites = set(bad_inputs), {site} if site else set()
+    for group in {*ended[:MAX_GROUPS], *ended[-MAX_GROUPS:]}:
+        unopened = [one for one in last_records(Path(group)).values() if one.exit_code in OPEN_CODES]
+        if not unopened:
+            return ""  # it was stopped, not more
+        files.update(lfn for record in unopened for lfn in record.bad_input_files)
+        sites.update(record.site for record in unopened if record.site)
     if len(files) < MIN_FILES or len(sites) < MIN_SITES:
         return ""
+    expected = {*sites, ""}
+    if any(_landed_at(group) not in expected for group in set(groups).difference(ended)):
+        return ""  # jobs run where nobody has failed yet
     told = f"{len(files)} input files could not be opened at {', '.join(sorted(sites))}, and none was read"
     return f"the input dataset is gone: {told}; the first is {min(files)}"
+
+
+def _landed_at(group: str) -> str:
+    try:
+        with open(f"{group}/elected_site.inc", encoding="ascii") as handle:
+            return handle.read(200).rpartition("=")[2].strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -105,12 +105,14 @@ def broken_report() -> str:
     return json.dumps({**told, **rest, **numbers})
 
 
-def leave_record(root: Path, index: int, *, code: int, site: str, category: str = "data") -> None:
-    """What POST left about the only node of a group."""
+def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], ended: bool = True) -> Path:
+    """A group whose only node failed with `code` at the site, or still runs there (0)."""
     group = root / f"mg_{index:06d}"
-    group.mkdir(exist_ok=True)
+    group.mkdir()
+    (group / "elected_site.inc").write_text(f"elected_site = {site}\n")
+    if not code:
+        return group
     node = f"proc_{index:06d}"
-    blamed = [] if category == "success" else [f"/store/data/f{index}.root"]
     document = {
         "schema": 1,
         "node_name": node,
@@ -121,42 +123,94 @@ def leave_record(root: Path, index: int, *, code: int, site: str, category: str 
         "job": {"exit_code": code, "site": site, "wall_time_sec": 1, "memory_mb": 1},
         "cmssw": {"error_message": ""},
         "classification": {
-            "category": category,
+            "category": "data",
             "retryable": False,
             "action": "none",
             "reason": "",
-            "bad_input_files": blamed,
+            "bad_input_files": [f"/store/data/f{index}.root"],
         },
         "log_tail": "",
     }
     (group / f"{node}.post.0.json").write_text(json.dumps(document))
+    if ended:
+        (group / "group.dag.rescue001").touch()
+    return group
+
+
+def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the first group's node makes of a file that it could not open, at the first site."""
+    here = root / "mg_000000"
+    here.mkdir(exist_ok=True)
+    monkeypatch.chdir(here)
+    return proof.find_proof(8020, site=SITES[0], bad_inputs=["/store/data/f0.root"])
 
 
 @pytest.mark.parametrize(
-    ("records", "gone"),
+    ("failures", "gone"),
     [
-        ([(8020, SITES[0], "data"), (8020, SITES[1], "data")], True),
-        ([(8020, SITES[0], "data"), (8028, SITES[1], "data")], True),
-        ([(8020, SITES[0], "data"), (8020, SITES[0], "data")], False),
-        ([(8020, SITES[1], "data")], False),
-        ([(8020, SITES[0], "data"), (8022, SITES[1], "data")], False),
-        ([(8020, SITES[0], "data"), (8020, SITES[1], "data"), (0, SITES[0], "success")], False),
+        ([(8020, SITES[0]), (8020, SITES[1])], True),
+        ([(8020, SITES[0]), (8028, SITES[1])], True),
+        ([(8020, SITES[0]), (8020, SITES[0])], False),
+        ([(8020, SITES[1])], False),
+        ([(8020, SITES[0]), (8022, SITES[1])], False),
     ],
-    ids=["three files, two sites", "other codes", "one site", "two files", "corrupt", "one was read"],
+    ids=["three files, two sites", "other codes", "one site", "two files", "corrupt"],
 )
 def test_a_dataset_is_gone_when_nobody_anywhere_could_open_it(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    records: list[tuple[int, str, str]],
-    gone: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[tuple[int, str]], gone: bool
 ) -> None:
-    for index, (code, site, category) in enumerate(records, start=1):
-        leave_record(tmp_path, index, code=code, site=site, category=category)
-    here = tmp_path / "mg_000000"
-    here.mkdir()
-    monkeypatch.chdir(here)
+    for index, (code, site) in enumerate(failures, start=1):
+        leave_group(tmp_path, index, code=code, site=site)
 
-    shown = proof.find_proof(8020, site=SITES[0], bad_inputs=["/store/data/f0.root"])
+    shown = found_proof(tmp_path, monkeypatch)
 
     assert ("/store/data/f0.root" in shown) is gone
+    assert bool(shown) is gone
+
+
+def test_a_dataset_is_not_gone_while_most_of_the_dag_has_yet_to_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sites with broken storage fail in seconds; the others run for hours."""
+    for index, site in enumerate(SITES, start=1):
+        leave_group(tmp_path, index, code=8020, site=site)
+    for index in range(3, 8):
+        leave_group(tmp_path, index, site=SITES[1])
+
+    assert found_proof(tmp_path, monkeypatch) == ""
+
+
+def test_a_dataset_is_not_gone_while_a_site_has_yet_to_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in range(1, 9):
+        leave_group(tmp_path, index, code=8020, site=SITES[index % 2])
+    assert found_proof(tmp_path, monkeypatch)
+
+    leave_group(tmp_path, 9, site="T2_US_Purdue")
+    assert found_proof(tmp_path, monkeypatch) == ""
+
+
+def test_groups_that_were_only_stopped_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index, site in enumerate(SITES, start=1):
+        leave_group(tmp_path, index, code=8020, site=site, ended=False)
+    for index in range(3, 8):
+        (leave_group(tmp_path, index, site=SITES[1]) / "group.dag.rescue001").touch()
+
+    assert found_proof(tmp_path, monkeypatch) == ""
+
+
+@pytest.mark.parametrize(("code", "gone"), [(0, False), (8001, False), (60307, True), (8020, True)])
+def test_one_node_that_ended_otherwise_anywhere_is_enough(planned: World, code: int, gone: bool) -> None:
+    """However far away in the DAG: here it is in the first group, and who asks is in the last."""
+    if code:
+        judge(planned, code)
+    else:
+        assert planned.post(NODE, planned.run(NODE)) == 0
+    for index in range(1, 200):
+        leave_group(planned.root, index, code=8020, site=SITES[index % 2])
+    planned.monkeypatch.chdir(planned.root / "mg_000199")
+
+    shown = proof.find_proof(8020, site=SITES[1], bad_inputs=["/store/data/f199.root"])
+
     assert bool(shown) is gone
