@@ -24,7 +24,6 @@ from requests_app.services.importing import workflow_of
 from sites_app.selectors import usable_sites
 from wms2_project.errors import InvalidInput
 
-
 # What one call to the API may plan and answer with, in memory and time a web process can spare
 PLANNED_FOR_A_CALL = 100_000
 SHOWN_TO_A_CALL = 10_000
