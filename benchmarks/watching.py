@@ -78,7 +78,7 @@ def watch_all(run: Run) -> Measured:
 
             def look(expected: int) -> Callable[[], None]:
                 def work() -> None:
-                    assert len(monitoring.observe_dags(now=timezone.now())) == expected
+                    assert len(monitoring.observe_dags(now=timezone.now()).news) == expected
 
                 return work
 

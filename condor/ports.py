@@ -49,8 +49,8 @@ class ScheddPort(Protocol):
         """The final ad of a DAG that has left the queue; None if history does not hold it."""
         ...
 
-    def remove_dag(self, batch_name: str, *, reason: str) -> int:
-        """Remove the DAG so that it can be resumed; returns how many DAGMans were removed."""
+    def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
+        """Remove the DAG, by default so that it can be resumed; returns how many DAGMans were removed."""
         ...
 
     def clear_batch(self, batch_name: str, *, reason: str) -> int:

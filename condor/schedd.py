@@ -128,12 +128,18 @@ class Schedd:
         check_int("cluster_id", cluster_id, 1, 2**31 - 1)
         return self._from_history(batch_name, f" && ClusterId == {cluster_id}", 0.0)
 
-    def remove_dag(self, batch_name: str, *, reason: str) -> int:
-        """A held DAGMan is woken first: only a running one writes the rescue file that a resume needs."""
+    def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
+        """A held DAGMan is woken first: only a running one writes the rescue file that a resume needs.
+
+        Where nothing is resumed it is not, and its jobs, which it would have taken along, are removed too.
+        """
         dagmans = f"{_batch(batch_name)} && {_DAGMAN}"
-        if self._query(f"{dagmans} && JobStatus == 5", ["ClusterId"], limit=1):
+        if resumable and self._query(f"{dagmans} && JobStatus == 5", ["ClusterId"], limit=1):
             self._wake(dagmans, reason)
-        return self._act("Remove", dagmans, reason)
+        removed = self._act("Remove", dagmans, reason)
+        if not resumable:
+            self._act("Remove", _batch(batch_name), reason)
+        return removed
 
     def clear_batch(self, batch_name: str, *, reason: str) -> int:
         """Looks before it acts: nearly always there is nothing left."""

@@ -90,14 +90,14 @@ def _described(action: DagAction, dag: DAG, dagmans: int, ad: DagmanAd | None) -
     )
 
 
-def remove_dag(*, dag: DAG, reason: str) -> int:
-    """Take the DAG out of the queue so that it can be resumed; answer how many DAGMans that were."""
+def remove_dag(*, dag: DAG, reason: str, resumable: bool = True) -> int:
+    """Take the DAG out of the queue, by default so that it can be resumed; how many DAGMans that were."""
     if dag.status == DAGStatus.READY:
         dag = settle_submission(dag=dag)
         if dag.status == DAGStatus.READY:
             _drop_unsubmitted(dag, reason)
             return 0
-    removed = schedd(dag.schedd_name).remove_dag(dag.token, reason=reason)
+    removed = schedd(dag.schedd_name).remove_dag(dag.token, reason=reason, resumable=resumable)
     failpoint("stop.removed")
     if removed:
         _note(dag, "remove", {"reason": reason, "dagmans": removed})

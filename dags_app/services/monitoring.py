@@ -1,14 +1,14 @@
 """Monitoring: one query for all DAGs, plus the status files that changed. No row and no query per job.
 
-`observe_dags` writes what is seen and answers which workflows have news. No answer from the schedd
-is never taken for "gone": then nothing changes.
+`observe_dags` writes what is seen and answers which workflows have news. No answer from the schedd, or from
+the disk, is never taken for "gone": then nothing changes.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -50,6 +50,17 @@ class Sight:
     failed: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One look at everything: the workflows with news, those whose files cannot be read and why,
+    and those of which nobody knows, because their schedd was not asked or did not answer.
+    """
+
+    news: set[UUID] = field(default_factory=set)
+    unreadable: dict[UUID, str] = field(default_factory=dict)
+    unknown: set[UUID] = field(default_factory=set)
+
+
 _known: dict[UUID, Known] = {}
 
 
@@ -61,30 +72,29 @@ class Ending:
     removed: bool
 
 
-def observe_dags(*, now: datetime) -> set[UUID]:
-    """Look at every live DAG once; the ids of the workflows something happened to."""
-    news: set[UUID] = set()
+def observe_dags(*, now: datetime) -> Seen:
+    """Look at every live DAG once."""
+    seen = Seen()
     by_schedd: dict[str, list[DAG]] = {}
     for dag in DAG.objects.filter(status__in=sorted(IN_QUEUE)).select_related("round").order_by("pk"):
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
     for name in settings.SCHEDDS:  # one without DAGs is asked too: is it there?
         by_schedd.setdefault(name, [])
     for name, dags in by_schedd.items():
-        if not schedds.may_be_asked(name, now=now):
-            continue
         try:
-            news |= _observe_schedd(name, dags, now)
+            if schedds.may_be_asked(name, now=now):
+                _observe_schedd(name, dags, now, seen)
+                schedds.note_answer(name, now=now)
+                continue
         except ScheddUnreachable as error:  # its DAGs stay as they were last seen
             logger.warning("no news from %s: %s", name, error)
             schedds.note_silence(name, now=now)
-        else:
-            schedds.note_answer(name, now=now)
-    return news
+        seen.unknown.update(dag.workflow_id for dag in dags)
+    return seen
 
 
-def _observe_schedd(name: str, dags: list[DAG], now: datetime) -> set[UUID]:
+def _observe_schedd(name: str, dags: list[DAG], now: datetime, seen: Seen) -> None:
     ads = schedd(name).query_dags()
-    news: set[UUID] = set()
     sights: list[Sight] = []
     for dag in dags:
         try:
@@ -92,10 +102,11 @@ def _observe_schedd(name: str, dags: list[DAG], now: datetime) -> set[UUID]:
             if ad is not None:
                 sights.append(_look(dag, ad))
             elif (ending := _ending(dag, now)) is not None and _finish(dag, ending, now):
-                news.add(dag.workflow_id)
-        except UnreadableFile as error:  # the last good reading stands; the others must be seen too
+                seen.news.add(dag.workflow_id)
+        except (UnreadableFile, OSError) as error:  # the last good reading stands; the others are seen too
             logger.warning("%s: %s", dag.token, error)
-    return news | _record(sights, now)
+            seen.unreadable[dag.workflow_id] = str(error)
+    seen.news.update(_record(sights, now))
 
 
 def _look(dag: DAG, ad: DagmanAd) -> Sight:
@@ -175,7 +186,7 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
         status = DAGStatus.REMOVED
     else:
         status = DAGStatus.PARTIAL if done else DAGStatus.FAILED
-    rescue = highest_rescue(Path(dag.dag_file_path))
+    rescue = _rescue_of(dag)
     changes: dict[str, object] = {
         "status": status,
         "exit_code": ending.exit_code,
@@ -196,6 +207,15 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
     failpoint("monitor.ended")
     _known.pop(dag.pk, None)
     return True
+
+
+def _rescue_of(dag: DAG) -> Path | None:
+    try:
+        return highest_rescue(Path(dag.dag_file_path))
+    except FileNotFoundError:
+        if dag.stop_requested_at is None:  # the disk may be away: then its groups have not failed
+            raise
+        return None  # who stopped it gets it stopped, or it would be looked for in history for ever
 
 
 def _has_manifest(dag: DAG, group: MergeGroup) -> bool:

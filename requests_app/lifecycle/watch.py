@@ -5,7 +5,8 @@ and jobs that get nowhere are told to a person.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from dags_app.models import DAG
 from dags_app.services import schedds
 from dags_app.services.collecting import BadManifest
 from dags_app.services.control import remove_dag
-from dags_app.services.monitoring import observe_dags
+from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
 from dags_app.services.stalls import StallKind, find_stalls
 from dags_app.states import LIVE_DAG
@@ -24,32 +25,56 @@ from requests_app.services.restarting import retire_replaced_outputs
 from requests_app.services.steering import stop_request
 from requests_app.states import SWEPT, TERMINAL, RequestStatus, may_move
 from wms2_project.causes import cause_of
-from wms2_project.errors import Conflict, ScheddUnreachable, TransientError
+from wms2_project.errors import Conflict, TransientError, Wms2Error
 from wms2_project.leases import wake
 from wms2_project.locks import try_lock
 from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
 SILENT = "schedd_unreachable"
+UNREADABLE = "dag_unreadable"
+NOT_REMOVED = "dag_not_removed"
 
 
 def watch_dags(*, now: datetime) -> int:
-    """Observe every live DAG; answer how many requests were woken. One watcher at a time."""
+    """Observe every live DAG; answer how many requests were woken. One watcher at a time.
+
+    What goes wrong in one part is raised when all the others have had their turn.
+    """
     with try_lock("watch dags") as held:
         if not held:
             return 0
-        try:
-            news = observe_dags(now=now)
-        except ScheddUnreachable as error:
-            logger.warning("no news: %s", error)
-            return 0
-        remove_abandoned(now=now)
-        report_stalls(now=now)
-        alert_silence(now=now)
-        stop_drained(now=now)
-        retire_replaced_outputs(now=now)
-        collect_held(news, now=now)
-    return wake(Request.objects.filter(workflow__in=news, status__in=sorted(SWEPT)))
+        troubles: list[Exception] = []
+        seen = Seen()
+        with _apart(troubles):
+            seen = observe_dags(now=now)
+            report_unreadable(seen)
+        for part in (remove_abandoned, report_stalls, alert_silence, stop_drained, retire_replaced_outputs):
+            with _apart(troubles):
+                part(now=now)
+        with _apart(troubles):
+            collect_held(seen.news, now=now)
+        woken = wake(Request.objects.filter(workflow__in=seen.news, status__in=sorted(SWEPT)))
+    if troubles:
+        raise ExceptionGroup("parts of the watch failed", troubles)
+    return woken
+
+
+@contextmanager
+def _apart(troubles: list[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 — it is raised in the end
+        troubles.append(error)
+
+
+def report_unreadable(seen: Seen) -> None:
+    """An alert while the files of a DAG cannot be read: until then nobody knows how far it is."""
+    blind = list(Request.objects.filter(workflow__in=seen.unreadable).exclude(status__in=sorted(TERMINAL)))
+    for request in blind:
+        told = f"its DAG cannot be followed: {seen.unreadable[request.workflow_id]}"
+        raise_alert(request=request, kind=UNREADABLE, message=told)
+    close_others(kind=UNREADABLE, than=[*blind, *Request.objects.filter(workflow__in=seen.unknown)])
 
 
 def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
@@ -67,15 +92,22 @@ def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
 
 
 def remove_abandoned(*, now: datetime) -> None:
-    """A DAG whose request has ended must not run on, however the two came apart."""
-    ended = Request.objects.filter(status__in=sorted(TERMINAL)).values("workflow")
-    for dag in DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended):
+    """A DAG whose request has ended must not run on, however the two came apart; an alert if it does."""
+    ended = Request.objects.filter(status__in=sorted(TERMINAL))
+    refused: dict[UUID, str] = {}
+    for dag in DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow")):
         if not schedds.may_be_asked(dag.schedd_name, now=now):
             continue
         try:
-            remove_dag(dag=dag, reason=dag.stop_reason or "the request has ended")
+            remove_dag(dag=dag, reason=dag.stop_reason or "the request has ended", resumable=False)
         except (TransientError, OSError) as error:  # being submitted just now; its schedd or disk is away
             logger.warning("%s is not removed yet: %s", dag.token, error)
+        except Wms2Error as error:
+            refused[dag.workflow_id] = f"{dag.token} runs on: {error}"
+    told = list(ended.filter(workflow__in=refused))
+    for request in told:
+        raise_alert(request=request, kind=NOT_REMOVED, message=refused[request.workflow_id])
+    close_others(kind=NOT_REMOVED, than=told)
 
 
 def report_stalls(*, now: datetime) -> None:

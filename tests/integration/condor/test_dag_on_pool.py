@@ -233,6 +233,15 @@ def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench:
     assert not (group / "group.dag.lock").exists()
 
 
+def test_a_held_dag_that_nobody_resumes_leaves_at_once_with_its_jobs(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000001": "sleep"}))
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name) == {"proc_000001"})
+    assert bench.schedd.hold_dag(name, reason="maintenance") == 2
+    assert bench.schedd.remove_dag(name, reason="aborted", resumable=False) == 2
+    bench.wait(lambda: not bench.jobs(name))
+
+
 def test_a_dag_that_cannot_be_submitted_is_rejected_with_the_reason(bench: Bench) -> None:
     written = bench.write(bench.layout())
     (written.dag_file.parent / "dagman.config").unlink()

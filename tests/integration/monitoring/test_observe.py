@@ -32,6 +32,9 @@ class Queue:
     def query_dags(self) -> dict[str, DagmanAd]:
         return self.ads
 
+    def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd:
+        return DagmanAd(batch_name, cluster_id, JobStatus.COMPLETED, finished=True, exit_code=1)
+
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
@@ -70,7 +73,7 @@ def test_finished_groups_and_counts_are_stored(tmp_path: Path, queue: Queue) -> 
     dag = a_dag(tmp_path)
     queue.add(dag, jobs_running=2, jobs_held=1)
     write_status(dag, done=2)
-    assert monitoring.observe_dags(now=timezone.now()) == {dag.workflow_id}
+    assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
     assert (dag.nodes_done, dag.nodes_running, dag.nodes_held) == (2 * (4 + 3), 2, 1)
     states = list(dag.round.groups.order_by("index").values_list("status", flat=True))
@@ -84,9 +87,9 @@ def test_what_is_stored_is_no_news_to_another_process(
     queue.add(dag)
     write_status(dag, done=2)
     monitoring.observe_dags(now=timezone.now())
-    assert monitoring.observe_dags(now=timezone.now()) == set()
+    assert monitoring.observe_dags(now=timezone.now()).news == set()
     monkeypatch.setattr(monitoring, "_known", {})
-    assert monitoring.observe_dags(now=timezone.now()) == set()
+    assert monitoring.observe_dags(now=timezone.now()).news == set()
 
 
 def test_a_collected_group_stays_collected(tmp_path: Path, queue: Queue) -> None:
@@ -94,7 +97,7 @@ def test_a_collected_group_stays_collected(tmp_path: Path, queue: Queue) -> None
     queue.add(dag)
     dag.round.groups.filter(index=0).update(status=GroupStatus.COLLECTED)
     write_status(dag, done=1)
-    assert monitoring.observe_dags(now=timezone.now()) == set()
+    assert monitoring.observe_dags(now=timezone.now()).news == set()
     assert dag.round.groups.get(index=0).status == GroupStatus.COLLECTED
 
 
@@ -104,13 +107,34 @@ def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, queue: Que
         queue.add(dag)
     write_status(good, done=1)
     write_status(bad, done=1, text='[\n  Type = "StatusEnd";\n  EndTime = 1;\n]\n')
-    assert monitoring.observe_dags(now=timezone.now()) == {good.workflow_id}
+    assert monitoring.observe_dags(now=timezone.now()).news == {good.workflow_id}
+
+
+def test_a_directory_that_cannot_be_read_hides_no_other_dag(tmp_path: Path, queue: Queue) -> None:
+    looked_at, ended, good = a_dag(tmp_path), a_dag(tmp_path), a_dag(tmp_path)
+    for dag in (looked_at, good):
+        queue.add(dag)
+    Path(f"{looked_at.dag_file_path}.status").mkdir()
+    Path(ended.submit_dir).rmdir()
+    write_status(good, done=1)
+    seen = monitoring.observe_dags(now=timezone.now())
+    assert seen.news == {good.workflow_id}
+    assert seen.unreadable.keys() == {looked_at.workflow_id, ended.workflow_id}
+    assert ended.submit_dir in seen.unreadable[ended.workflow_id]
+    ended.refresh_from_db()
+    assert ended.status == DAGStatus.RUNNING, "a disk that is away proves nothing"
+
+
+def test_a_dag_that_is_given_up_ends_without_its_directory(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path, stop_requested_at=timezone.now())
+    Path(dag.submit_dir).rmdir()
+    assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
 
 
 def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:
     dag = a_dag(tmp_path)
     queue.add(dag, job_status=JobStatus.HELD)
-    assert monitoring.observe_dags(now=timezone.now()) == {dag.workflow_id}
+    assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
     assert dag.status == DAGStatus.HALTED
     assert dag.events.get().to_status == DAGStatus.HALTED

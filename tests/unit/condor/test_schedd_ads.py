@@ -253,3 +253,11 @@ def test_no_site_name_leaves_its_quotes() -> None:
         schedd.limit_sites(NAME, {"T2_CH_CERN"})
     with pytest.raises(InvalidInput):
         schedd.limit_sites(NAME, {'T2_CH_CERN"'})
+
+
+def test_a_held_dag_that_nobody_resumes_is_not_woken_and_takes_its_jobs_along() -> None:
+    schedd, stand_in = schedd_with(query=[{"ClusterId": 40}], act={"TotalSuccess": 2})
+    assert schedd.remove_dag(NAME, reason="aborted", resumable=False) == 2
+    acts = [(arguments["action"], arguments["constraint"]) for _, arguments in stand_in.asked]
+    batch = f'JobBatchName == "{NAME}"'
+    assert acts == [("Remove", f"{batch} && JobUniverse == 7"), ("Remove", batch)]
