@@ -84,9 +84,14 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
 
 def release(row: Leased, *, seconds: float, **changes: Any) -> None:
     """Give the row back, to be looked at again in so many seconds."""
+    give_back(type(row)._base_manager.filter(pk=row.pk), seconds=seconds, **changes)
+
+
+def give_back(rows: models.QuerySet[Any], *, seconds: float, **changes: Any) -> int:
+    """The same for whatever rows the caller still means; how many these were."""
     due = Now() + timedelta(seconds=seconds)
     values: dict[str, Any] = {"owner": "", "heartbeat_at": None, "worker_deaths": 0, "next_check_at": due}
-    type(row)._base_manager.filter(pk=row.pk).update(**(values | changes))
+    return rows.update(**(values | changes))
 
 
 def wake(rows: models.QuerySet[Any]) -> int:

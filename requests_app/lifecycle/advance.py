@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -23,7 +22,7 @@ from requests_app.transitions import transition
 from wms2_project.causes import caused
 from wms2_project.errors import Conflict, TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
-from wms2_project.leases import backoff_seconds, release, working_on
+from wms2_project.leases import backoff_seconds, give_back, release, working_on
 from wms2_project.locks import try_lock
 
 logger = logging.getLogger(__name__)
@@ -73,14 +72,11 @@ def _decide(request: Request) -> Outcome:
 
 def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
     """Wait longer each time; hold when a permanent error keeps coming back."""
-    now, attempt = timezone.now(), request.attempt + 1
+    attempt = request.attempt + 1
     if permanent and attempt >= settings.MAX_CONSECUTIVE_ERRORS:
         return hold(error, attempts=attempt)
-    pause = backoff_seconds(attempt)
-    request.attempt, request.last_error, request.last_error_at = attempt, error[:4000], now
-    request.save(update_fields=["attempt", "last_error", "last_error_at"])
-    request.next_check_at = now + timedelta(seconds=pause)
-    return Wait(seconds=pause, why=gates.cooloff(Look(request, now)).detail, after_error=True)
+    changes = {"attempt": attempt, "last_error": error[:4000], "last_error_at": timezone.now()}
+    return Wait(backoff_seconds(attempt), gates.waited_out(attempt, error), changes)
 
 
 def _apply(request: Request, outcome: Outcome) -> None:
@@ -96,5 +92,17 @@ def _apply(request: Request, outcome: Outcome) -> None:
             logger.info("outcome dropped: %s", conflict)
         release(request, seconds=0)
         return
-    calm = {} if outcome.after_error else {"attempt": 0}
-    release(request, seconds=outcome.seconds, wait_reason=outcome.why[:1000], **calm)
+    _wait(request, outcome)
+
+
+def _wait(request: Request, outcome: Wait) -> None:
+    """Give the request back until then. Whatever happened to it meanwhile is seen to at once: after news the
+    outcome still holds, after a person's change it was decided on an older state and is dropped.
+    """
+    changes = {"attempt": 0, "wait_reason": outcome.why[:1000]} | outcome.changes
+    unchanged = Request.objects.filter(pk=request.pk, version=request.version)
+    unwoken = unchanged.filter(next_check_at=request.next_check_at)
+    if give_back(unwoken, seconds=outcome.seconds, **changes) or give_back(unchanged, seconds=0, **changes):
+        return
+    logger.info("outcome dropped: the request changed meanwhile")
+    release(request, seconds=0)

@@ -114,11 +114,16 @@ def cooloff(look: Look) -> Gate:
     return Gate(
         "cool-off",
         Verdict.BLOCK,
-        f"error {request.attempt} in a row: {request.last_error}",
+        waited_out(request.attempt, request.last_error),
         {"attempt": request.attempt, "last_error": request.last_error, "next_try_at": request.next_check_at},
         since=request.last_error_at,
         remedy="It is tried again by itself; mend what the error names to be sooner",
     )
+
+
+def waited_out(attempt: int, error: str) -> str:
+    """What a request that waits after an error is waiting for."""
+    return f"error {attempt} in a row: {error}"
 
 
 def storage(look: Look) -> Gate:

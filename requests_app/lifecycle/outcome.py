@@ -22,11 +22,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to decide yet: look again in so many seconds. `why` is shown to people."""
+    """Nothing to decide yet: look again in so many seconds. `why` is shown to people.
+
+    `changes` are columns that change with it; errors in a row are counted anew unless they say otherwise.
+    """
 
     seconds: float
     why: str
-    after_error: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 Outcome = Move | Wait

@@ -12,13 +12,15 @@ from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.models import Alert, Request
-from requests_app.services.steering import abort_request
+from requests_app.services.editing import change_request
+from requests_app.services.steering import abort_request, stop_request
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_request
+from tests.integration.factories import ago, make_request
 from wms2_project.errors import PermanentError, TransientError
 from wms2_project.leases import wake
 
 pytestmark = pytest.mark.django_db
+EDIT = {"priority": 7}
 Script = Callable[[Request, datetime], Outcome]
 
 
@@ -96,6 +98,41 @@ def test_a_permanent_error_holds_after_ten_in_a_row(handle: Callable[..., None],
     assert request.status == "held"
     assert str(error) in request.last_error
     assert request.hold_evidence == {"reason": request.last_error, "attempts": 10}
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "status", "attempts"),
+    [
+        (lambda row: stop_request(request=row, actor="user:olga", reason="now"), "stopping", (0, 0)),
+        (
+            lambda row: change_request(request=row, actor="user:olga", reason="now", changes=EDIT),
+            "active",
+            (8, 8),
+        ),
+        (lambda row: wake(Request.objects.filter(pk=row.pk)), "active", (0, 9)),
+    ],
+    ids=["stopped", "edited", "woken"],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_happens_while_a_handler_works_is_seen_to_at_once(
+    handle: Callable[..., None],
+    meanwhile: Callable[[Request], None],
+    status: str,
+    attempts: tuple[int, int],
+    fails: bool,
+) -> None:
+    def script(request: Request, now: datetime) -> Outcome:
+        meanwhile(Request.objects.select_related("workflow").get(pk=request.pk))
+        if fails:
+            raise PermanentError("the manifest is damaged")
+        return Wait(300, "running")
+
+    handle(RequestStatus.ACTIVE, script)
+    request = make_request(status=RequestStatus.ACTIVE, attempt=8, next_check_at=ago(seconds=1))
+    advance(request.pk)
+    request.refresh_from_db()
+    assert (request.status, request.owner, request.attempt) == (status, "", attempts[fails])
+    assert request.next_check_at <= timezone.now()
 
 
 def test_success_in_between_starts_the_count_again(handle: Callable[..., None]) -> None:
