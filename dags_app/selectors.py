@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Count, Sum
 
-from dags_app.models import DAG, InputFile, MergeGroup, Workflow
+from dags_app.models import InputFile, MergeGroup, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import by_run
 from dags_app.planning.lumis import Ranges, count, normalised, subtract
@@ -67,11 +67,6 @@ def rounds_of(*, workflow: Workflow) -> list[dict[str, Any]]:
         found = cursor.fetchone()
     rounds: list[dict[str, Any]] = found[0] if found else []
     return rounds
-
-
-def latest_dag(*, workflow: Workflow) -> DAG | None:
-    """The DAG that runs, or the one that ran last."""
-    return DAG.objects.filter(workflow=workflow).order_by("-created_at").first()
 
 
 def ledger_of(*, workflow: Workflow) -> dict[str, Any]:

@@ -45,8 +45,12 @@ __all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
 
 
 def newest_dag(*, workflow: Workflow) -> DAG | None:
-    """The DAG that speaks for the workflow now."""
-    return workflow.dags.select_related("round", "workflow").order_by("-created_at", "-id").first()
+    """The DAG that speaks for the workflow now: of its last round, the one that no other goes on from.
+
+    Not the one made last: DAGs are made by workers whose clocks differ.
+    """
+    last = workflow.dags.filter(children__isnull=True).select_related("round", "workflow")
+    return last.order_by("-round__number", "-created_at", "-id").first()
 
 
 def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:

@@ -15,7 +15,8 @@ from rest_framework.response import Response
 from dags_app.api.serializers import DAGRow, RoundBody
 from dags_app.models import Workflow
 from dags_app.planning.estimates import estimate_from_pilot
-from dags_app.selectors import forecast_of, latest_dag, rounds_of
+from dags_app.selectors import forecast_of, rounds_of
+from dags_app.services.production import newest_dag
 from dags_app.states import SplittingAlgo
 from outputs_app.selectors import DatasetSummary, datasets_of
 from requests_app.models import Request
@@ -184,7 +185,7 @@ class WorkflowStatusView(ApiView):
             "request_name": row.request_name,
             "status": workflow_status(RequestStatus(row.status)),
             "pilot_metrics": _measured(row.workflow),
-            "dag": latest_dag(workflow=row.workflow),
+            "dag": newest_dag(workflow=row.workflow),
             "outputs": datasets_of(workflow=row.workflow),
             "forecast": forecast_of(workflow=row.workflow),
             "progress_percent": round(100 * progress.fraction, 1),
