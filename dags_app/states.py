@@ -78,4 +78,6 @@ class ScheddStatus(StrEnum):
 
 LIVE_DAG = frozenset({DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED})
 IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
+# Not done, and not because WMS2 stopped it.
+ENDED_BY_ITSELF = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED, DAGStatus.REMOVED})
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

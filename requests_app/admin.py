@@ -134,11 +134,11 @@ class RequestAdmin(ReadOnlyAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """The buttons that the request's status has a use for."""
-        row = Request.objects.only("status").get(pk=object_id)
+        row = Request.objects.select_related("workflow").only("status", "workflow").get(pk=object_id)
         status = S(row.status)
         useful = {
             "release": status is S.HELD,
-            "stop": may_move(status, S.STOPPING) or status in steering.NOTHING_RUNS,
+            "stop": steering.can_stop(row),
             "abort": may_move(status, S.ABORTED),
             "fail": may_move(status, S.FAILED),
             "change_priority": status not in TERMINAL,

@@ -1,6 +1,7 @@
 """Every status a request can have: why it exists, where it may go, how long it may last, who works on it.
 
 Pure data. `transitions.transition()` is the only writer of a request's status and asks this table.
+Jobs may run while their request is held, or queued again after that: such a request can be stopped too.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ WHY: dict[RequestStatus, str] = {
 TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
     S.NEW: frozenset({S.SUBMITTED, S.ABORTED}),
     S.SUBMITTED: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
-    S.QUEUED: frozenset({S.PILOT_RUNNING, S.PLANNING, S.HELD, S.ABORTED}),
+    S.QUEUED: frozenset({S.PILOT_RUNNING, S.PLANNING, S.STOPPING, S.HELD, S.ABORTED}),
     S.PILOT_RUNNING: frozenset({S.PLANNING, S.HELD, S.STOPPING, S.ABORTED}),
     S.PLANNING: frozenset({S.ACTIVE, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED}),
     S.ACTIVE: frozenset({S.COMPLETED, S.PARTIAL, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED, S.FAILED}),
     S.PARTIAL: frozenset({S.RESUBMITTING, S.QUEUED, S.HELD, S.ABORTED}),
-    S.STOPPING: frozenset({S.RESUBMITTING, S.HELD, S.ABORTED, S.FAILED}),
+    S.STOPPING: frozenset({S.RESUBMITTING, S.PARTIAL, S.PILOT_RUNNING, S.HELD, S.ABORTED, S.FAILED}),
     S.RESUBMITTING: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
-    S.HELD: frozenset({S.QUEUED, S.FAILED, S.ABORTED}),
+    S.HELD: frozenset({S.QUEUED, S.STOPPING, S.FAILED, S.ABORTED}),
     S.COMPLETED: frozenset(),
     S.FAILED: frozenset(),
     S.ABORTED: frozenset(),

@@ -130,6 +130,14 @@ def remove_live_dag(*, workflow: Workflow, reason: str) -> int:
     return remove_dag(dag=dag, reason=reason) if dag is not None and dag.status in LIVE_DAG else 0
 
 
+def may_run(*, workflow: Workflow) -> bool:
+    """Is its DAG in a queue, or may it be: sent there, and nobody recorded what came of it?"""
+    dag = newest_dag(workflow=workflow)
+    return dag is not None and (
+        dag.status in IN_QUEUE or (dag.status == DAGStatus.READY and dag.schedd_name != "")
+    )
+
+
 def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
     """Note on the live DAG that its end will be a clean stop, not a failure. The first reason stands."""
     dag = newest_dag(workflow=workflow)

@@ -178,7 +178,9 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
     done = {group.index for group in groups if _has_manifest(dag, group) or _is_credited(group)}
     failed = [group.pk for group in groups if group.index not in done]
     complete = ending.exit_code == 0 and not failed
-    if dag.stop_requested_at is not None and not complete:
+    # One that ended by itself before the removal reached it was not stopped: its failures are failures.
+    stopped = dag.stop_requested_at is not None and (ending.removed or ending.exit_code is None)
+    if stopped and not complete:
         status = DAGStatus.STOPPED
     elif complete:
         status = DAGStatus.COMPLETED

@@ -53,14 +53,14 @@ class StopView(ApiView):
             expected_version=expected_version(request, current=row.version),
             **body,
         )
-        message = _stop_message(row, hold=body["hold"])
+        message = _stop_message(row)
         return acted(row, before=before, reason=body["reason"], message=message, stop_reason=body["reason"])
 
 
-def _stop_message(row: Request, *, hold: bool) -> str:
+def _stop_message(row: Request) -> str:
     if row.status == RequestStatus.HELD:
         return "Nothing was running: the request is held until it is released."
-    after = "stays held until it is released" if hold else "is prepared to resume"
+    after = "stays held until it is released" if row.hold_after_stop else "is prepared to resume"
     return f"Clean stop under way: finished work is kept, then the request {after}."
 
 

@@ -15,7 +15,7 @@ from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.services import control, input_files, ledger, pilot, production, repairing
 from dags_app.services.production import NothingToPlan, PlanRefused
-from dags_app.states import IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
+from dags_app.states import ENDED_BY_ITSELF, IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
 from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
@@ -166,9 +166,23 @@ def on_stopping(request: Request, now: datetime) -> Outcome:
         if leaving is not None:
             return leaving
         collect(dag, now)
+        if dag.status in ENDED_BY_ITSELF and dag.round.status != RoundStatus.RESOLVED:
+            return _ended_before(request, dag, told, now)
     if request.hold_after_stop:
-        return hold(f"stopped by an operator: {told}", stop_reason=told)
+        before = {"held_before": request.hold_evidence} if request.hold_evidence else {}
+        return hold(f"stopped by an operator: {told}", stop_reason=told, **before)
     return Move(S.RESUBMITTING, "stopped cleanly; finished groups are kept")
+
+
+def _ended_before(request: Request, dag: DAG, told: str, now: datetime) -> Outcome:
+    """The stop came too late to be the DAG's end: what failed is judged as if nobody had asked for it."""
+    if dag.status == DAGStatus.REMOVED:
+        return _removed(dag)
+    ended = f"the DAG had ended {dag.status} before the stop, {dag.nodes_failed} groups had failed"
+    if request.hold_after_stop:
+        recovering.learn(request, dag, now)
+        return hold(f"stopped by an operator: {told}; {ended}", stop_reason=told, dag=dag.token)
+    return Move(S.PILOT_RUNNING if dag.round.kind == RoundKind.PILOT else S.PARTIAL, ended)
 
 
 def on_resubmitting(request: Request, now: datetime) -> Outcome:
@@ -180,8 +194,7 @@ def on_resubmitting(request: Request, now: datetime) -> Outcome:
         return Move(S.QUEUED, "nothing to resume from: the next round is planned")
     if dag.status == DAGStatus.READY:
         return Move(S.QUEUED, "prepared")
-    stopped = dag.stop_requested_at is not None
-    kind = DAGKind.RESUME if stopped else DAGKind.RESCUE
+    kind = DAGKind.RESUME if dag.status == DAGStatus.STOPPED else DAGKind.RESCUE
     production.prepare_dag(parent=dag, kind=kind)
     return Move(S.QUEUED, f"{kind} of {dag.token} prepared")
 

@@ -78,9 +78,11 @@ def report_unreadable(seen: Seen) -> None:
 
 
 def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
-    """Jobs of a held request run on; what they finish becomes safe like any other output."""
-    held = Request.objects.filter(workflow__in=workflows, status=RequestStatus.HELD)
-    for request in held.select_related("workflow"):
+    """Jobs of a held request run on, after its release too; what they finish is made safe like any output."""
+    waiting = Request.objects.filter(
+        workflow__in=workflows, status__in=[RequestStatus.HELD, RequestStatus.QUEUED]
+    )
+    for request in waiting.select_related("workflow"):
         dag = newest_dag(workflow=request.workflow)
         try:
             if dag is not None:
@@ -145,7 +147,7 @@ def stop_drained(*, now: datetime) -> None:
 
 def _stop_drained(request: Request, *, reason: str) -> None:
     if not may_move(RequestStatus(request.status), RequestStatus.STOPPING):
-        return
+        return  # it stops already, or has ended
     try:
         stop_request(request=request, actor="system:drain", reason=reason)
     except Conflict as conflict:  # somebody moved it meanwhile; the next look decides anew

@@ -10,9 +10,23 @@ from dags_app.services import control
 from requests_app.models import Request
 from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
+from requests_app.states import may_move
 from requests_app.transitions import transition
+from wms2_project.errors import Conflict
 
-NOTHING_RUNS = (S.SUBMITTED, S.QUEUED, S.PARTIAL, S.RESUBMITTING)
+WAITS = (
+    S.SUBMITTED,
+    S.QUEUED,
+    S.PARTIAL,
+    S.RESUBMITTING,
+)  # no DAG runs, unless it was left running by a hold
+
+
+def can_stop(request: Request) -> bool:
+    """Would a stop change anything?"""
+    if request.status == S.HELD:
+        return control.may_run(workflow=request.workflow)
+    return request.status in WAITS or may_move(S(request.status), S.STOPPING)
 
 
 def stop_request(
@@ -20,17 +34,23 @@ def stop_request(
 ) -> Request:
     """Stop cleanly: jobs leave the queue, finished groups stay. It resumes by itself unless `hold`.
 
-    Where nothing runs, as between two rounds, there is nothing to stop: the request is only held.
+    Where nothing runs, as between two rounds, there is nothing to stop: the request is only held. One that
+    is held while its jobs run stays held.
     """
     check_action(request, reason=reason, expected_version=expected_version)
-    with transaction.atomic():
-        if request.status in NOTHING_RUNS:
-            evidence = {"reason": reason, "stopped_by": actor}
-            changes: dict[str, Any] = {"hold_evidence": evidence, "last_error": reason}
-            return transition(request=request, to=S.HELD, reason=reason, actor=actor, changes=changes)
-        transition(
-            request=request, to=S.STOPPING, reason=reason, actor=actor, changes={"hold_after_stop": hold}
+    running, held = control.may_run(workflow=request.workflow), request.status == S.HELD
+    if held and not running:
+        raise Conflict(
+            f"{request.request_name} is held, and nothing of it runs", cure="Release, fail or abort it"
         )
+    changes: dict[str, Any]
+    with transaction.atomic():
+        if request.status in WAITS and not running:
+            evidence = {"reason": reason, "stopped_by": actor}
+            changes = {"hold_evidence": evidence, "last_error": reason}
+            return transition(request=request, to=S.HELD, reason=reason, actor=actor, changes=changes)
+        changes = {"hold_after_stop": hold or held}
+        transition(request=request, to=S.STOPPING, reason=reason, actor=actor, changes=changes)
         control.request_stop(workflow=request.workflow, reason=reason)
     return request
 

@@ -12,8 +12,9 @@ from tests.integration.factories import ago, make_dag, make_round, make_workflow
 pytestmark = pytest.mark.django_db
 
 
-def ended(status: DAGStatus, **values: RoundStatus) -> DAG:
-    return make_dag(make_round(make_workflow(), **values), status=status, completed_at=ago(seconds=1))
+def ended(status: DAGStatus, *, round_status: RoundStatus = RoundStatus.PLANNED) -> DAG:
+    round_ = make_round(make_workflow(), status=round_status)
+    return make_dag(round_, status=status, completed_at=ago(seconds=1))
 
 
 def made_by_a_clock_ahead(dag: DAG) -> None:
@@ -28,7 +29,7 @@ def test_a_resume_speaks_for_the_workflow_though_its_parent_was_made_by_a_clock_
 
 
 def test_the_next_round_speaks_for_the_workflow_though_the_last_was_made_by_a_clock_ahead() -> None:
-    last = ended(DAGStatus.COMPLETED, status=RoundStatus.RESOLVED)
+    last = ended(DAGStatus.COMPLETED, round_status=RoundStatus.RESOLVED)
     later = make_dag(make_round(last.workflow))
     made_by_a_clock_ahead(last)
     assert newest_dag(workflow=last.workflow) == later

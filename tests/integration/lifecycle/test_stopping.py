@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from dags_app.models import DAG, Schedd
-from dags_app.states import DAGStatus, GroupStatus, RoundStatus
+from dags_app.states import DAGStatus, GroupStatus, RoundKind, RoundStatus
+from requests_app.lifecycle import recovering
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.watch import alert_silence, remove_abandoned, stop_drained
 from requests_app.models import Alert, Request
@@ -18,6 +19,7 @@ from requests_app.services.steering import abort_request, stop_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
 from wms2_project import audit
+from wms2_project.errors import Conflict
 from wms2_project.logs import bind
 
 pytestmark = pytest.mark.django_db
@@ -144,3 +146,97 @@ def test_at_its_deadline_a_draining_schedd_is_emptied() -> None:
     assert last is not None
     assert (last.actor, last.reason) == ("system:drain", "its schedd is drained: kernel update")
     assert last.call_id == "call-of-the-drain"
+
+
+@pytest.mark.parametrize(("status", "hold"), [(S.QUEUED, False), (S.QUEUED, True), (S.HELD, False)])
+def test_what_runs_is_stopped_though_its_request_waits(status: RequestStatus, hold: bool) -> None:
+    request = on_schedd("one@pool", status=status)
+    stop_request(request=request, actor="user:olga", reason="maintenance", hold=hold)
+    assert (request.status, request.hold_after_stop) == (S.STOPPING, hold or status is S.HELD)
+    assert DAG.objects.get().stop_reason == "maintenance"
+
+
+def test_a_submission_nobody_recorded_counts_as_running(tmp_path: Path) -> None:
+    request = make_request(status=S.HELD)
+    unsent(request, tmp_path)
+    with pytest.raises(Conflict, match="nothing of it runs"):
+        stop_request(request=request, actor="user:olga", reason="maintenance")
+    DAG.objects.update(schedd_name="one@pool")
+    stop_request(request=request, actor="user:olga", reason="maintenance")
+    assert request.status == S.STOPPING
+
+
+def test_a_prepared_dag_is_left_alone_where_its_request_is_only_held(tmp_path: Path) -> None:
+    request = make_request(status=S.QUEUED)
+    dag = unsent(request, tmp_path)
+    stop_request(request=request, actor="user:olga", reason="not now")
+    dag.refresh_from_db()
+    assert (request.status, dag.status) == (S.HELD, DAGStatus.READY)
+
+
+def test_a_request_stopped_while_held_is_held_again_with_what_held_it_first() -> None:
+    request = make_request(status=S.HELD, hold_evidence={"reason": "DBS answers 503"})
+    dag = make_dag(make_round(request.workflow))
+    stop_request(request=request, actor="user:olga", reason="maintenance")
+    DAG.objects.filter(pk=dag.pk).update(status=DAGStatus.STOPPED, completed_at=timezone.now())
+    request = advanced(request, 1)
+    assert request.status == S.HELD
+    assert request.hold_evidence is not None
+    assert request.hold_evidence["stop_reason"] == "maintenance"
+    assert request.hold_evidence["held_before"] == {"reason": "DBS answers 503"}
+
+
+@pytest.mark.parametrize("status", [S.HELD, S.QUEUED])
+def test_a_drain_empties_the_schedd_of_requests_that_wait(status: RequestStatus) -> None:
+    request = on_schedd("old@pool", status=status)
+    Schedd.objects.create(name="old@pool", status="draining", reason="update", drain_deadline=ago(seconds=1))
+    stop_drained(now=timezone.now())
+    request.refresh_from_db()
+    assert request.status == S.STOPPING
+
+
+def ended_before(request: Request, status: DAGStatus, **values: Any) -> DAG:
+    """A DAG of ten groups that all failed, as it was when the stop was asked for."""
+    round_ = make_round(request.workflow, **values)
+    for _ in range(10):
+        make_group(round_, status=GroupStatus.FAILED)
+    return make_dag(round_, status=status, completed_at=ago(seconds=1), nodes_failed=10)
+
+
+@pytest.mark.parametrize("status", [DAGStatus.PARTIAL, DAGStatus.FAILED])
+def test_a_stop_after_the_end_is_no_way_around_the_judgement_of_failures(status: DAGStatus) -> None:
+    request = make_request(status=S.ACTIVE)
+    ended_before(request, status)
+    stop_request(request=request, actor="user:olga", reason="maintenance")
+    request = advanced(request, 1)
+    assert request.status == S.PARTIAL
+    request = advanced(request, 1)
+    assert (request.status, DAG.objects.count()) == (S.HELD, 1)
+    assert request.hold_evidence is not None
+    assert request.hold_evidence["failure_ratio"] == 1.0
+
+
+def test_a_stop_after_the_end_of_a_pilot_is_judged_as_the_pilot_is() -> None:
+    request = make_request(status=S.PILOT_RUNNING)
+    ended_before(request, DAGStatus.FAILED, kind=RoundKind.PILOT)
+    stop_request(request=request, actor="user:olga", reason="maintenance")
+    assert advanced(request, 1).status == S.PILOT_RUNNING
+
+
+def test_a_stop_after_the_end_with_hold_holds_and_keeps_the_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt: list[DAG] = []
+    monkeypatch.setattr(recovering, "learn", lambda request, dag, now: learnt.append(dag))
+    request = make_request(status=S.ACTIVE)
+    dag = ended_before(request, DAGStatus.PARTIAL)
+    stop_request(request=request, actor="user:olga", reason="maintenance", hold=True)
+    request = advanced(request, 1)
+    assert (request.status, learnt) == (S.HELD, [dag])
+    assert "10 groups had failed" in request.last_error
+
+
+def test_a_dag_removed_by_somebody_before_the_stop_is_held() -> None:
+    request = make_request(status=S.ACTIVE)
+    ended_before(request, DAGStatus.REMOVED)
+    stop_request(request=request, actor="user:olga", reason="maintenance")
+    request = advanced(request, 1)
+    assert (request.status, request.last_error) == (S.HELD, "the DAG was removed")

@@ -24,6 +24,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.ads: dict[str, DagmanAd] = {}
+        self.last: dict[str, Any] = {"job_status": JobStatus.COMPLETED, "exit_code": 1}
 
     def add(self, dag: DAG, **values: Any) -> None:
         defaults: dict[str, Any] = {"cluster_id": 1, "job_status": JobStatus.RUNNING, "finished": False}
@@ -33,7 +34,7 @@ class Queue:
         return self.ads
 
     def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd:
-        return DagmanAd(batch_name, cluster_id, JobStatus.COMPLETED, finished=True, exit_code=1)
+        return DagmanAd(batch_name, cluster_id, finished=True, **self.last)
 
 
 @pytest.fixture
@@ -129,6 +130,28 @@ def test_a_dag_that_is_given_up_ends_without_its_directory(tmp_path: Path, queue
     dag = a_dag(tmp_path, stop_requested_at=timezone.now())
     Path(dag.submit_dir).rmdir()
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
+
+
+@pytest.mark.parametrize(
+    ("job_status", "exit_code", "status"),
+    [
+        (JobStatus.REMOVED, 1, DAGStatus.STOPPED),
+        (
+            JobStatus.COMPLETED,
+            None,
+            DAGStatus.STOPPED,
+        ),  # killed by a signal: nobody knows what it would have said
+        (JobStatus.COMPLETED, 1, DAGStatus.FAILED),
+    ],
+)
+def test_a_dag_that_ended_by_itself_was_not_stopped(
+    tmp_path: Path, queue: Queue, job_status: JobStatus, exit_code: int | None, status: DAGStatus
+) -> None:
+    dag = a_dag(tmp_path, stop_requested_at=timezone.now())
+    queue.last = {"job_status": job_status, "exit_code": exit_code}
+    monitoring.observe_dags(now=timezone.now())
+    dag.refresh_from_db()
+    assert dag.status == status
 
 
 def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:

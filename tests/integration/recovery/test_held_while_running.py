@@ -80,6 +80,13 @@ def test_what_finishes_meanwhile_is_collected_and_the_release_finds_the_same_dag
     assert {group.status for group in held.groups} == {GroupStatus.COLLECTED}
 
 
+def test_what_finishes_after_the_release_is_collected_before_its_turn_comes(held: Round) -> None:
+    release(held)
+    held.merge(1)
+    collect_held({held.workflow.pk}, now=timezone.now())
+    assert (status(held), held.groups[1].status) == (S.QUEUED, GroupStatus.COLLECTED)
+
+
 def test_what_cannot_be_collected_stops_no_other_request(held: Round) -> None:
     held.merge(1)
     taken = json.loads((held.directory(1) / "merge_output.json").read_text())["outputs"][0]["lfn"]
