@@ -1,6 +1,7 @@
 """The states of an output block and of an output dataset. Pure data.
 
-A block walks forward only, protection before release, until it is announced; `invalidating` is the way back.
+A block walks forward, protection before release, until it is announced; it only steps back to wait for a
+copy that was lost before its source was released. `invalidating` is the way back out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _FORWARD: dict[BlockStatus, frozenset[BlockStatus]] = {
     B.SOURCE_PROTECTED: frozenset({B.TRANSFERS_REQUESTED, B.ANNOUNCED}),
     B.TRANSFERS_REQUESTED: frozenset({B.TRANSFERRING, B.TRANSFERRED}),
     B.TRANSFERRING: frozenset({B.TRANSFERRED}),
-    B.TRANSFERRED: frozenset({B.SOURCE_RELEASED}),
+    # a copy lost before the source is released is waited for again
+    B.TRANSFERRED: frozenset({B.SOURCE_RELEASED, B.TRANSFERRING}),
     B.SOURCE_RELEASED: frozenset({B.ANNOUNCED}),
     B.ANNOUNCED: frozenset(),
     B.FAILED: frozenset(),

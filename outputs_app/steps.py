@@ -55,8 +55,13 @@ def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
     """Are all copies there? A stuck rule is pushed on, one that vanished is made again."""
     OutputBlock.objects.filter(pk=block.pk).update(last_transfer_check=now)
     block.last_transfer_check = now
+    return BlockStatus.TRANSFERRED if _copies_are_safe(block, now) else BlockStatus.TRANSFERRING
+
+
+def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:
+    """Every copy is complete, and its rule is there to stay; what can be done for the others is done."""
     rules = list(block.rules.filter(kind__in=COPIES, deleted_at__isnull=True))
-    states = [_look_at(block, rule, now) for rule in rules]
+    states = {_look_at(block, rule, now) for rule in rules}
     suspended = [rule for rule in rules if rule.state == RuleState.SUSPENDED]
     if suspended:
         raise ServiceRejected(
@@ -64,29 +69,37 @@ def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
             f"{suspended[0].error or 'no reason given'}",
             cure="Mend the cause in Rucio and release the rule there",
         )
-    return BlockStatus.TRANSFERRED if set(states) <= {RuleState.OK} else BlockStatus.TRANSFERRING
+    return states <= {RuleState.OK}
 
 
 def _look_at(block: OutputBlock, rule: RucioRule, now: datetime) -> RuleState:
+    """How far the copy is. A rule that was deleted protects nothing, whatever state Rucio still shows."""
     seen = rucio().rule(rule.rule_id)
-    if seen is None:
-        rule.rule_id = ""
-        rule.save(update_fields=["rule_id"])
-        _ensure_rule(block, RuleKind(rule.kind), rule.rse_expression)
-        return RuleState.INJECT
-    if seen.state is RuleState.STUCK:
+    if seen is None or seen.expires_at is not None:
+        _make_again(block, rule)
+        state, error = RuleState.INJECT, ""
+    else:
+        state, error = seen.state, seen.error
+    if state is RuleState.STUCK:
         rucio().boost_rule(rule.rule_id)
-    if rule.state != seen.state:
-        rule.state, rule.state_since = seen.state, now
-    rule.error = seen.error
+    if rule.state != state:
+        rule.state, rule.state_since = state, now
+    rule.error = error
     rule.save(update_fields=["state", "state_since", "error"])
-    return seen.state
+    return state
 
 
 def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The copies are safe: the rule at the source may go."""
-    _delete_rules(block, [RuleKind.SOURCE], now)
-    return BlockStatus.SOURCE_RELEASED
+    """The copies are safe, seen once more just now: the rule at the source may go.
+
+    Otherwise the block goes back to waiting for them, and its source stays or becomes protected again.
+    """
+    if _copies_are_safe(block, now):
+        _delete_rules(block, [RuleKind.SOURCE], now)
+        return BlockStatus.SOURCE_RELEASED
+    for rule in block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=False):
+        _make_again(block, rule)
+    return BlockStatus.TRANSFERRING
 
 
 def announce(block: OutputBlock, now: datetime) -> BlockStatus:
@@ -127,6 +140,13 @@ def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str) -> None:
     if not rule.rule_id:
         rule_id = rucio().ensure_rule(block.block_name, rse, activity=ACTIVITY, comment=f"WMS2 {kind}")
         RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+
+
+def _make_again(block: OutputBlock, rule: RucioRule) -> None:
+    """The rule was lost or given up and is needed."""
+    rule.rule_id, rule.deleted_at = "", None
+    rule.save(update_fields=["rule_id", "deleted_at"])
+    _ensure_rule(block, RuleKind(rule.kind), rule.rse_expression)
 
 
 def ensure_rules(block: OutputBlock) -> None:

@@ -14,11 +14,12 @@ from rest_framework.test import APIClient
 
 from dags_app.adapters import rucio
 from dags_app.models import Workflow
-from outputs_app.models import OutputBlock
+from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.pipeline import Tier
 from outputs_app.selectors import unannounced
 from outputs_app.services import advance_block
 from outputs_app.states import BlockStatus
+from outputs_app.steps import release_source
 from requests_app import tasks
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.due import claim_blocks
@@ -144,6 +145,43 @@ def test_a_transfer_rule_somebody_removed_is_made_again(block: OutputBlock, lab:
     rule_states(lab, block, **{"from": "REPLICATING", "to": "REPLICATING"})
     assert walk(block).status == B.ANNOUNCED
     assert block.rules.get(kind="transfer").rule_id != "0" * 32
+
+
+def given_up(rule: RucioRule) -> bool:
+    seen = rucio().rule(rule.rule_id)
+    return seen is None or seen.expires_at is not None
+
+
+@pytest.mark.usefixtures("subscribed")
+def test_a_copy_whose_rule_was_deleted_under_way_does_not_count(block: OutputBlock, lab: Any) -> None:
+    lab("PUT", "settings", {"rule_delay_sec": 3600})
+    walk(block, looks=4)
+    rucio().delete_rule(block.rules.get(kind="transfer").rule_id)
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    rule_states(lab, block, **{"from": "REPLICATING", "to": "REPLICATING"})  # OK at the next look
+    advance_block(block.pk)
+    block.refresh_from_db()
+    assert block.status == B.TRANSFERRING
+    assert walk(block).status == B.ANNOUNCED
+    assert not given_up(block.rules.get(kind="transfer"))
+
+
+@pytest.mark.usefixtures("subscribed")
+@pytest.mark.parametrize("released", [False, True])  # True: we died before we could note the release
+def test_the_source_is_kept_when_a_copy_was_lost_before_its_release(
+    released: bool, block: OutputBlock, lab: Any
+) -> None:
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    walk(block, until=B.TRANSFERRED)
+    if released:
+        release_source(block, timezone.now())
+    rucio().delete_rule(block.rules.get(kind="transfer").rule_id)
+    advance_block(block.pk)
+    block.refresh_from_db()
+    assert block.status == B.TRANSFERRING
+    assert not any(given_up(rule) for rule in block.rules.all())
+    assert walk(block).status == B.ANNOUNCED
+    assert {rule.kind: given_up(rule) for rule in block.rules.all()} == {"source": True, "transfer": False}
 
 
 @pytest.mark.usefixtures("subscribed")

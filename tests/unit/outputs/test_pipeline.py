@@ -8,7 +8,10 @@ from outputs_app.states import MOVING, TRANSITIONS, BlockStatus
 
 def paths_from(status: BlockStatus, seen: tuple[BlockStatus, ...] = ()) -> list[tuple[BlockStatus, ...]]:
     walked = (*seen, status)
-    onward = [s for s in TRANSITIONS[status] if s not in (BlockStatus.FAILED, BlockStatus.INVALIDATING)]
+    elsewhere = {BlockStatus.FAILED, BlockStatus.INVALIDATING}
+    if status is BlockStatus.TRANSFERRED:
+        elsewhere.add(BlockStatus.TRANSFERRING)  # the only step back, to where a way to the end begins again
+    onward = [after for after in TRANSITIONS[status] if after not in elsewhere]
     return [walked] if not onward else [path for after in onward for path in paths_from(after, walked)]
 
 
