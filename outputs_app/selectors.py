@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models.functions import Left
 
 from cms.types import RuleState
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
-from outputs_app.states import BlockStatus, RuleKind
+from outputs_app.states import MOVING, BlockStatus, RuleKind
 
+MAX_TOLD = 1000  # characters of an error
 _ORDER = list(BlockStatus)
 _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, BlockStatus.ANNOUNCED})
 
@@ -131,11 +134,22 @@ def summary(*, workflow: Workflow) -> OutputSummary:
 
 def trouble_of(*, workflow: Workflow) -> Trouble | None:
     """What keeps the blocks of a workflow from going on; None if nothing does."""
-    failing = OutputBlock.objects.filter(dataset__workflow=workflow, failing_since__isnull=False)
-    first = failing.order_by("failing_since").first()
-    if first is None or first.failing_since is None:
-        return None
-    return Trouble(blocks=failing.count(), since=first.failing_since, message=first.last_error)
+    return troubles(OutputBlock.objects.filter(dataset__workflow=workflow)).get(workflow.pk)
+
+
+def troubles(blocks: QuerySet[OutputBlock] | None = None) -> dict[UUID, Trouble]:
+    """What keeps blocks from going on, by workflow: of these blocks, or of all. An ended block needs nobody."""
+    rows = OutputBlock.objects.all() if blocks is None else blocks
+    failing = rows.filter(failing_since__isnull=False, status__in=sorted(MOVING)).order_by("failing_since")
+    found: dict[UUID, list[tuple[datetime, str]]] = {}
+    for workflow_id, since, error in failing.values_list(
+        "dataset__workflow", "failing_since", Left("last_error", MAX_TOLD)
+    ):
+        found.setdefault(workflow_id, []).append((since, error))
+    return {
+        workflow_id: Trouble(blocks=len(told), since=told[0][0], message=told[0][1])
+        for workflow_id, told in found.items()
+    }
 
 
 def _summary(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.conf import settings
 
 from outputs_app import services as outputs
-from outputs_app.selectors import summary
-from requests_app.alerts import close_alerts, raise_alert
+from outputs_app.selectors import summary, troubles
+from requests_app.alerts import close_others, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, hold, stop_at
+from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 
 FAILING = "outputs_failing"
@@ -53,11 +56,16 @@ def hold_for_outputs(look: Look) -> Outcome | None:
     return hold(told, blocks=trouble.blocks, since=trouble.since.isoformat(), service_says=trouble.message)
 
 
-def watch_outputs(look: Look) -> None:
-    """Say it early when blocks keep failing, and take it back when they go on."""
-    trouble = look.trouble
-    if trouble is None:
-        close_alerts(request=look.request, kind=FAILING)
-    elif (look.now - trouble.since).total_seconds() >= settings.OUTPUT_ALERT_AFTER_SEC:
+def watch_outputs(*, now: datetime) -> None:
+    """Say it early when blocks keep failing, and take it back when they go on.
+
+    Whatever the status of the request: what an ended one leaves outside must still be taken back or kept.
+    """
+    long_ago = now - timedelta(seconds=settings.OUTPUT_ALERT_AFTER_SEC)
+    lasting = {workflow: trouble for workflow, trouble in troubles().items() if trouble.since <= long_ago}
+    concerned = list(Request.objects.filter(workflow__in=lasting))
+    for request in concerned:
+        trouble = lasting[request.workflow_id]
         told = f"{trouble.blocks} output blocks keep failing: {trouble.message}"
-        raise_alert(request=look.request, kind=FAILING, message=told)
+        raise_alert(request=request, kind=FAILING, message=told)
+    close_others(kind=FAILING, than=concerned)

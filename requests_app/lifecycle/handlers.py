@@ -119,7 +119,6 @@ def on_planning(request: Request, now: datetime) -> Outcome:
 def on_active(request: Request, now: datetime) -> Outcome:
     """Collect what finished; when the DAG has ended, decide what the request still needs."""
     workflow, look = request.workflow, Look(request, now)
-    finishing.watch_outputs(look)
     held = finishing.hold_for_outputs(look)
     dag = look.dag
     if dag is not None:

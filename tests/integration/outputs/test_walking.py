@@ -17,15 +17,17 @@ from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.pipeline import Tier
 from outputs_app.selectors import unannounced
-from outputs_app.services import advance_block
+from outputs_app.services import advance_block, fail_blocks, invalidate_outputs
 from outputs_app.states import BlockStatus
 from outputs_app.steps import release_source
 from requests_app import tasks
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.due import claim_blocks
+from requests_app.lifecycle.finishing import watch_outputs
 from requests_app.lifecycle.outcome import Move, Wait
+from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert, Request, StatusTransition
-from requests_app.states import RequestStatus
+from requests_app.states import TERMINAL, RequestStatus
 from requests_app.tasks import PRIORITIES
 from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
@@ -272,6 +274,7 @@ def test_a_block_that_keeps_failing_backs_off_alerts_and_holds_its_request(
 
     def look(after: float) -> Any:
         assert block.failing_since is not None
+        watch_outputs(now=block.failing_since + timedelta(seconds=after))
         return handlers.on_active(active, block.failing_since + timedelta(seconds=after))
 
     assert isinstance(look(30), Wait)
@@ -299,8 +302,41 @@ def test_a_released_request_gets_the_whole_time_again_and_the_alert_ends_with_th
         reason="Rucio is mended", at=timezone.now(),
     )  # fmt: skip
     assert isinstance(handlers.on_active(active, timezone.now()), Wait)
+    tidy_up(now=timezone.now())
     assert Alert.objects.filter(closed_at=None).exists()
     faults()
     walk(block)
-    handlers.on_active(active, timezone.now())
+    tidy_up(now=timezone.now())
     assert not Alert.objects.filter(closed_at=None).exists()
+
+
+@pytest.mark.parametrize("ended", sorted(TERMINAL))
+def test_outputs_that_cannot_be_taken_back_alert_after_the_request_has_ended(
+    ended: RequestStatus, active: Request, block: OutputBlock, faults: Faults, lab: Any, settings: Any
+) -> None:
+    settings.OUTPUT_ALERT_AFTER_SEC = 900.0
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    walk(block)
+    Request.objects.filter(pk=active.pk).update(status=ended)
+    invalidate_outputs(workflow=active.workflow, actor="user:olga", reason="bad", now=timezone.now())
+    faults({"service": "rucio", "method": "DELETE", "kind": "status", "status": 503, "times": None})
+    advance_block(block.pk)
+    tidy_up(now=timezone.now())
+    assert not Alert.objects.exists()
+    tidy_up(now=timezone.now() + timedelta(days=30))
+    assert "503" in Alert.objects.get(request=active, kind="outputs_failing", closed_at=None).message
+    faults()
+    walk(block)
+    tidy_up(now=timezone.now() + timedelta(days=30))
+    assert not Alert.objects.filter(closed_at=None).exists()
+
+
+def test_a_block_that_was_given_up_while_it_failed_alerts_nobody(
+    active: Request, block: OutputBlock, faults: Faults, settings: Any
+) -> None:
+    settings.OUTPUT_ALERT_AFTER_SEC = 0.0
+    faults(DOWN | {"status": 503})
+    advance_block(block.pk)
+    fail_blocks(workflow=active.workflow, actor="user:olga", reason="enough", now=timezone.now())
+    tidy_up(now=timezone.now())
+    assert not Alert.objects.exists()
