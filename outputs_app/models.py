@@ -51,6 +51,7 @@ class OutputBlock(Leased):
     failing_since = models.DateTimeField(null=True, blank=True)  # the first of the errors in a row
     last_transfer_check = models.DateTimeField(null=True, blank=True)
     announced_at = models.DateTimeField(null=True, blank=True)
+    compared_at = models.DateTimeField(null=True, blank=True)  # last seen to be what DBS and Rucio have
     invalidated_at = models.DateTimeField(null=True, blank=True)
     invalidation_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)

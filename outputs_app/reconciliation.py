@@ -22,6 +22,14 @@ class Difference:
         return f"{self.where}, {self.name}: {self.what} {self.theirs}, expected {self.ours}"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs, as far as outputs were compared, and how many blocks are still to be compared."""
+
+    differences: list[Difference]
+    blocks_left: int = 0
+
+
 def compare_counts(where: str, name: str, *, ours: FileCounts, theirs: FileCounts | None) -> list[Difference]:
     """Every count that differs; a thing the catalogue does not know is one difference."""
     if theirs is None:

@@ -138,7 +138,7 @@ def trouble_of(*, workflow: Workflow) -> Trouble | None:
 
 
 def troubles(blocks: QuerySet[OutputBlock] | None = None) -> dict[UUID, Trouble]:
-    """What keeps blocks from going on, by workflow: of these blocks, or of all. An ended block needs nobody."""
+    """What keeps blocks from going on, by workflow: of these, or of all. A block that ended needs nobody."""
     rows = OutputBlock.objects.all() if blocks is None else blocks
     failing = rows.filter(failing_since__isnull=False, status__in=sorted(MOVING)).order_by("failing_since")
     found: dict[UUID, list[tuple[datetime, str]]] = {}

@@ -4,7 +4,7 @@ Services only state what is wanted; the sweep of the blocks does it, step by ste
 """
 
 from outputs_app.services.moving import move_block
-from outputs_app.services.reconciling import find_differences, repair_outputs
+from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
 from outputs_app.services.undoing import fail_blocks, invalidate_outputs, supersede_outputs
 from outputs_app.services.walking import advance_block
@@ -12,6 +12,7 @@ from outputs_app.services.walking import advance_block
 __all__ = [
     "advance_block",
     "close_blocks",
+    "compare_outputs",
     "fail_blocks",
     "find_differences",
     "invalidate_outputs",

@@ -5,28 +5,43 @@ DBS is asked once per dataset, and block by block only where its sums are not ou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime
+from math import inf
+from time import monotonic
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
-from cms.types import FileCounts, LumiRange
+from cms.types import FileCounts, LumiRange, RuleState
 from dags_app.adapters import dbs, rucio
 from dags_app.models import MergeGroup, Workflow
 from dags_app.states import GroupStatus
-from outputs_app.models import OutputBlock, OutputDataset
-from outputs_app.reconciliation import Difference, compare_counts, count_lumis
+from outputs_app.models import OutputBlock, OutputDataset, OutputFile
+from outputs_app.reconciliation import Comparison, Difference, compare_counts, count_lumis
 from outputs_app.states import BlockStatus, DatasetStatus, RuleKind
-from outputs_app.steps import block_files, ensure_rules, put_into_rucio, register
+from outputs_app.steps import ensure_rules, put_into_rucio, register
 from wms2_project import audit
 from wms2_project.locks import try_lock
 
 
 def find_differences(*, workflow: Workflow) -> list[Difference]:
-    """Everything finished that DBS or Rucio has otherwise, or not at all; asks both."""
-    found = _groups_without_files(workflow)
+    """Everything finished that DBS or Rucio has otherwise, or not at all; asks both as long as it takes."""
+    return compare_outputs(workflow=workflow, since=timezone.now()).differences
+
+
+def compare_outputs(*, workflow: Workflow, since: datetime, seconds: float = inf) -> Comparison:
+    """Compare what was not compared since then, for about so many seconds.
+
+    A block that agrees is remembered: the next call goes on behind it, however many blocks there are.
+    """
+    ends_at = monotonic() + seconds
+    differences, left = _groups_without_files(workflow), 0
     for dataset in OutputDataset.objects.filter(workflow=workflow).order_by("dataset_name"):
-        found += _differences_of(dataset)
-    return found
+        compared = _compare_dataset(dataset, since=since, ends_at=ends_at)
+        differences += compared.differences
+        left += compared.blocks_left
+    return Comparison(differences, left)
 
 
 def repair_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> list[Difference]:
@@ -66,60 +81,67 @@ def _groups_without_files(workflow: Workflow) -> list[Difference]:
     ]
 
 
-def _differences_of(dataset: OutputDataset) -> list[Difference]:
+def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float) -> Comparison:
+    """At least one block gets its turn, so that every call gets further."""
     name, info = dataset.dataset_name, dbs().dataset(dataset.dataset_name)
     access_type = info.access_type if info else "none"
     if dataset.status == DatasetStatus.INVALIDATED:
         usable = access_type == "VALID" and not _is_shared(dataset)
-        return [Difference("DBS", name, "access type", "INVALID", access_type)] if usable else []
+        return Comparison([Difference("DBS", name, "access type", "INVALID", access_type)] if usable else [])
     blocks = _announced(dataset.blocks.all())
+    if not blocks:
+        return Comparison([])
     found = []
-    if blocks and access_type != "VALID":
+    if access_type != "VALID":
         found.append(Difference("DBS", name, "access type", "VALID", access_type))
-    counts, total = _count(blocks)
+    counts, total = _count(dataset)
     theirs = FileCounts(info.files, info.size_bytes, info.events, info.lumis) if info else None
-    if blocks and compare_counts("DBS", name, ours=total, theirs=theirs):
-        for block in blocks:
-            seen = dbs().block_counts(block.block_name)
-            found += compare_counts("DBS", block.block_name, ours=counts[block.block_name], theirs=seen)
-        if not found and not _is_shared(dataset):
-            found += compare_counts("DBS", name, ours=total, theirs=theirs)
-    for block in blocks:
-        found += _differences_in_rucio(block, counts[block.block_name])
-    return found
+    sums = compare_counts("DBS", name, ours=total, theirs=theirs)
+    waiting = [block for block in blocks if block.compared_at is None or block.compared_at < since]
+    left = len(waiting)
+    for block in waiting:
+        found += _compare_block(block, counts.get(block.block_name, _sum([])), ask_dbs=bool(sums))
+        left -= 1
+        if monotonic() >= ends_at:
+            break
+    if sums and not found and not left and not _is_shared(dataset):
+        found += sums
+    return Comparison(found, left)
 
 
-def _differences_in_rucio(block: OutputBlock, ours: FileCounts) -> list[Difference]:
-    name = block.block_name
-    found = compare_counts("Rucio", name, ours=ours, theirs=rucio().block_counts(name))
+def _compare_block(block: OutputBlock, ours: FileCounts, *, ask_dbs: bool) -> list[Difference]:
+    name, found = block.block_name, []
+    if ask_dbs:
+        found += compare_counts("DBS", name, ours=ours, theirs=dbs().block_counts(name))
+    found += compare_counts("Rucio", name, ours=ours, theirs=rucio().block_counts(name))
     for row in block.rules.filter(deleted_at__isnull=True):
-        rule = rucio().rule(row.rule_id)
+        rule, what = rucio().rule(row.rule_id), f"rule at {row.rse_expression}"
         if rule is None or rule.expires_at is not None:
-            found.append(Difference("Rucio", name, f"rule at {row.rse_expression}", "one", "none"))
+            found.append(Difference("Rucio", name, what, "one", "none"))
+        elif rule.state is not RuleState.OK:  # a rule alone is no copy
+            found.append(Difference("Rucio", name, what, RuleState.OK, rule.state))
+    if not found:
+        OutputBlock.objects.filter(pk=block.pk).update(compared_at=timezone.now())
     return found
 
 
-def _count(blocks: list[OutputBlock]) -> tuple[dict[str, FileCounts], FileCounts]:
+def _count(dataset: OutputDataset) -> tuple[dict[str, FileCounts], FileCounts]:
     """Our own counts, of each block and of all of them; lumis that blocks share count once in the sum."""
-    counts: dict[str, FileCounts] = {}
-    every: list[LumiRange] = []
-    for block in blocks:
-        files = block_files(block)
-        lumis = [part for file in files for part in file.lumis]
-        every += lumis
-        counts[block.block_name] = FileCounts(
-            files=len(files),
-            bytes=sum(file.size_bytes for file in files),
-            events=sum(file.events for file in files),
-            lumis=count_lumis(lumis),
-        )
-    total = FileCounts(
-        files=sum(one.files for one in counts.values()),
-        bytes=sum(one.bytes for one in counts.values()),
-        events=sum(one.events or 0 for one in counts.values()),
-        lumis=count_lumis(every),
+    files = OutputFile.objects.filter(block__dataset=dataset, block__status=BlockStatus.ANNOUNCED)
+    facts: defaultdict[str, list[tuple[int, int, list[LumiRange]]]] = defaultdict(list)
+    for name, size, events, lumis in files.values_list("block__block_name", "size_bytes", "events", "lumis"):
+        facts[name].append((size, events, [(run, first, last) for run, first, last in lumis]))
+    counts = {name: _sum(of_block) for name, of_block in facts.items()}
+    return counts, _sum([fact for of_block in facts.values() for fact in of_block])
+
+
+def _sum(facts: list[tuple[int, int, list[LumiRange]]]) -> FileCounts:
+    return FileCounts(
+        files=len(facts),
+        bytes=sum(size for size, _, _ in facts),
+        events=sum(events for _, events, _ in facts),
+        lumis=count_lumis(part for _, _, lumis in facts for part in lumis),
     )
-    return counts, total
 
 
 def _is_shared(dataset: OutputDataset) -> bool:

@@ -11,7 +11,7 @@ from outputs_app.selectors import summary, troubles
 from requests_app.alerts import close_others, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.look import Look
-from requests_app.lifecycle.outcome import Move, Outcome, hold, stop_at
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 
@@ -29,10 +29,17 @@ def finish(look: Look) -> Outcome:
     done = summary(workflow=workflow)
     if not done.files:
         return hold("nothing was produced, so there is nothing to complete")
-    differences = [str(difference) for difference in outputs.find_differences(workflow=workflow)]
-    if differences:
+    compared = outputs.compare_outputs(
+        workflow=workflow, since=look.request.status_since, seconds=settings.COMPARE_LOOK_SEC
+    )
+    if compared.differences:
+        differences = [str(difference) for difference in compared.differences]
         told = f"the catalogues disagree with us in {len(differences)} things, the first: {differences[0]}"
         return hold(told, differences=differences[:MAX_TOLD])
+    if compared.blocks_left:
+        return Wait(
+            seconds=0, why=f"{compared.blocks_left} blocks are still to be compared with DBS and Rucio"
+        )
     return Move(
         S.COMPLETED,
         f"{done.events} events in {done.files} files, {done.blocks} blocks announced",

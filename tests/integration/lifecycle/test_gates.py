@@ -15,6 +15,7 @@ from dags_app.models import DAG, MergeGroup, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.reconciliation import Comparison
 from outputs_app.states import BlockStatus, RuleKind
 from requests_app import admission
 from requests_app.lifecycle import gates
@@ -258,7 +259,8 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS = ["a@pool"]
-    monkeypatch.setattr("outputs_app.services.find_differences", lambda **given: [])  # asks DBS and Rucio
+    agreed = Comparison(differences=[])
+    monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
     make_site()
     row = case.situation()
     row.refresh_from_db()

@@ -15,11 +15,11 @@ from outputs_app.models import OutputBlock
 from outputs_app.services import find_differences, invalidate_outputs, repair_outputs
 from requests_app.lifecycle.finishing import finish
 from requests_app.lifecycle.look import Look
-from requests_app.lifecycle.outcome import Move
+from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_workflow
-from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
 from wms2_project.models import AuditEvent
 
@@ -43,10 +43,71 @@ def told(workflow: Workflow) -> list[str]:
     return [str(difference) for difference in find_differences(workflow=workflow)]
 
 
+def repaired(workflow: Workflow) -> list[str]:
+    """What still differs when everything was mended that can be."""
+    left = repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now())
+    return [str(difference) for difference in left]
+
+
 def test_what_agrees_completes(announced: list[OutputBlock], workflow: Workflow) -> None:
     outcome = finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
     assert isinstance(outcome, Move)
     assert (outcome.to, told(workflow)) == (RequestStatus.COMPLETED, [])
+
+
+def look_again(workflow: Workflow) -> Outcome:
+    return finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+
+
+def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
+    workflow: Workflow, lab: Any, settings: Any
+) -> None:
+    settings.COMPARE_LOOK_SEC = 0.0  # one block per look
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    for _ in range(3):
+        walk(add_block(workflow))
+    told = [look_again(workflow) for _ in range(3)]
+    assert [one.why.split()[0] if isinstance(one, Wait) else one.to for one in told] == [
+        "2",
+        "1",
+        "completed",
+    ]
+
+
+def test_what_was_compared_before_a_hold_is_compared_again_after_it(
+    announced: list[OutputBlock], workflow: Workflow
+) -> None:
+    assert isinstance(look_again(workflow), Move)
+    Request.objects.filter(workflow=workflow).update(status_since=timezone.now())  # held, then released
+    rucio().delete_rule(announced[0].rules.get().rule_id)
+    outcome = look_again(workflow)
+    assert isinstance(outcome, Move)
+    assert outcome.to == RequestStatus.HELD
+
+
+@pytest.mark.usefixtures("subscribed")
+def test_a_copy_that_hangs_after_its_source_was_released_is_a_difference(
+    announced: list[OutputBlock], workflow: Workflow, lab: Any
+) -> None:
+    name = announced[0].block_name
+    lab("PUT", "rules", {"name": name, "rse_expression": DESTINATION, "from": "OK", "to": "STUCK"})
+    expected = [f"Rucio, {name}: rule at {DESTINATION} STUCK, expected OK"]
+    assert told(workflow) == expected
+    assert repaired(workflow) == expected
+
+
+@pytest.mark.usefixtures("subscribed")
+def test_a_repair_does_not_call_a_new_rule_a_copy(
+    announced: list[OutputBlock], workflow: Workflow, world: World, lab: Any
+) -> None:
+    block = announced[0]
+    forget(world, "rucio_rules", "name", block.block_name)
+    for file in block.files.all():
+        forget(world, "rucio_replicas", "lfn", file.lfn)
+    lab("PUT", "settings", {"rule_delay_sec": 3600})
+    assert repaired(workflow) == [
+        f"Rucio, {block.block_name}: rule at {DESTINATION} REPLICATING, expected OK"
+    ]
 
 
 def test_wrong_counts_hold_with_the_list(
