@@ -43,8 +43,8 @@ class OutputDatasetAdmin(ReadOnlyAdmin):
 
     list_display = ("dataset_name", "of_request", "shown_status", "created_at")
     fields = (
-        "dataset_name", "of_request", "status", "blocks", "invalidated_at", "invalidation_reason",
-        "created_at",
+        "dataset_name", "of_request", "status", "blocks", "announced_at", "invalidated_at",
+        "invalidation_reason", "created_at",
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("dataset_name", "workflow__request_name")

@@ -8,7 +8,7 @@ from outputs_app.states import BlockStatus
 
 
 class Step(StrEnum):
-    """One effect in an outside service."""
+    """One effect in an outside service; announcing is only noted, DBS hears of whole datasets."""
 
     REGISTER = "register"
     PROTECT = "protect"

@@ -13,7 +13,7 @@ from django.db.models.functions import Left
 from cms.types import RuleState
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
-from outputs_app.states import MOVING, BlockStatus, RuleKind
+from outputs_app.states import MOVING, BlockStatus, DatasetStatus, RuleKind
 
 MAX_TOLD = 1000  # characters of an error
 _ORDER = list(BlockStatus)
@@ -130,6 +130,12 @@ def summary(*, workflow: Workflow) -> OutputSummary:
         blocks=blocks.count(),
         announced=blocks.filter(status=BlockStatus.ANNOUNCED).count(),
     )
+
+
+def is_shared(*, dataset: OutputDataset) -> bool:
+    """Has another workflow usable files in the dataset of the same name?"""
+    others = OutputDataset.objects.filter(dataset_name=dataset.dataset_name).exclude(pk=dataset.pk)
+    return others.exclude(status=DatasetStatus.INVALIDATED).exists()
 
 
 def trouble_of(*, workflow: Workflow) -> Trouble | None:

@@ -1,4 +1,5 @@
-"""The steps of the pipeline: each has one effect, find-or-create, and answers the state it leads to.
+"""The steps of the pipeline: each has at most one effect outside, find-or-create,
+and answers the state it leads to.
 
 A step that must be looked at again later answers the state the block is in.
 """
@@ -103,8 +104,7 @@ def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def announce(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The dataset may be used: it is VALID in DBS."""
-    dbs().set_dataset_status(block.dataset.dataset_name, "VALID")
+    """The block is where it shall be. Its dataset becomes VALID when all of it is: `announce_datasets`."""
     OutputBlock.objects.filter(pk=block.pk).update(announced_at=now)
     return BlockStatus.ANNOUNCED
 

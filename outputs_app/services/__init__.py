@@ -3,6 +3,7 @@
 Services only state what is wanted; the sweep of the blocks does it, step by step, each step repeatable.
 """
 
+from outputs_app.services.announcing import announce_datasets
 from outputs_app.services.moving import move_block
 from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
@@ -11,6 +12,7 @@ from outputs_app.services.walking import advance_block
 
 __all__ = [
     "advance_block",
+    "announce_datasets",
     "close_blocks",
     "compare_outputs",
     "fail_blocks",

@@ -19,6 +19,7 @@ from dags_app.models import MergeGroup, Workflow
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.reconciliation import Comparison, Difference, compare_counts, count_lumis
+from outputs_app.selectors import is_shared
 from outputs_app.states import BlockStatus, DatasetStatus, RuleKind
 from outputs_app.steps import ensure_rules, put_into_rucio, register
 from wms2_project import audit
@@ -66,7 +67,7 @@ def _repair(block: OutputBlock, now: datetime) -> None:
     if block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=True).exists():
         put_into_rucio(block)
     ensure_rules(block)
-    if block.dataset.status != DatasetStatus.INVALIDATED:
+    if block.dataset.announced_at is not None and block.dataset.status != DatasetStatus.INVALIDATED:
         dbs().set_dataset_status(block.dataset.dataset_name, "VALID")
 
 
@@ -86,13 +87,13 @@ def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float)
     name, info = dataset.dataset_name, dbs().dataset(dataset.dataset_name)
     access_type = info.access_type if info else "none"
     if dataset.status == DatasetStatus.INVALIDATED:
-        usable = access_type == "VALID" and not _is_shared(dataset)
+        usable = access_type == "VALID" and not is_shared(dataset=dataset)
         return Comparison([Difference("DBS", name, "access type", "INVALID", access_type)] if usable else [])
     blocks = _announced(dataset.blocks.all())
     if not blocks:
         return Comparison([])
     found = []
-    if access_type != "VALID":
+    if dataset.announced_at is not None and access_type != "VALID":
         found.append(Difference("DBS", name, "access type", "VALID", access_type))
     counts, total = _count(dataset)
     theirs = FileCounts(info.files, info.size_bytes, info.events, info.lumis) if info else None
@@ -104,7 +105,7 @@ def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float)
         left -= 1
         if monotonic() >= ends_at:
             break
-    if sums and not found and not left and not _is_shared(dataset):
+    if sums and not found and not left and not is_shared(dataset=dataset):
         found += sums
     return Comparison(found, left)
 
@@ -142,11 +143,6 @@ def _sum(facts: list[tuple[int, int, list[LumiRange]]]) -> FileCounts:
         events=sum(events for _, events, _ in facts),
         lumis=count_lumis(part for _, _, lumis in facts for part in lumis),
     )
-
-
-def _is_shared(dataset: OutputDataset) -> bool:
-    others = OutputDataset.objects.filter(dataset_name=dataset.dataset_name).exclude(pk=dataset.pk)
-    return others.exclude(status=DatasetStatus.INVALIDATED).exists()
 
 
 def _announced(blocks: QuerySet[OutputBlock]) -> list[OutputBlock]:

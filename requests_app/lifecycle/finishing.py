@@ -40,6 +40,7 @@ def finish(look: Look) -> Outcome:
         return Wait(
             seconds=0, why=f"{compared.blocks_left} blocks are still to be compared with DBS and Rucio"
         )
+    outputs.announce_datasets(workflow=workflow, now=look.now)
     return Move(
         S.COMPLETED,
         f"{done.events} events in {done.files} files, {done.blocks} blocks announced",

@@ -261,6 +261,7 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     settings.SCHEDDS = ["a@pool"]
     agreed = Comparison(differences=[])
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
+    monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS
     make_site()
     row = case.situation()
     row.refresh_from_db()

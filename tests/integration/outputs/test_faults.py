@@ -44,10 +44,7 @@ CALLS: dict[Step, dict[str, Target]] = {
     },
     Step.POLL_TRANSFERS: {"read_rule": ("rucio", "GET", "/rules/", "")},
     Step.RELEASE_SOURCE: {"delete_rule": ("rucio", "DELETE", "/rules/", "")},
-    Step.ANNOUNCE: {
-        "set_status": ("dbs", "PUT", "datasets", ""),
-        "read_back": ("dbs", "GET", "datasets", ""),
-    },
+    Step.ANNOUNCE: {},
     Step.UNDO: {
         "look": ("dbs", "GET", "blocks", ""),
         "set_status": ("dbs", "PUT", "datasets", ""),
@@ -136,7 +133,8 @@ def assert_registered_once(block: OutputBlock, state: Any) -> None:
     dataset = block.dataset.dataset_name
     assert state["dbs"]["blocks"][block.block_name]["file_count"] == 2
     assert state["dbs"]["datasets"][dataset] == {
-        "name": dataset, "access_type": "VALID", "blocks": 1, "files": 2, "events": 20, "size_bytes": 2001,
+        "name": dataset, "access_type": "PRODUCTION", "blocks": 1, "files": 2, "events": 20,
+        "size_bytes": 2001,
     }  # fmt: skip
     assert state["rucio"]["containers"][dataset] == [block.block_name]
     assert state["rucio"]["blocks"][block.block_name] == {"name": block.block_name, "is_open": 0, "files": 2}

@@ -11,7 +11,14 @@ from dags_app.adapters import dbs
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import NEXT_STEP
-from outputs_app.services import advance_block, fail_blocks, invalidate_outputs, move_block, supersede_outputs
+from outputs_app.services import (
+    advance_block,
+    announce_datasets,
+    fail_blocks,
+    invalidate_outputs,
+    move_block,
+    supersede_outputs,
+)
 from outputs_app.states import MOVING, BlockStatus, DatasetStatus
 from outputs_app.steps import STEPS
 from tests.integration.factories import make_workflow
@@ -106,6 +113,7 @@ def test_files_of_another_workflow_in_the_same_dataset_stay_usable(
     other = add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets))
     walk(block)
     walk(other)
+    announce_datasets(workflow=other.dataset.workflow, now=timezone.now())
     invalidate(workflow)
     walk(block)
     assert access_type(block) == "VALID"
@@ -131,6 +139,7 @@ def test_superseded_outputs_stay_valid_and_protected(
     block: OutputBlock, workflow: Workflow, lab: Any
 ) -> None:
     walk(block)
+    announce_datasets(workflow=workflow, now=timezone.now())
     assert supersede_outputs(workflow=workflow, actor=ACTOR, reason="v2 is out", now=timezone.now()) == 1
     assert OutputDataset.objects.get(workflow=workflow).status == DatasetStatus.SUPERSEDED
     assert (access_type(block), len(rules_in_rucio(lab, block))) == ("VALID", 1)

@@ -1,0 +1,113 @@
+"""A dataset is VALID in DBS once all of it is safe and compared, never earlier, and once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dags_app.adapters import dbs
+from dags_app.models import Workflow
+from lab.cms_world.server import World
+from outputs_app import services
+from outputs_app.models import OutputBlock, OutputDataset
+from outputs_app.services import announce_datasets, find_differences, invalidate_outputs, repair_outputs
+from outputs_app.states import BlockStatus
+from requests_app.lifecycle.finishing import finish
+from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.models import Request
+from requests_app.states import RequestStatus
+from tests.integration.factories import make_workflow
+from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.conftest import Faults
+from wms2_project.errors import ServiceUnavailable
+
+pytestmark = pytest.mark.django_db
+DOWN = {"kind": "status", "status": 503, "times": None}
+
+
+def look(workflow: Workflow) -> Outcome:
+    return finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+
+
+def access_type(workflow: Workflow) -> str:
+    found = dbs().dataset(workflow.output_datasets[0])
+    assert found is not None
+    return found.access_type
+
+
+def test_a_dataset_is_usable_when_its_last_block_is_announced(
+    block: OutputBlock, workflow: Workflow, faults: Faults
+) -> None:
+    walk(block)
+    sibling = add_block(workflow)
+    faults({"service": "rucio", "method": "POST", "path_regex": "/rules", **DOWN})
+    walk(sibling, looks=3)
+    assert isinstance(look(workflow), Wait)
+    assert (sibling.status, access_type(workflow)) == (BlockStatus.DBS_REGISTERED, "PRODUCTION")
+    faults()
+    walk(sibling)
+    outcome = look(workflow)
+    assert isinstance(outcome, Move)
+    assert (outcome.to, access_type(workflow)) == (RequestStatus.COMPLETED, "VALID")
+
+
+def test_what_the_catalogues_disagree_on_is_not_announced(
+    block: OutputBlock, workflow: Workflow, faults: Faults
+) -> None:
+    walk(block)
+    faults({"service": "dbs", "path_regex": "filesummaries", "kind": "wrong_counts", "times": None})
+    outcome = look(workflow)
+    assert isinstance(outcome, Move)
+    faults()
+    assert (outcome.to, access_type(workflow)) == (RequestStatus.HELD, "PRODUCTION")
+    repair_outputs(workflow=workflow, actor="user:olga", reason="a test", now=timezone.now())
+    assert access_type(workflow) == "PRODUCTION"
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET"])
+def test_an_announcement_that_dbs_refuses_is_repeated(
+    method: str, block: OutputBlock, workflow: Workflow, faults: Faults
+) -> None:
+    walk(block)
+    faults({"service": "dbs", "method": method, "path_regex": "datasets", **DOWN})
+    with pytest.raises(ServiceUnavailable):
+        announce_datasets(workflow=workflow, now=timezone.now())
+    assert OutputDataset.objects.get().announced_at is None
+    faults()
+    announce_datasets(workflow=workflow, now=timezone.now())
+    assert (OutputDataset.objects.get().announced_at is None, access_type(workflow)) == (False, "VALID")
+
+
+@pytest.mark.parametrize(("shared", "after"), [(False, "INVALID"), (True, "VALID")])
+def test_an_invalidation_meanwhile_wins(
+    shared: bool, after: str, block: OutputBlock, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk(block)
+    if shared:
+        walk(add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets)))
+    real = dbs()
+
+    class Slow:
+        def set_dataset_status(self, dataset: str, status: str) -> None:
+            if status == "VALID":
+                invalidate_outputs(workflow=workflow, actor="user:olga", reason="bad", now=timezone.now())
+                walk(block)
+            real.set_dataset_status(dataset, status)
+
+    monkeypatch.setattr(services.announcing, "dbs", Slow)
+    announce_datasets(workflow=workflow, now=timezone.now())
+    assert access_type(workflow) == after
+
+
+def test_an_announced_dataset_somebody_made_invalid_is_found_and_mended(
+    block: OutputBlock, workflow: Workflow, world: World, lab: Any
+) -> None:
+    walk(block)
+    announce_datasets(workflow=workflow, now=timezone.now())
+    dbs().set_dataset_status(workflow.output_datasets[0], "INVALID")
+    [found] = find_differences(workflow=workflow)
+    assert str(found) == f"DBS, {workflow.output_datasets[0]}: access type INVALID, expected VALID"
+    assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
