@@ -75,6 +75,7 @@ class RequestAdmin(ReadOnlyAdmin):
     actions = ("release_selected", "abort_selected")
     actions_detail: ClassVar[list[str]] = [
         "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail", "abort",
+        "invalidate",
     ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
@@ -141,6 +142,7 @@ class RequestAdmin(ReadOnlyAdmin):
             "stop": steering.can_stop(row),
             "abort": may_move(status, S.ABORTED),
             "fail": may_move(status, S.FAILED),
+            "invalidate": status in TERMINAL,
             "change_priority": status not in TERMINAL,
             "change_resources": status not in TERMINAL,
             "rescue": status is S.HELD,
@@ -249,6 +251,18 @@ class RequestAdmin(ReadOnlyAdmin):
             return f"{row} is failed; its outputs are being invalidated."
 
         return self._ask_for(request, object_id, title="Fail", apply=apply)
+
+    @action(
+        description="Invalidate outputs", icon="delete", permissions=["operate"], variant=ActionVariant.DANGER
+    )
+    def invalidate(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take the outputs of an ended request back."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            failing.invalidate_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
+            return f"The outputs of {row} are being invalidated."
+
+        return self._ask_for(request, object_id, title="Invalidate outputs", apply=apply)
 
     @action(description="Abort", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
     def abort(self, request: HttpRequest, object_id: str) -> HttpResponse:

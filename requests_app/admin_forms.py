@@ -26,6 +26,7 @@ EFFECTS = {  # what each action does, told before it is done
     "Stop": "Its jobs leave the queue, what is done is kept; then it goes on, unless it is to stay held.",
     "Restart": "It ends, and the same work starts again from nothing as its next version.",
     "Fail": "It ends for good, and its outputs are taken back from DBS and Rucio.",
+    "Invalidate outputs": "Its datasets become INVALID in DBS and lose their rules in Rucio.",
     "Abort": "It ends for good; its jobs are removed.",
 }
 

@@ -83,6 +83,32 @@ class FailView(ApiView):
         return acted(row, before=before, reason=reason, message="Failed: its outputs are being invalidated.")
 
 
+class InvalidateView(ApiView):
+    """Take the outputs of an ended request back."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems = _REFUSALS
+
+    @extend_schema(
+        operation_id="requests_invalidate",
+        request=ReasonInput,
+        responses={200: ActionBody},
+        parameters=[IF_MATCH],
+    )
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """Invalidate all datasets of an ended request; its status stays. May be repeated."""
+        reason = parsed(ReasonInput, request.data)["reason"]
+        row = request_by_name(name)
+        row = failing.invalidate_request(
+            request=row,
+            actor=actor_of(request),
+            reason=reason,
+            now=timezone.now(),
+            expected_version=expected_version(request, current=row.version),
+        )
+        return acted(row, before=row.status, reason=reason, message="Its outputs are being invalidated.")
+
+
 class ErrorsView(ApiView):
     """What went wrong with a request."""
 

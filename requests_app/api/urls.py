@@ -13,7 +13,7 @@ from requests_app.api.actions import (
     VersionsView,
 )
 from requests_app.api.admission import LimitsView, QueueView
-from requests_app.api.failures import AllErrorsView, ErrorsView, FailView, ReleaseView
+from requests_app.api.failures import AllErrorsView, ErrorsView, FailView, InvalidateView, ReleaseView
 from requests_app.api.imports import BatchView
 from requests_app.api.metrics import FailureMetricsView, ThroughputView, WorkflowMetricsView
 from requests_app.api.planning import LedgerView, PlanView
@@ -49,6 +49,7 @@ urlpatterns = [
     path("requests/<request_name:name>", RequestView.as_view(), name="request-detail"),
     path("requests/<request_name:name>/release", ReleaseView.as_view(), name="request-release"),
     path("requests/<request_name:name>/fail", FailView.as_view(), name="request-fail"),
+    path("requests/<request_name:name>/invalidate", InvalidateView.as_view(), name="request-invalidate"),
     path("requests/<request_name:name>/errors", ErrorsView.as_view(), name="request-errors"),
     path("requests/<request_name:name>/stop", StopView.as_view(), name="request-stop"),
     path("requests/<request_name:name>/abort", AbortView.as_view(), name="request-abort"),

@@ -1,4 +1,4 @@
-"""Giving a request up: its jobs leave the queue, and what it has registered is taken back."""
+"""Taking back what a request has registered: by giving it up, or after it has ended."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outputs_app import services as outputs
 from outputs_app.models import OutputBlock
 from requests_app.models import Request
 from requests_app.services.preconditions import check_action
-from requests_app.states import TRANSITIONS, may_move
+from requests_app.states import TERMINAL, TRANSITIONS, may_move
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
 from wms2_project.errors import Conflict
 
-MANIFESTS = "invalidations"  # below the submit root, one file per failed request
+MANIFESTS = "invalidations"  # below the submit root, one file per request
 
 
 def fail_request(
@@ -35,7 +35,7 @@ def fail_request(
         able = ", ".join(sorted(one for one in S if S.FAILED in TRANSITIONS[one]))
         raise Conflict(
             f"{request.request_name} is {request.status}; only what is {able} can be failed",
-            cure="Stop it with hold first, or abort it",
+            cure="Stop it with hold first, or abort it; outputs of an ended request can be invalidated",
         )
     _write_manifest(request, actor=actor, reason=reason, now=now)
     with transaction.atomic():
@@ -46,6 +46,24 @@ def fail_request(
     return request
 
 
+def invalidate_request(
+    *, request: Request, actor: str, reason: str, now: datetime, expected_version: int | None = None
+) -> Request:
+    """Take the outputs of an ended request back; its status stays what it is. May be repeated.
+
+    The only way out for outputs that a newer version superseded, or that turned out to be wrong.
+    """
+    check_action(request, reason=reason, expected_version=expected_version)
+    if request.status not in TERMINAL:
+        raise Conflict(
+            f"{request.request_name} is {request.status}; only outputs of an ended request are invalidated",
+            cure="Fail it, which takes its outputs back too, or abort it first",
+        )
+    _write_manifest(request, actor=actor, reason=reason, now=now)
+    outputs.invalidate_outputs(workflow=request.workflow, actor=actor, reason=reason, now=now)
+    return request
+
+
 def _write_manifest(request: Request, *, actor: str, reason: str, now: datetime) -> None:
     """What DBS and Rucio hold of the request, for whoever must check that it is gone."""
     directory = Path(settings.SUBMIT_ROOT) / MANIFESTS
@@ -53,7 +71,7 @@ def _write_manifest(request: Request, *, actor: str, reason: str, now: datetime)
     blocks = OutputBlock.objects.filter(dataset__workflow=request.workflow).prefetch_related("rules")
     told = {
         "request_name": request.request_name,
-        "failed_by": actor,
+        "invalidated_by": actor,
         "reason": reason,
         "at": now.isoformat(),
         "blocks": [

@@ -124,14 +124,23 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
 
 
 def retire_replaced_outputs(*, now: datetime) -> int:
-    """Outputs whose newer version is complete are superseded or invalidated; how many workflows that were."""
-    replaced = Q()
+    """Outputs whose newer version is complete are superseded or invalidated; how many workflows that were.
+
+    What one version superseded, a later one with immediate cleanup still invalidates.
+    """
+    replaced, cleaned = Q(), Q()
     for depth in range(1, settings.MAX_RESTARTS + 1):
-        replaced |= Q(**{"superseded_by__" * depth + "status": S.COMPLETED})
-    held = OutputDataset.objects.filter(status=DatasetStatus.ACTIVE).values("workflow")
-    olds = Request.objects.filter(replaced, workflow__in=held).select_related("workflow")
+        newer = "superseded_by__" * depth
+        complete = {f"{newer}status": S.COMPLETED}
+        replaced |= Q(**complete)
+        cleaned |= Q(**complete, **{f"{newer}cleanup_policy": CleanupPolicy.IMMEDIATE_CLEANUP})
+    active, superseded = (
+        Q(workflow__in=OutputDataset.objects.filter(status=status).values("workflow"))
+        for status in (DatasetStatus.ACTIVE, DatasetStatus.SUPERSEDED)
+    )
+    olds = Request.objects.filter(replaced & active | cleaned & superseded).select_related("workflow")
     for old in olds:
-        new = _completed_after(old)
+        new = _replacement(old)
         immediate = new.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP
         retire = outputs.invalidate_outputs if immediate else outputs.supersede_outputs
         told = f"replaced by {new} ({new.cleanup_policy})"
@@ -139,8 +148,13 @@ def retire_replaced_outputs(*, now: datetime) -> int:
     return len(olds)
 
 
-def _completed_after(old: Request) -> Request:
-    newer = Request.objects.get(previous_version=old)
-    while newer.status != S.COMPLETED:
-        newer = Request.objects.get(previous_version=newer)
-    return newer
+def _replacement(old: Request) -> Request:
+    """The complete newer version that decides: the first that wants cleanup, else the first."""
+    complete: list[Request] = []
+    newer = Request.objects.filter(previous_version=old).first()
+    while newer is not None:
+        if newer.status == S.COMPLETED:
+            complete.append(newer)
+        newer = Request.objects.filter(previous_version=newer).first()
+    cleaning = [one for one in complete if one.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP]
+    return (cleaning or complete)[0]

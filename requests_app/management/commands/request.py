@@ -35,6 +35,13 @@ def _fail(request: Request, actor: str, options: dict[str, Any]) -> str:
     return f"{row} is {row.status}; its outputs are being invalidated"
 
 
+def _invalidate(request: Request, actor: str, options: dict[str, Any]) -> str:
+    row = failing.invalidate_request(
+        request=request, actor=actor, reason=options["reason"], now=timezone.now()
+    )
+    return f"{row} stays {row.status}; its outputs are being invalidated"
+
+
 def _abort(request: Request, actor: str, options: dict[str, Any]) -> str:
     row = steering.abort_request(request=request, actor=actor, reason=options["reason"])
     return f"{row} is {row.status}"
@@ -65,6 +72,7 @@ ACTIONS: dict[str, Action] = {
     "stop": _stop,
     "release": _release,
     "fail": _fail,
+    "invalidate": _invalidate,
     "abort": _abort,
     "restart": _restart,
     "change": _change,
@@ -72,7 +80,7 @@ ACTIONS: dict[str, Action] = {
 
 
 class Command(BaseCommand):
-    help = "Stop, release, fail, abort, restart or change a request. It is audited as done by you."
+    help = "Stop, release, fail, invalidate, abort, restart or change a request, audited as done by you."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The action, the request, the reason; the rest belongs to some actions only."""

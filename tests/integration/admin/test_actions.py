@@ -110,7 +110,7 @@ def test_abort(console: Client) -> None:
     [
         (S.HELD, {"Release", "Rescue", "Priority", "Resources", "Restart", "Fail", "Abort"}),
         (S.ACTIVE, {"Stop", "Priority", "Resources", "Restart", "Fail", "Abort"}),
-        (S.COMPLETED, {"Restart"}),
+        (S.COMPLETED, {"Restart", "Invalidate outputs"}),
         (S.QUEUED, {"Stop", "Priority", "Resources", "Restart", "Abort"}),
         (S.NEW, {"Priority", "Resources", "Abort"}),
     ],
@@ -121,6 +121,7 @@ def test_only_useful_buttons_are_shown(console: Client, status: RequestStatus, b
     names = {
         "Release": "release", "Stop": "stop", "Priority": "change_priority", "Abort": "abort", "Fail": "fail",
         "Rescue": "rescue", "Resources": "change_resources", "Restart": "restart",
+        "Invalidate outputs": "invalidate",
     }  # fmt: skip
     assert {label for label, name in names.items() if action(row, name) in html} == buttons
 

@@ -78,6 +78,10 @@ ACTIONS: dict[str, Doors] = {
         _request(S.HELD), "POST requests/<request_name:name>/release", "release", "request release"
     ),
     "fail": Doors(_request(S.HELD), "POST requests/<request_name:name>/fail", "fail", "request fail"),
+    "invalidate": Doors(
+        _request(S.COMPLETED), "POST requests/<request_name:name>/invalidate", "invalidate",
+        "request invalidate",
+    ),
     "abort": Doors(_request(S.PLANNING), "POST requests/<request_name:name>/abort", "abort", "request abort"),
     "restart": Doors(
         _imported, "POST requests/<request_name:name>/restart", "restart", "request restart",

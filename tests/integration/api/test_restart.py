@@ -141,3 +141,24 @@ def test_old_outputs_stay_valid_until_the_new_version_is_complete(policy: str, f
     assert (dataset.status, own.status) == (fate, "active")
     retired = AuditEvent.objects.get(actor="system:restart")
     assert third.request_name in retired.reason
+
+
+def test_what_one_version_superseded_a_later_one_with_cleanup_invalidates() -> None:
+    first = imported()
+    dataset = OutputDataset.objects.create(
+        workflow=first.workflow, dataset_name="/Muons/Run2031A-First-v1/AOD"
+    )
+    second = restart_request(request=first, actor="user:olga", reason="lost")
+    Request.objects.filter(pk=second.pk).update(status=S.COMPLETED)
+    second.refresh_from_db()
+    assert retire_replaced_outputs(now=timezone.now()) == 1
+    dataset.refresh_from_db()
+    assert dataset.status == "superseded"
+    third = restart_request(
+        request=second, actor="user:olga", reason="wrong", cleanup_policy=CleanupPolicy.IMMEDIATE_CLEANUP
+    )
+    assert retire_replaced_outputs(now=timezone.now()) == 0
+    Request.objects.filter(pk=third.pk).update(status=S.COMPLETED)
+    assert [retire_replaced_outputs(now=timezone.now()) for _ in range(2)] == [1, 0]
+    dataset.refresh_from_db()
+    assert dataset.status == "invalidated"

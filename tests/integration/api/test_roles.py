@@ -31,6 +31,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "requests/<request_name:name>": {"GET": VIEWER, "PATCH": REQUESTOR, "DELETE": REQUESTOR},
     "requests/<request_name:name>/release": {"POST": OPERATOR},
     "requests/<request_name:name>/fail": {"POST": OPERATOR},
+    "requests/<request_name:name>/invalidate": {"POST": OPERATOR},
     "requests/<request_name:name>/errors": {"GET": VIEWER},
     "errors": {"GET": VIEWER},
     "requests/<request_name:name>/stop": {"POST": OPERATOR},

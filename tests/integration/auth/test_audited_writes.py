@@ -76,6 +76,9 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "requests/<request_name:name>/abort"): lambda: _request(RequestStatus.QUEUED, "/abort"),
     ("POST", "requests/<request_name:name>/release"): lambda: _request(RequestStatus.HELD, "/release"),
     ("POST", "requests/<request_name:name>/fail"): lambda: _request(RequestStatus.HELD, "/fail"),
+    ("POST", "requests/<request_name:name>/invalidate"): lambda: _request(
+        RequestStatus.COMPLETED, "/invalidate"
+    ),
     ("POST", "requests/<request_name:name>/stop"): lambda: _request(RequestStatus.ACTIVE, "/stop"),
     ("POST", "requests/<request_name:name>/restart"): _restart,
     ("POST", "dags/<uuid:dag_id>/hold"): lambda: _dag("hold"),

@@ -15,6 +15,7 @@ from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.states import BlockStatus
 from requests_app.models import Request
 from requests_app.services.failing import fail_request
+from requests_app.states import TERMINAL
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import make_block, make_dag, make_group, make_request, make_round
 
@@ -55,7 +56,7 @@ def test_jobs_leave_outputs_are_taken_back_and_a_manifest_says_what(
     assert sorted(rule for one in told["blocks"] for rule in one["rules"]) == [
         "rule-announced", "rule-source_protected",
     ]  # fmt: skip
-    assert (told["failed_by"], told["reason"]) == ("user:olga", "wrong configuration")
+    assert (told["invalidated_by"], told["reason"]) == ("user:olga", "wrong configuration")
     assert {block.status for block in blocks} == {BlockStatus.INVALIDATING}
     assert OutputDataset.objects.get(workflow=row.workflow).status == "invalidated"
 
@@ -78,6 +79,35 @@ def test_what_cannot_be_failed_is_refused_with_the_cure(
     row.refresh_from_db()
     assert row.status == status
     assert not (Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").exists()
+
+
+def invalidate(client: APIClient, row: Request, reason: str = "the calibration was wrong") -> Any:
+    return client.post(f"/api/v1/requests/{row.request_name}/invalidate", {"reason": reason})
+
+
+@pytest.mark.parametrize("status", sorted(TERMINAL))
+def test_outputs_of_an_ended_request_are_taken_back_and_its_status_stays(
+    operator: APIClient, status: S, settings: Any
+) -> None:
+    row = produced(status)
+    OutputDataset.objects.filter(workflow=row.workflow).update(status="superseded")
+    for _ in range(2):
+        answer = invalidate(operator, row)
+        assert answer.status_code == 200, answer.json()
+    row.refresh_from_db()
+    assert row.status == status
+    assert OutputDataset.objects.get(workflow=row.workflow).status == "invalidated"
+    blocks = OutputBlock.objects.filter(dataset__workflow=row.workflow)
+    assert {block.status for block in blocks} == {BlockStatus.INVALIDATING}
+    told = json.loads((Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").read_text())
+    assert (told["invalidated_by"], len(told["blocks"])) == ("user:olga", 2)
+
+
+def test_outputs_of_a_request_that_goes_on_are_not_invalidated(operator: APIClient) -> None:
+    row = produced(S.HELD)
+    answer = invalidate(operator, row)
+    assert (answer.status_code, "Fail it" in answer.json()["cure"]) == (409, True)
+    assert OutputDataset.objects.get(workflow=row.workflow).status == "active"
 
 
 def test_the_console_fails_a_held_request(console: Any) -> None:
