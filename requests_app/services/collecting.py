@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db import transaction
+
 from dags_app.models import DAG
 from dags_app.services import collecting
 from outputs_app import services as outputs
+from requests_app.models import Request
+from requests_app.states import TERMINAL
 from sites_app.selectors import storage_at
 from wms2_project.failpoints import failpoint
 
@@ -20,7 +24,22 @@ def collect(dag: DAG, now: datetime) -> None:
         else:
             rse = storage_at(found.manifest.site)
             failpoint("collect.read")
-            outputs.record_group(group=found.group, manifest=found.manifest, rse=rse, now=now)
+            if not _record(found, rse=rse, now=now):
+                return
             failpoint("collect.recorded")
     if problems:
         raise problems[0]
+
+
+def _record(found: collecting.FinishedGroup, *, rse: str, now: datetime) -> bool:
+    """Record unless the request has ended meanwhile; False if it has.
+
+    Its row is held until the group is recorded: whoever ends the request finds either all of the group's
+    outputs and takes them back with the rest, or none.
+    """
+    with transaction.atomic():
+        request = Request.objects.select_for_update(of=("self",)).get(workflow=found.group.round.workflow_id)
+        if request.status in TERMINAL:
+            return False
+        outputs.record_group(group=found.group, manifest=found.manifest, rse=rse, now=now)
+    return True

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from dags_app.models import MergeGroup, Round, Workflow
 from dags_app.planning.names import group_name
-from outputs_app.models import OutputBlock
+from dags_app.services.collecting import FinishedGroup
+from dags_app.states import GroupStatus
+from outputs_app import services as outputs
+from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.services import advance_block, close_blocks, record_group
+from requests_app.models import Request
+from requests_app.services import collecting
+from requests_app.services.failing import fail_request
+from requests_app.services.steering import abort_request
 from sandbox.manifest import GroupManifest, MergedFile, Metrics
-from tests.integration.factories import make_group, make_round
+from tests.integration.factories import make_dag, make_group, make_round, make_site
 from tests.integration.outputs.blocks import walk
 
 pytestmark = pytest.mark.django_db
@@ -24,8 +37,8 @@ def round_(workflow: Workflow) -> Round:
     return make_round(workflow)
 
 
-def finish(group: MergeGroup, *, site: str = "T1_US_FNAL", now: datetime | None = None) -> None:
-    """The group ends with one small file of every dataset."""
+def manifest_of(group: MergeGroup, *, site: str) -> GroupManifest:
+    """The group ended with one small file of every dataset."""
     workflow = group.round.workflow
     outputs = tuple(
         MergedFile(
@@ -39,11 +52,15 @@ def finish(group: MergeGroup, *, site: str = "T1_US_FNAL", now: datetime | None 
         )
         for dataset in workflow.output_datasets
     )
-    manifest = GroupManifest(
+    return GroupManifest(
         workflow_id=str(workflow.pk), round=0, group=group_name(group.index), site=site, jobs=group.jobs,
         events_read=10, events_written=10, outputs=outputs, metrics=Metrics(0.1, 50, 1.0, 0.9, 4, 10.0),
         pilot=None,
     )  # fmt: skip
+
+
+def finish(group: MergeGroup, *, site: str = "T1_US_FNAL", now: datetime | None = None) -> None:
+    manifest = manifest_of(group, site=site)
     record_group(group=group, manifest=manifest, rse=f"{site}_Disk", now=now or timezone.now())
 
 
@@ -92,3 +109,55 @@ def test_blocks_are_per_dataset_and_site_and_all_close_at_the_end(
     assert sorted(block.files.count() for block in blocks) == [1] * 5 + [2] * 5
     assert close_blocks(workflow=workflow, now=timezone.now()) == 10
     assert all(block.closed_at for block in blocks_of(workflow))
+
+
+@pytest.mark.parametrize("end", [fail_request, abort_request])
+def test_nothing_is_recorded_of_a_request_that_ended_while_its_group_was_read(
+    end: Callable[..., Request], workflow: Workflow, round_: Round, monkeypatch: pytest.MonkeyPatch,
+    settings: Any, tmp_path: Path,
+) -> None:  # fmt: skip
+    settings.SUBMIT_ROOT = str(tmp_path)
+    request = Request.objects.get(workflow=workflow)
+    dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
+    found = FinishedGroup(group, manifest_of(group, site=site.name))
+    monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
+
+    def end_after_reading(name: str) -> None:
+        if name == "collect.read":
+            given = {"now": timezone.now()} if end is fail_request else {}
+            end(request=request, actor="user:olga", reason="bad", **given)
+
+    monkeypatch.setattr(collecting, "failpoint", end_after_reading)
+    collecting.collect(dag, timezone.now())
+    group.refresh_from_db()
+    assert (blocks_of(workflow), group.status) == ([], GroupStatus.DONE)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_back(
+    workflow: Workflow, round_: Round, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    settings.SUBMIT_ROOT = str(tmp_path)
+    request = Request.objects.get(workflow=workflow)
+    dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
+    found = FinishedGroup(group, manifest_of(group, site=site.name))
+    monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
+    real, began = outputs.record_group, Event()
+
+    def record_while_somebody_fails(**given: Any) -> bool:
+        began.set()
+        sleep(0.2)  # long enough for the other to come; it passes without as well
+        return real(**given)
+
+    def fail() -> None:
+        began.wait(10)
+        fail_request(request=request, actor="user:olga", reason="bad", now=timezone.now())
+        connection.close()
+
+    monkeypatch.setattr(outputs, "record_group", record_while_somebody_fails)
+    with ThreadPoolExecutor() as pool:
+        failing = pool.submit(fail)
+        collecting.collect(dag, timezone.now())
+        failing.result(timeout=30)
+    assert [block.status for block in blocks_of(workflow)] == ["invalidating"]
+    assert OutputDataset.objects.get(workflow=workflow).status == "invalidated"
