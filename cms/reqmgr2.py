@@ -11,6 +11,7 @@ from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
 REQUEST = "data/request"
+ASSIGNED = "assigned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,14 @@ class ReqMgr2Config:
 
     url: str
     http: HttpOptions = field(default_factory=HttpOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What ReqMgr2 demands of whoever assigns a request: whose it is, and sites, at least one."""
+
+    team: str
+    sites: tuple[str, ...]
 
 
 class ReqMgr2Client:
@@ -36,11 +45,14 @@ class ReqMgr2Client:
                 return document
         raise NotFound(f"ReqMgr2 has no request named {name}", cure="Check the spelling of the name")
 
-    def set_status(self, name: str, status: str) -> None:
+    def set_status(self, name: str, status: str, *, assignment: Assignment | None = None) -> None:
         """Bring the request into the status; a request already there is left as it is."""
         check(Name.REQUEST, name, field="request_name")
+        body: dict[str, Any] = {"RequestStatus": status}
+        if status == ASSIGNED and assignment is not None:
+            body |= {"Team": assignment.team, "SiteWhitelist": list(assignment.sites)}
         try:
-            answer = self._service.put(f"{REQUEST}/{name}", body={"RequestStatus": status})
+            answer = self._service.put(f"{REQUEST}/{name}", body=body)
         except (ServiceUnavailable, ServiceRejected):
             # The change may have happened although the answer says otherwise, and a repeated one is refused.
             if self.request(name).get("RequestStatus") == status:
@@ -50,11 +62,11 @@ class ReqMgr2Client:
         if not any(isinstance(row, dict) and row.get(name) == "OK" for row in rows):
             raise ServiceRejected(f"ReqMgr2 did not set {name} to {status}: {str(answer)[:300]}")
 
-    def bring_to(self, name: str, status: str) -> None:
+    def bring_to(self, name: str, status: str, *, assignment: Assignment) -> None:
         """Walk the request to the status along ReqMgr2's own state machine; never backwards."""
         current = str(self.request(name).get("RequestStatus") or "")
         for step in decide_path(current, status):
-            self.set_status(name, step)
+            self.set_status(name, step, assignment=assignment)
 
     def _result(self, params: Params) -> list[Any]:
         answer = self._service.get(REQUEST, params)

@@ -6,21 +6,25 @@ CHAIN = (
     "new", "assignment-approved", "assigned", "staging", "staged", "acquired", "running-open",
     "running-closed", "completed", "closed-out", "announced", "normal-archived",
 )  # fmt: skip
-EXITS: dict[str, frozenset[str]] = {
-    "aborted": frozenset(CHAIN[2:8]),
-    "failed": frozenset({"staged", "acquired"}),
-    "rejected": frozenset({"new", "assignment-approved", "completed", "closed-out", "announced"}),
+# States beside the chain that lead back into it, and the state of the chain whose successor comes next.
+SIDINGS = {"failed": "assignment-approved", "force-complete": "running-closed"}
+ABORTED = "aborted"
+# How a request is given up: what nobody assigned is rejected; a forced completion can only be completed, and
+# then people decide. What is completed or ended there was decided by somebody else.
+GIVEN_UP = {
+    "new": "rejected",
+    "assignment-approved": "rejected",
+    "failed": "rejected",
+    "force-complete": "completed",
+    **dict.fromkeys(CHAIN[2:8], ABORTED),
 }
 
 
 def decide_path(current: str, target: str) -> tuple[str, ...]:
-    """The statuses to set one after the other; none when ReqMgr2 is there, past it, or went elsewhere."""
-    if current not in CHAIN:
+    """The statuses to set one after the other; none when ReqMgr2 is there, past it, or ended it otherwise."""
+    if target == ABORTED:
+        return (GIVEN_UP[current],) if current in GIVEN_UP else ()
+    here = SIDINGS.get(current, current)
+    if here not in CHAIN:
         return ()
-    here = CHAIN.index(current)
-    if target in CHAIN:
-        return CHAIN[here + 1 : CHAIN.index(target) + 1]
-    for index in range(here, len(CHAIN)):
-        if CHAIN[index] in EXITS[target]:
-            return (*CHAIN[here + 1 : index + 1], target)
-    return ()
+    return CHAIN[CHAIN.index(here) + 1 : CHAIN.index(target) + 1]

@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import F, OuterRef, Q, Subquery
 
+from cms.reqmgr2 import Assignment
 from dags_app.adapters import reqmgr2
 from outputs_app.models import ReqMgr2Report
 from requests_app.models import Request
 from requests_app.states import TERMINAL
 from requests_app.states import RequestStatus as S
+from sites_app.models import Site
 from wms2_project.errors import Wms2Error
 from wms2_project.leases import backoff_seconds
 from wms2_project.locks import try_lock
@@ -56,10 +58,16 @@ def _unreported(now: datetime) -> Iterable[Request]:
     return requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")[:BATCH]
 
 
+def _assignment(request: Request) -> Assignment:
+    """For a request nobody assigned: ours, so that no agent takes it, and where it may run."""
+    sites = request.workflow.site_whitelist or Site.objects.order_by("name").values_list("name", flat=True)
+    return Assignment(team=settings.REQMGR2_TEAM, sites=tuple(sites))
+
+
 def _report(request: Request, now: datetime) -> None:
     row, _ = ReqMgr2Report.objects.get_or_create(workflow=request.workflow, defaults={"next_check_at": now})
     try:
-        reqmgr2().bring_to(request.request_name, TOLD_AS[S(request.status)])
+        reqmgr2().bring_to(request.request_name, TOLD_AS[S(request.status)], assignment=_assignment(request))
     except Wms2Error as error:
         logger.warning("ReqMgr2 was not told of %s: %s", request.request_name, error)
         row.attempt += 1

@@ -27,7 +27,7 @@ TRANSITIONS: dict[str, frozenset[str]] = {
     "rejected": frozenset({"rejected-archived"}),
     "normal-archived": frozenset({"rejected-archived"}),
 }
-MISSING_PARAMETER, MISSING_OBJECT, INVALID_TRANSITION = 301, 303, 1101
+MISSING_PARAMETER, MISSING_OBJECT, INVALID_TRANSITION, INVALID_VALUE = 301, 303, 1101, 1102
 
 
 def handle(call: Call, db: sqlite3.Connection) -> Reply:
@@ -83,12 +83,21 @@ def _update(name: str, changes: Any, db: sqlite3.Connection) -> Reply:
     wanted = changes.get("RequestStatus")
     if wanted and wanted not in TRANSITIONS.get(row["status"], frozenset()):
         raise _refusal(400, INVALID_TRANSITION, f"{row['status']} cannot become {wanted}")
+    if wanted == "assigned":
+        _check_assignment(changes)
     document = {**json.loads(row["document"]), **changes}
     db.execute(
         "UPDATE requests SET status = ?, document = ? WHERE name = ?",
         (document["RequestStatus"], json.dumps(document), name),
     )
     return json_reply({"result": [{name: "OK"}]})
+
+
+def _check_assignment(changes: Any) -> None:
+    if not changes.get("Team"):
+        raise _refusal(400, MISSING_PARAMETER, "Team is missing")
+    if not changes.get("SiteWhitelist"):
+        raise _refusal(400, INVALID_VALUE, "SiteWhitelist must not be empty")
 
 
 def _refusal(status: int, code: int, detail: str) -> Refused:

@@ -77,6 +77,7 @@ OUTPUT_ALERT_AFTER_SEC = env.float("WMS2_OUTPUT_ALERT_AFTER_SEC", default=900.0)
 OUTPUT_HOLD_AFTER_SEC = env.float("WMS2_OUTPUT_HOLD_AFTER_SEC", default=6 * 3600.0)
 COMPARE_LOOK_SEC = env.float("WMS2_COMPARE_LOOK_SEC", default=30.0)
 REQMGR2_WRITE_BACK = env.bool("WMS2_REQMGR2_WRITE_BACK", default=False)
+REQMGR2_TEAM = env.str("WMS2_REQMGR2_TEAM", default="wms2")
 RUCIO_SCOPE = env.str("WMS2_RUCIO_SCOPE", default="cms")
 
 # Callbacks to requestors

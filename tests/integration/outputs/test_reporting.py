@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from outputs_app.models import ReqMgr2Report
 from requests_app.models import Request
 from requests_app.reporting import report_statuses
 from requests_app.states import RequestStatus
+from tests.integration.factories import make_site
 from tests.integration.outputs.conftest import Faults
 
 pytestmark = pytest.mark.django_db
@@ -52,6 +54,21 @@ def test_an_abort_is_told(imported: Request, lab: Any) -> None:
     become(imported, S.ACTIVE)
     become(imported, S.ABORTED)
     assert status_there(lab, imported) == "aborted"
+
+
+@pytest.mark.parametrize("whitelist", [[], ["T2_DE_DESY"]])
+def test_what_nobody_assigned_is_assigned_to_us_with_its_sites(
+    imported: Request, lab: Any, whitelist: list[str]
+) -> None:
+    make_site("T1_US_FNAL")
+    Workflow.objects.filter(pk=imported.workflow_id).update(site_whitelist=whitelist)
+    unassigned = f"{imported.request_name}_new"
+    Request.objects.filter(pk=imported.pk).update(request_name=unassigned)
+    lab("POST", "requests", {"RequestName": unassigned, "RequestStatus": "assignment-approved"})
+    become(imported, S.ACTIVE)
+    seen = reqmgr2().request(unassigned)
+    assert (seen["RequestStatus"], seen["Team"]) == ("running-open", "wms2")
+    assert seen["SiteWhitelist"] == (whitelist or ["T1_US_FNAL"])
 
 
 def test_nothing_is_told_unless_wanted_or_of_requests_that_came_otherwise(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cms.reqmgr2 import ReqMgr2Client
+from cms.reqmgr2 import Assignment, ReqMgr2Client
 from wms2_project.errors import InvalidInput, NotFound, ServiceRejected, ServiceUnavailable
 
 Lab = Callable[..., Any]
@@ -66,3 +66,20 @@ def test_change_that_failed_is_unavailable(reqmgr2: ReqMgr2Client, lab: Lab) -> 
         reqmgr2.set_status("ana_ReReco_1", "announced")
 
     assert lab("GET", "state")["requests"]["ana_ReReco_1"] == "closed-out"
+
+
+def test_an_assignment_says_whose_it_is_and_where(reqmgr2: ReqMgr2Client) -> None:
+    reqmgr2.bring_to("ana_ReReco_3", "acquired", assignment=Assignment(team="wms2", sites=("T2_DE_DESY",)))
+
+    seen = reqmgr2.request("ana_ReReco_3")
+    told = (seen["RequestStatus"], seen["Team"], seen["SiteWhitelist"])
+    assert told == ("acquired", "wms2", ["T2_DE_DESY"])
+
+
+@pytest.mark.parametrize("assignment", [None, Assignment("", ("T2_DE_DESY",)), Assignment("wms2", ())])
+def test_an_assignment_without_team_or_sites_is_refused(
+    reqmgr2: ReqMgr2Client, assignment: Assignment | None
+) -> None:
+    reqmgr2.set_status("ana_ReReco_3", "assignment-approved")
+    with pytest.raises(ServiceRejected, match=r"Team|SiteWhitelist"):
+        reqmgr2.set_status("ana_ReReco_3", "assigned", assignment=assignment)
