@@ -25,6 +25,11 @@ class AdmissionQueue:
     next_in_queue: Request | None
 
 
+def owners_of(request: Request) -> frozenset[str]:
+    """The names of those whose request it is: who asked for it and who sent it in."""
+    return frozenset({request.requestor, request.submitted_by.removeprefix("user:")})
+
+
 def timeline_of(request: Request) -> QuerySet[StatusTransition]:
     """Every status change, oldest first."""
     return request.transitions.order_by("id")

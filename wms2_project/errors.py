@@ -51,6 +51,12 @@ class NotFound(PermanentError):
     code = "not_found"
 
 
+class NotAllowed(PermanentError):
+    """The caller may not ask for this; somebody else may."""
+
+    code = "permission_denied"
+
+
 class Conflict(PermanentError):
     """The state of the thing does not allow this now, or somebody else was faster."""
 

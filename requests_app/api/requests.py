@@ -17,6 +17,7 @@ from requests_app.api.inputs import IMPORT_SCHEMA, ChangeInput, OptionalReason
 from requests_app.api.rows import MEMBERS, columns_of, render_detail, render_rows
 from requests_app.api.serializers import ActionBody, EffectsBody, ImportBody, RequestDetail, RequestRow
 from requests_app.models import Request
+from requests_app.selectors import owners_of
 from requests_app.services import editing, steering
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of, role_of
@@ -173,8 +174,7 @@ def _check_requestor(http: HttpRequest, changes: Mapping[str, Any]) -> None:
 
 def check_owner(http: HttpRequest, row: Request) -> None:
     """Operators may touch every request, requestors their own."""
-    owners = {row.requestor, row.submitted_by.removeprefix("user:")}
-    if role_of(http.user) < Role.OPERATOR and http.user.get_username() not in owners:
+    if role_of(http.user) < Role.OPERATOR and http.user.get_username() not in owners_of(row):
         raise PermissionDenied(
             f"{row.request_name} is {row.requestor}'s; you may change only your own requests."
         )

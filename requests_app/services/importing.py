@@ -15,10 +15,11 @@ from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.models import Request
+from requests_app.selectors import owners_of
 from requests_app.services.callbacks import check_url
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin
-from wms2_project.errors import Conflict, InvalidInput
+from wms2_project.errors import Conflict, InvalidInput, NotAllowed
 from wms2_project.grammar import Name, check
 
 RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
@@ -32,6 +33,11 @@ class _Origin:
     source: str
     idempotency_key: str
     on_behalf: bool
+
+    @property
+    def who(self) -> str:
+        """The sender's name."""
+        return self.actor.partition(":")[2]
 
 
 def import_request(
@@ -68,15 +74,15 @@ def import_by_name(*, request_name: str, actor: str, idempotency_key: str = "") 
 
 
 def _store(document: Mapping[str, Any], origin: _Origin, digest: str) -> tuple[Request, bool]:
-    who = origin.actor.partition(":")[2]
-    submitter = {"submitted_by": who}
+    submitter = {"submitted_by": origin.who}
     spec = read_document(
         document,
         overrides={} if origin.on_behalf else submitter,
-        defaults={"requestor": who} | (submitter if origin.on_behalf else {}),
+        defaults={"requestor": origin.who} | (submitter if origin.on_behalf else {}),
     )
     _check_taken_here(spec)
     request = request_of(spec, document)
+    _check_replaces(request.previous_version, origin)
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
     try:
@@ -89,6 +95,7 @@ def _store(document: Mapping[str, Any], origin: _Origin, digest: str) -> tuple[R
         twin = _first(origin, digest)
         if twin is not None:  # two calls with one key at once: the other was faster
             return twin, False
+        _check_replaces(request.previous_version, origin)  # somebody else may have replaced it meanwhile
         raise Conflict(
             f"a request named {spec.request_name} exists already",
             cure="Choose another name, or restart the existing request to run it again",
@@ -106,6 +113,20 @@ def _check_taken_here(spec: RequestSpec) -> None:
         raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
     if spec.callback_url:
         check_url(spec.callback_url)
+
+
+def _check_replaces(previous: Request | None, origin: _Origin) -> None:
+    """Whoever replaces a request ends its outputs: only its owners may, operators for all, and only once."""
+    if previous is None:
+        return
+    if not origin.on_behalf and origin.who not in owners_of(previous):
+        raise NotAllowed(
+            f"{previous} is {previous.requestor}'s; you may replace only your own requests",
+            cure="Leave previous_version_request out, or ask an operator",
+        )
+    newer = Request.objects.filter(previous_version=previous).first()
+    if newer is not None:
+        raise Conflict(f"{previous} is replaced by {newer} already", cure=f"Replace {newer} instead")
 
 
 def _digest(body: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.InvalidInput, status.HTTP_422_UNPROCESSABLE_ENTITY),
+    (errors.NotAllowed, status.HTTP_403_FORBIDDEN),
     (errors.NotFound, status.HTTP_404_NOT_FOUND),
     (errors.Conflict, status.HTTP_409_CONFLICT),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),

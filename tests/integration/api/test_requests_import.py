@@ -10,7 +10,9 @@ from rest_framework.test import APIClient
 
 from dags_app import adapters
 from requests_app.models import Request
-from tests.integration.factories import DOCUMENT
+from tests.integration.conftest import ApiAs
+from tests.integration.factories import DOCUMENT, make_request
+from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"
@@ -168,3 +170,47 @@ def test_a_by_name_import_checks_the_name_before_it_asks(requestor: APIClient, n
     answer = requestor.post(URL, {"request_name": name, "source": "reqmgr2"})
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"request_name"}
+
+
+REPLACES = DOCUMENT | {
+    "request_name": "newer",
+    "previous_version_request": "older",
+    "cleanup_policy": "immediate_cleanup",
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "status"),
+    [
+        (Role.REQUESTOR, "mallory", 403),
+        (Role.REQUESTOR, "bob", 201),
+        (Role.REQUESTOR, "portal", 201),
+        (Role.OPERATOR, "olga", 201),
+    ],
+)
+def test_only_the_owners_and_operators_replace_a_request(
+    api_as: ApiAs, role: Role, name: str, status: int
+) -> None:
+    """The newer version's policy ends the outputs of the older one."""
+    make_request(request_name="older", requestor="bob", submitted_by="portal")
+
+    answer = api_as(role, name).post(URL, REPLACES)
+
+    assert answer.status_code == status, answer.json()
+    assert Request.objects.filter(request_name="newer").exists() == (status == 201)
+
+
+def test_nobody_elses_request_is_replaced_in_a_batch_either(api_as: ApiAs) -> None:
+    make_request(request_name="older", requestor="bob")
+    body = api_as(Role.REQUESTOR, "mallory").post(f"{URL}/batch", {"requests": [REPLACES]}).json()
+    assert (body["results"][0]["status"], body["accepted"]) == (403, 0)
+
+
+def test_a_request_is_replaced_once(operator: APIClient) -> None:
+    older = make_request(request_name="older")
+    make_request(request_name="first", previous_version=older)
+
+    answer = operator.post(URL, REPLACES)
+
+    assert answer.status_code == 409
+    assert "older is replaced by first already" in answer.json()["detail"]
