@@ -20,6 +20,7 @@ RECENT_SEC = 3600.0  # the last hour tells the pace, if enough groups finished i
 ENOUGH_GROUPS = 3
 NO_GUESS_BELOW = 0.05
 BAND = 1.28  # standard deviations: four times of five the end lies inside
+FORESEEABLE_SEC = 10 * 365 * 86_400.0  # an end beyond ten years is no estimate, and may be beyond the calendar
 SHOWN_GROUPS = 200
 
 PARTS = """
@@ -236,10 +237,15 @@ def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pa
     return Pace(
         rate,
         seen,
-        estimated_completion=now + timedelta(seconds=left / rate),
-        earliest=now + timedelta(seconds=left / (rate * (1 + spread))),
-        latest=now + timedelta(seconds=left / (rate * max(1 - spread, 0.1))),
+        estimated_completion=_after(now, left / rate),
+        earliest=_after(now, left / (rate * (1 + spread))),
+        latest=_after(now, left / (rate * max(1 - spread, 0.1))),
     )
+
+
+def _after(now: datetime, seconds: float) -> datetime | None:
+    """That moment; None if nobody can look so far ahead."""
+    return now + timedelta(seconds=seconds) if seconds <= FORESEEABLE_SEC else None
 
 
 def node_counts(detail: Detail) -> dict[str, int]:

@@ -130,6 +130,26 @@ def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: Reque
     assert read(viewer, row)["pace"]["estimated_completion"] is None
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"), [(10**3, (True, True, True)), (10**7, (False, True, False)), (10**15, (False,) * 3)]
+)
+def test_an_end_beyond_ten_years_is_not_told(
+    viewer: APIClient, wanted: int, told: tuple[bool, ...]
+) -> None:
+    """A few events in the last hour and very many to go once made every list of requests fail."""
+    row, round_ = generating(wanted=wanted, hours=24)
+    make_group(round_, status=GroupStatus.COLLECTED, events_read=wanted // 2, finished_at=ago(hours=20))
+    for _ in range(3):
+        make_group(round_, status=GroupStatus.COLLECTED, events_read=16, finished_at=ago(minutes=5))
+
+    (listed,) = viewer.get("/api/v1/requests").json()["results"]
+    pace = detail_of(row).pace
+
+    ends = (pace.estimated_completion, pace.earliest, pace.latest)
+    assert tuple(end is not None for end in ends) == told
+    assert (listed["progress"]["estimated_completion"] is not None) == told[0]
+
+
 def test_one_query_tells_it_for_one_and_for_many() -> None:
     rows = []
     for _ in range(5):
