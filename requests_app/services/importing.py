@@ -82,6 +82,7 @@ def _store(document: Mapping[str, Any], origin: _Origin, digest: str) -> tuple[R
     )
     _check_taken_here(spec)
     request = request_of(spec, document)
+    _check_priority(request, origin)
     _check_replaces(request.previous_version, origin)
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
@@ -113,6 +114,15 @@ def _check_taken_here(spec: RequestSpec) -> None:
         raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
     if spec.callback_url:
         check_url(spec.callback_url)
+
+
+def _check_priority(request: Request, origin: _Origin) -> None:
+    """What a requestor writes goes up to the limit of a later change; what ReqMgr2 says was decided there."""
+    limit = settings.REQUESTOR_MAX_PRIORITY
+    if request.priority > limit and not (origin.on_behalf or origin.source == "reqmgr2"):
+        raise NotAllowed(
+            f"{request}: requestors go up to priority {limit}", cure="Ask for less, or ask an operator"
+        )
 
 
 def _check_replaces(previous: Request | None, origin: _Origin) -> None:

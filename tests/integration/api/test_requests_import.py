@@ -214,3 +214,25 @@ def test_a_request_is_replaced_once(operator: APIClient) -> None:
 
     assert answer.status_code == 409
     assert "older is replaced by first already" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("who", "priority", "status"),
+    [("requestor", 500_000, 201), ("requestor", 500_001, 403), ("operator", 1_000_000, 201)],
+)
+def test_a_requestor_imports_up_to_the_priority_of_a_later_change(
+    request: pytest.FixtureRequest, who: str, priority: int, status: int
+) -> None:
+    client: APIClient = request.getfixturevalue(who)
+
+    answer = client.post(URL, DOCUMENT | {"priority": priority, "urgent": True})
+
+    assert answer.status_code == status, answer.json()
+    assert Request.objects.filter(priority=priority, urgent=True).exists() == (status == 201)
+
+
+@pytest.mark.usefixtures("reqmgr2")
+def test_the_priority_that_reqmgr2_gave_stands(requestor: APIClient, settings: Any) -> None:
+    settings.REQUESTOR_MAX_PRIORITY = DOCUMENT["priority"] - 1
+    answer = requestor.post(URL, {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"})
+    assert answer.status_code == 201, answer.json()
