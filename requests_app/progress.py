@@ -20,7 +20,7 @@ RECENT_SEC = 3600.0  # the last hour tells the pace, if enough groups finished i
 ENOUGH_GROUPS = 3
 NO_GUESS_BELOW = 0.05
 BAND = 1.28  # standard deviations: four times of five the end lies inside
-FORESEEABLE_SEC = 10 * 365 * 86_400.0  # an end beyond ten years is no estimate, and may be beyond the calendar
+FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later is no estimate, and may lie beyond the calendar
 SHOWN_GROUPS = 200
 
 PARTS = """

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.http import HttpResponse
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
+from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
 
 from wms2_project.api.errors import MEDIA_TYPE, TITLES
 from wms2_project.api.roles import Role, role_needed
@@ -147,8 +152,24 @@ class SchemaView(SpectacularAPIView):
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
 
+    @extend_schema(exclude=True)
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """The document in the form asked for."""
+        form: Any = request.accepted_renderer
+        headers = {"Content-Disposition": f'inline; filename="WMS2.{form.format}"'}
+        return HttpResponse(_written(form.format), content_type=form.media_type, headers=headers)
+
+
+@cache
+def _written(form: str) -> bytes:
+    """The document as bytes, made once per process: it takes seconds, and anybody may ask for it."""
+    described = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    renderer = OpenApiJsonRenderer() if form == "json" else OpenApiYamlRenderer()
+    return bytes(renderer.render(described, renderer_context={}))
+
 
 class DocsView(SpectacularSwaggerSplitView):
     """Swagger UI, served from our own static files, its script apart from the page."""
 
+    http_method_names = ["get", "head"]  # a page has nothing to tell about its options
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}

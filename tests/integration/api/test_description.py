@@ -10,6 +10,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 from tests.integration.api.test_roles import TABLE
 from wms2_project.api.roles import Role
@@ -78,3 +79,12 @@ def test_the_docs_script_reads_our_description(client: Client) -> None:
     answer = client.get("/api/v1/docs?script=")
     assert answer["Content-Type"].startswith("application/javascript")
     assert "/api/v1/schema" in answer.content.decode()
+
+
+def test_the_description_is_written_once_per_process(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds, and anybody may ask for it."""
+    first = client.get("/api/v1/schema")
+    monkeypatch.setattr(SchemaGenerator, "get_schema", None)
+    again = client.get("/api/v1/schema")
+    assert (again.content, again["Content-Type"]) == (first.content, first["Content-Type"])
+    assert again.content.startswith(b"openapi: 3")
