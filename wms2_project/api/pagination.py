@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.db import DataError
 from rest_framework.exceptions import NotFound
 from rest_framework.exceptions import ValidationError as Refused
 from rest_framework.pagination import CursorPagination
@@ -57,5 +58,5 @@ class CursorPages(CursorPagination):
         """One page; a cursor somebody made up is a 404, not an error of ours."""
         try:
             return super().paginate_queryset(queryset, request, view=view)
-        except (ValidationError, ValueError) as error:
+        except (ValidationError, ValueError, DataError) as error:
             raise NotFound(self.invalid_cursor_message) from error

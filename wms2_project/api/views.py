@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
+from django_filters import MultipleChoiceFilter
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import ListAPIView
@@ -32,6 +33,7 @@ class ApiView(WithRoles, APIView):
         wanted = request.query_params.get("fields") if request.method == "GET" else None
         if wanted is not None and response.status_code == 200 and isinstance(response.data, dict):
             try:
+                check_once(request, several=set(request.query_params) - {"fields"})
                 response.data = self.select(response.data, frozenset(wanted.split(",")))
             except ValidationError as error:
                 response = self.handle_exception(error)
@@ -62,12 +64,18 @@ class ListView(ApiView, ListAPIView[Any]):
         if unknown:
             told = f"There is no such parameter here; there are {', '.join(sorted(known))}."
             raise ValidationError(dict.fromkeys(unknown, told))
+        check_once(self.request, several=self._several(filters))
         if empty := [name for name in given & filters if "" in self.request.query_params.getlist(name)]:
             raise ValidationError(dict.fromkeys(empty, "It is empty; leave it out."))
         if not given & filters:
             return queryset
         self.filterset_class = _narrowed(self.filterset_class, frozenset(given & filters))
         return super().filter_queryset(queryset)
+
+    def _several(self, filters: set[str]) -> set[str]:
+        """The filters that may be given several times."""
+        known = self.filterset_class.base_filters if filters else {}
+        return {name for name in filters if isinstance(known[name], MultipleChoiceFilter)}
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
         """The page, with the wanted members of each row."""
@@ -82,6 +90,13 @@ def _narrowed(filterset: Any, names: frozenset[str]) -> Any:
     made: Any = type(filterset.__name__, (filterset,), {})
     made.base_filters = {name: one for name, one in filterset.base_filters.items() if name in names}
     return made
+
+
+def check_once(request: HttpRequest, *, several: Collection[str] = ()) -> None:
+    """Refuse a parameter that is given twice: only one of the two could be followed."""
+    query = request.query_params
+    if twice := [name for name in query if name not in several and len(query.getlist(name)) > 1]:
+        raise ValidationError(dict.fromkeys(twice, "Say it once: it is given twice."))
 
 
 def check_fields(wanted: frozenset[str], *, known: set[str]) -> None:
@@ -154,9 +169,7 @@ def asked(kind: type[Input], request: HttpRequest) -> dict[str, Any]:
     several = {
         name for name, field in kind().fields.items() if isinstance(field, serializers.MultipleChoiceField)
     }
-    once = [name for name in query if name not in several and len(query.getlist(name)) > 1]
-    if once:
-        raise InvalidInput("Say it once", fields=dict.fromkeys(once, "is given twice"))
+    check_once(request, several=several)
     return parsed(kind, {name: query.getlist(name) if name in several else query[name] for name in named})
 
 
@@ -170,8 +183,7 @@ def expected_version(request: HttpRequest, *, current: int) -> int | None:
     header = request.headers.get("If-Match", "").strip()
     if header in ("", "*"):
         return None
-    given = {tag.strip().removeprefix("W/").strip('"') for tag in header.split(",")}
-    if str(current) not in given:
+    if f'"{current}"' not in [tag.strip() for tag in header.split(",")]:  # a weak tag matches nothing
         raise StaleVersion(
             f"You hold version {header}, the present one is {current}",
             cure="Read it again, and repeat the change if it still makes sense",

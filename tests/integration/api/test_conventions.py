@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 from django.db import connection
 from rest_framework.test import APIClient
@@ -85,6 +87,46 @@ def test_every_list_is_turned_and_still_walked_without_loss(
     assert seen == expected
     refused = viewer.get(f"/api/v1/{path}?ordering=mood")
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"ordering"})
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("requests?campaign=a&campaign=b", "campaign"),
+        ("requests?fields=status&fields=request_name", "fields"),
+        ("requests/a?fields=status&fields=request_name", "fields"),
+        ("workflows?ordering=created_at&ordering=-created_at", "ordering"),
+        ("sites?cursor=a&cursor=b", "cursor"),
+        ("errors?days=1&days=2", "days"),
+    ],
+)
+def test_a_parameter_given_twice_is_refused(viewer: APIClient, query: str, name: str) -> None:
+    make_request(request_name="a")
+    answer = viewer.get(f"/api/v1/{query}")
+    assert (answer.status_code, set(answer.json()["errors"])) == (422, {name})
+
+
+@pytest.mark.parametrize("ordering", ["created_at", "-request_name"])
+@pytest.mark.parametrize("position", ["%00", "a%00b", "9" * 50])
+def test_a_cursor_somebody_made_up_finds_nothing(viewer: APIClient, ordering: str, position: str) -> None:
+    make_request()
+    cursor = b64encode(f"p={position}".encode()).decode()
+    assert viewer.get(URL, {"ordering": ordering, "cursor": cursor}).status_code in (200, 404)
+
+
+@pytest.mark.parametrize("method", ["SELECT", "QUERYSET", "TRACE", "FOO"])
+@pytest.mark.parametrize("role", [Role.ANONYMOUS, Role.VIEWER])
+def test_a_method_nobody_offers_is_told_so(api_as: ApiAs, role: Role, method: str) -> None:
+    """Also one that the view has an attribute of the name of."""
+    answer = api_as(role).generic(method, URL)
+    assert answer.status_code == 405
+    assert answer["Allow"] == "GET, POST, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "POST", "GET", "HEAD"])
+@pytest.mark.parametrize("path", ["docs", "schema"])
+def test_the_description_answers_every_method(api_as: ApiAs, path: str, method: str) -> None:
+    assert api_as(Role.ANONYMOUS).generic(method, f"/api/v1/{path}").status_code in (200, 405)
 
 
 @pytest.mark.parametrize("view", [RequestListView, WorkflowListView, DAGListView])

@@ -133,9 +133,7 @@ def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: Reque
 @pytest.mark.parametrize(
     ("wanted", "told"), [(10**3, (True, True, True)), (10**7, (False, True, False)), (10**15, (False,) * 3)]
 )
-def test_an_end_beyond_ten_years_is_not_told(
-    viewer: APIClient, wanted: int, told: tuple[bool, ...]
-) -> None:
+def test_an_end_beyond_ten_years_is_not_told(viewer: APIClient, wanted: int, told: tuple[bool, ...]) -> None:
     """A few events in the last hour and very many to go once made every list of requests fail."""
     row, round_ = generating(wanted=wanted, hours=24)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=wanted // 2, finished_at=ago(hours=20))
