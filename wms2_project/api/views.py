@@ -28,6 +28,14 @@ class ApiView(WithRoles, APIView):
     schema = ProblemSchema()
     problems: ClassVar[dict[str, tuple[int, ...]]] = {}
 
+    def check_permissions(self, request: HttpRequest) -> None:
+        """Count the call before judging it: DRF would let a caller be refused without end."""
+        super().check_throttles(request)
+        super().check_permissions(request)
+
+    def check_throttles(self, request: HttpRequest) -> None:
+        """The call is counted already."""
+
     def finalize_response(self, request: HttpRequest, response: Any, *args: Any, **kwargs: Any) -> Response:
         """The answer; of what a GET found, only the members that `fields` names."""
         wanted = request.query_params.get("fields") if request.method == "GET" else None

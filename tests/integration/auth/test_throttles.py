@@ -53,6 +53,13 @@ def test_behind_a_trusted_proxy_the_callers_address_counts(settings: Any) -> Non
         assert statuses(proxy, SCHEMA, 3, headers={"X-Forwarded-For": address}) == [200, 200, 429]
 
 
+def test_refused_calls_are_counted_too(api_as: ApiAs) -> None:
+    assert statuses(Client(REMOTE_ADDR="1.1.1.1"), SITES, 3) == [401, 401, 429]
+    viewer = api_as(Role.VIEWER)
+    refused = [viewer.post(f"{SITES}/T2_CH_CERN/drain").status_code for _ in range(4)]
+    assert refused == [403, 403, 403, 429]
+
+
 def test_wrong_credentials_are_throttled_by_address() -> None:
     wrong = {"Authorization": "Bearer wms2_guess"}
     assert statuses(Client(REMOTE_ADDR="1.1.1.1"), SITES, 3, headers=wrong) == [401, 401, 429]
