@@ -10,13 +10,16 @@ import requests
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import SuspiciousOperation
+from django.http import HttpResponse
 from django.utils import timezone
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
+from mozilla_django_oidc.views import OIDCAuthenticationCallbackView
 
 from wms2_project.api.auth import bearer_policy, issuer_keys
 from wms2_project.errors import Wms2Error
 from wms2_project.identity.bearer import BearerPolicy, meaning_of, verified_claims
 from wms2_project.identity.people import sign_in
+from wms2_project.identity.tokens import roles_last_until
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +49,16 @@ class SingleSignOn(OIDCAuthenticationBackend):  # type: ignore[misc]
         if not bearer.roles:
             raise SuspiciousOperation(f"{bearer.subject} has no role here")
         return sign_in(bearer, now=timezone.now())
+
+
+class LoginCallback(OIDCAuthenticationCallbackView):  # type: ignore[misc]
+    """Where the issuer sends the browser back to."""
+
+    def login_success(self) -> HttpResponse:
+        """Begin the session. It ends unless the issuer is asked again: API calls by cookie never do that."""
+        answer: HttpResponse = super().login_success()
+        self.request.session.set_expiry(roles_last_until(timezone.now()))
+        return answer
 
 
 def _policy() -> BearerPolicy:

@@ -6,13 +6,14 @@ import hashlib
 import secrets
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
 from wms2_project import audit
 from wms2_project.api.roles import know_groups
-from wms2_project.models import ApiToken
+from wms2_project.models import X509, ApiToken
 
 PREFIX = "wms2_"
 NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be most of our writes
@@ -37,8 +38,13 @@ def issue_token(
     clear_text: str = "",
     expires_at: datetime | None = None,
 ) -> str:
-    """Give the user a token of this name (an older one stops working) and return its clear text, once."""
+    """Give the user a token of this name (an older one stops working) and return its clear text, once.
+
+    The token of a person whose roles an issuer gives ends with them, whatever was asked for.
+    """
     clear_text = clear_text or new_token()
+    if user.identities.exclude(issuer=X509).exists():
+        expires_at = min(filter(None, (expires_at, roles_last_until(timezone.now()))))
     values = {
         "digest": digest_of(clear_text),
         "created_at": timezone.now(),
@@ -53,6 +59,11 @@ def issue_token(
             actor=actor, action="issue token", target=_target(user, name), reason=reason, expires_at=ends
         )
     return clear_text
+
+
+def roles_last_until(now: datetime) -> datetime:
+    """How long what an issuer says of a person is believed without asking it again."""
+    return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
 
 
 def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:

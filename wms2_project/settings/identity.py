@@ -16,6 +16,8 @@ OIDC_AUDIENCES = env.list("WMS2_OIDC_AUDIENCES", default=[])
 OIDC_ALGORITHMS = env.list("WMS2_OIDC_ALGORITHMS", default=["RS256", "ES256"])
 OIDC_SCOPE = env.str("WMS2_OIDC_SCOPE", default="")
 OIDC_ROLES = env.list("WMS2_OIDC_ROLES", default=[])
+# How long the roles an issuer gave last before it is asked again: a session's age, and an API token's.
+OIDC_ROLES_HOURS = env.int("WMS2_OIDC_ROLES_HOURS", default=12)
 OIDC_TIMEOUT_SEC = env.float("WMS2_OIDC_TIMEOUT_SEC", default=5.0)
 
 # Logging in to the console at an issuer; the names below are mozilla-django-oidc's. Without a client id: off.
@@ -26,6 +28,7 @@ OIDC_OP_AUTHORIZATION_ENDPOINT = env.str("WMS2_OIDC_AUTHORIZE_URL", default="")
 OIDC_OP_TOKEN_ENDPOINT = env.str("WMS2_OIDC_TOKEN_URL", default="")
 OIDC_OP_USER_ENDPOINT = ""  # the identity token says all we ask
 OIDC_RP_SCOPES = env.str("WMS2_OIDC_LOGIN_SCOPES", default="openid profile")
+OIDC_CALLBACK_CLASS = "wms2_project.identity.sso.LoginCallback"
 OIDC_USE_PKCE = True
 OIDC_TIMEOUT = OIDC_TIMEOUT_SEC
 OIDC_EXEMPT_URLS = [re.compile(r"^/api/")]  # a program cannot follow the renewal of a login

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 
 from tests.integration.auth.issuer import CLIENT_SECRET, Issuer, running_issuer
 from wms2_project.api.auth import issuer_keys
-from wms2_project.models import AuditEvent
+from wms2_project.models import ApiToken, AuditEvent
 
 pytestmark = pytest.mark.django_db
 OPS = {"groups": ["/cms/ops"]}
@@ -119,3 +122,38 @@ def test_a_session_is_renewed_at_the_issuer_or_ends(issuer: Issuer) -> None:
     asked = sent_to_issuer(browser.get("/admin/"), issuer)
     browser.get("/oidc/callback/", {"error": "login_required", "state": asked["state"]})
     assert browser.get("/api/v1/me").status_code == 401
+
+
+def test_a_session_lasts_no_longer_than_the_issuers_word(issuer: Issuer) -> None:
+    browser = Client()
+    log_in(browser, issuer, **OPS)
+    assert 0 < browser.session.get_expiry_age() <= 12 * 3600
+
+
+@pytest.mark.parametrize("asked", [{}, {"days": 365}])
+def test_a_token_made_in_such_a_session_ends_with_the_issuers_word(
+    issuer: Issuer, asked: dict[str, int]
+) -> None:
+    browser = Client()
+    log_in(browser, issuer, **OPS)
+
+    made = browser.post(
+        "/api/v1/tokens", {"name": "cli", "reason": "r"} | asked, content_type="application/json"
+    )
+
+    assert made.status_code == 201, made.json()
+    ends = ApiToken.objects.get().expires_at
+    assert ends is not None
+    assert ends <= timezone.now() + timedelta(hours=12)
+
+
+def test_the_console_makes_no_longer_token_for_them_either(issuer: Issuer, console: Client) -> None:
+    log_in(Client(), issuer, **OPS)
+    person = User.objects.exclude(username="adam").get()
+    given = {"user": person.pk, "name": "cli", "days": 365, "reason": "r"}
+
+    assert console.post(reverse("admin:wms2_project_apitoken_issue"), given).status_code == 200
+
+    ends = ApiToken.objects.get().expires_at
+    assert ends is not None
+    assert ends <= timezone.now() + timedelta(hours=12)
