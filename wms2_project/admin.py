@@ -10,8 +10,11 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.contrib.auth.views import PasswordChangeView
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -22,6 +25,7 @@ from wms2_project import audit
 from wms2_project.api.roles import Role, actor_of, role_of
 from wms2_project.console import (
     ActionVariant,
+    AdminOwnPasswordChangeForm,
     AdminPasswordChangeForm,
     ModelAdmin,
     ReadOnlyAdmin,
@@ -45,6 +49,30 @@ for scheduled in (
 admin.site.unregister(User)
 admin.site.unregister(Group)
 admin.site.login_template = "console/login.html"
+
+
+class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
+    """A person's new password."""
+
+    def save(self, commit: bool = True) -> User:
+        """Change it, and keep in the audit that it was changed."""
+        with transaction.atomic():
+            user: User = super().save(commit)
+            audit.record(
+                actor=f"user:{user}", action="change password", target=f"person {user}",
+                reason="in the console",
+            )  # fmt: skip
+        return user
+
+
+def change_own_password(request: HttpRequest) -> HttpResponseBase:
+    """The console's page for it; that of unfold would not be audited."""
+    page = PasswordChangeView.as_view(
+        form_class=OwnPasswordForm,
+        success_url=reverse("admin:password_change_done"),
+        extra_context=admin.site.each_context(request),
+    )
+    return page(request)
 
 
 class AuditedForms:

@@ -27,7 +27,13 @@ from django.utils.safestring import SafeString
 from unfold import decorators
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.enums import ActionVariant
-from unfold.forms import AdminPasswordChangeForm, AuthenticationForm, UserChangeForm, UserCreationForm
+from unfold.forms import (
+    AdminOwnPasswordChangeForm,
+    AdminPasswordChangeForm,
+    AuthenticationForm,
+    UserChangeForm,
+    UserCreationForm,
+)
 from unfold.views import ChangeList
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -44,6 +50,7 @@ from wms2_project.identity.proxies import client_address
 
 __all__ = [
     "ActionVariant",
+    "AdminOwnPasswordChangeForm",
     "AdminPasswordChangeForm",
     "BoundedPaginator",
     "ChangeList",

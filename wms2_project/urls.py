@@ -7,11 +7,13 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
+from wms2_project.admin import change_own_password
 from wms2_project.api.errors import unknown_url
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/password_change/", admin.site.admin_view(change_own_password)),
     path("admin/", admin.site.urls),
     path("api/v1/", include("wms2_project.api.urls")),
     path("api/v1/", include("requests_app.api.urls")),

@@ -86,3 +86,23 @@ def test_what_django_forms_change_is_in_our_audit_and_nobody_is_deleted(console:
     assert [event.detail["roles"] for event in events] == [[], ["operator"], ["operator"]]
     assert "correct horse" not in str(list(events.values()))
     assert console.post(f"/admin/auth/user/{bob.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_ones_own_new_password_is_in_the_audit(console: Client) -> None:
+    adam = User.objects.get()
+    adam.set_password("correct horse battery")
+    adam.save()
+    console.force_login(adam)
+    given = {"old_password": "correct horse battery"}
+    new = {"new_password1": "another long phrase 9", "new_password2": "another long phrase 9"}
+
+    wrong = console.post("/admin/password_change/", {"old_password": "guess"} | new)
+    right = console.post("/admin/password_change/", given | new)
+
+    assert (wrong.status_code, right.status_code) == (200, 302)
+    adam.refresh_from_db()
+    assert adam.check_password("another long phrase 9")
+    (event,) = AuditEvent.objects.all()
+    assert (event.actor, event.action, event.target) == ("user:adam", "change password", "person adam")
+    assert "phrase" not in str(event.detail)
+    assert console.get(right["Location"]).status_code == 200
