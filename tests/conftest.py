@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from lab.lanes import lane_name
 
@@ -15,3 +17,10 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
     if lane:
         settings = connections["default"].settings_dict
         settings["TEST"]["NAME"] = f"{settings['TEST'].get('NAME') or 'test_' + settings['NAME']}_{lane}"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Tests that commit are cleaned up after by a TRUNCATE of every table, also of those that refuse it."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
+from tests.integration.factories import make_token, make_user
 from wms2_project import audit
 from wms2_project.models import AuditEvent
 
@@ -55,6 +56,23 @@ def test_an_untouched_audit_is_whole_and_sealed_at_commit() -> None:
 
 def test_an_empty_audit_is_whole() -> None:
     assert "empty" in verify()
+
+
+def test_an_audit_that_was_emptied_is_not_whole() -> None:
+    make_token(make_user("olga"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {EVENTS} RESTART IDENTITY")
+    with pytest.raises(CommandError, match="all rows were removed"):
+        verify()
+
+
+def test_the_audit_cannot_be_emptied_at_one_stroke() -> None:
+    write_sealed(1)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {EVENTS} ENABLE TRIGGER audit_event_kept")  # as it is outside the tests
+        with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+            cursor.execute(f"TRUNCATE {EVENTS}")
+    assert AuditEvent.objects.count() == 1
 
 
 COPY = """INSERT INTO {events} (at, actor, action, target, reason, detail, request_id, traceparent, mark,
