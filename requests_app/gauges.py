@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Max, Q, Sum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from dags_app.models import DAG
@@ -16,6 +15,7 @@ from outputs_app.models import OutputBlock
 from outputs_app.states import MOVING, BlockStatus
 from requests_app import admission
 from requests_app.models import Alert, Request
+from requests_app.selectors import by_status, open_requests, sweep_lag_sec
 from requests_app.states import SWEPT, TERMINAL, RequestStatus
 from sites_app.models import Site
 from wms2_project.health import health
@@ -39,24 +39,17 @@ def families(*, now: datetime) -> Iterator[Metric]:
     yield from counted_families()
 
 
-def sweep_lag_sec(*, now: datetime) -> float:
-    """For how long the oldest request that is due has waited for a worker."""
-    due = Request.objects.filter(status__in=sorted(SWEPT), next_check_at__lte=now, owner="")
-    oldest = due.aggregate(oldest=Min("next_check_at"))["oldest"]
-    return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
-
-
 def _work() -> Iterator[Metric]:
     ended = sorted(TERMINAL)
-    workflows = _by_status(Request.objects.exclude(status__in=ended)) | _kept(
-        "workflows", lambda: _by_status(Request.objects.filter(status__in=ended))
+    workflows = by_status(open_requests()) | _kept(
+        "workflows", lambda: by_status(Request.objects.filter(status__in=ended))
     )
     yield _gauge("wms2_workflows", "Workflows by the status of their request.", workflows, RequestStatus)
-    outputs = _by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))) | _kept(
-        "outputs", lambda: _by_status(OutputBlock.objects.exclude(status__in=sorted(MOVING)))
+    outputs = by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))) | _kept(
+        "outputs", lambda: by_status(OutputBlock.objects.exclude(status__in=sorted(MOVING)))
     )
     yield _gauge("wms2_outputs", "Output blocks by status.", outputs, BlockStatus)
-    yield _gauge("wms2_sites", "Sites by status.", _by_status(Site.objects.all()))
+    yield _gauge("wms2_sites", "Sites by status.", by_status(Site.objects.all()))
     limits = admission.limits()
     queued = workflows.get(RequestStatus.QUEUED, 0)
     yield _one("wms2_admission_queue_depth", "Requests that wait for admission.", queued)
@@ -105,10 +98,6 @@ def _alerts() -> Iterator[Metric]:
 def _parts() -> Iterator[Metric]:
     up = {part.name: int(part.works) for part in health()}
     yield _gauge("wms2_part_up", "1 if this part works, as /health tells.", up, label="part")
-
-
-def _by_status(rows: QuerySet[Any]) -> dict[str, int]:
-    return {row["status"]: row["n"] for row in rows.order_by().values("status").annotate(n=Count("pk"))}
 
 
 def _kept(name: str, compute: Callable[[], dict[str, int]]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
@@ -10,7 +11,7 @@ from django.utils import timezone
 
 from requests_app import admission
 from requests_app.models import Request, StatusTransition
-from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
+from requests_app.states import SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,34 @@ def workflow_status(status: RequestStatus | str) -> str:
     return _WORKFLOW_STATUS.get(RequestStatus(status), str(status))
 
 
+def by_status(rows: QuerySet[Any]) -> dict[str, int]:
+    """How many of the rows there are in each status."""
+    return {row["status"]: row["n"] for row in rows.order_by().values("status").annotate(n=Count("pk"))}
+
+
+def open_requests() -> QuerySet[Request]:
+    """Those that have not ended. What has is never counted for a page: that grows for ever."""
+    return Request.objects.exclude(status__in=sorted(TERMINAL))
+
+
+def sweep_lag_sec(*, now: datetime) -> float:
+    """For how long the oldest request that is due has waited for a worker."""
+    oldest = _due(now).aggregate(oldest=Min("next_check_at"))["oldest"]
+    return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+
+
 def lifecycle_status() -> dict[str, Any]:
     """Is the loop alive: what is due, for how long the oldest has been waiting, who works."""
     now = timezone.now()
-    open_requests = Request.objects.filter(status__in=sorted(SWEPT))
-    due = open_requests.filter(next_check_at__lte=now, owner="")
-    oldest = due.aggregate(oldest=Min("next_check_at"))["oldest"]
-    by_status = Request.objects.order_by().values("status").annotate(count=Count("id"))
+    swept = Request.objects.filter(status__in=sorted(SWEPT))
     return {
-        "due": due.count(),
-        "sweep_lag_sec": round((now - oldest).total_seconds(), 1) if oldest else 0.0,
-        "in_work": open_requests.exclude(owner="").count(),
-        "failing": open_requests.filter(attempt__gt=0).count(),
-        "by_status": {row["status"]: row["count"] for row in by_status},
+        "due": _due(now).count(),
+        "sweep_lag_sec": round(sweep_lag_sec(now=now), 1),
+        "in_work": swept.exclude(owner="").count(),
+        "failing": swept.filter(attempt__gt=0).count(),
+        "by_status": by_status(open_requests()),
     }
+
+
+def _due(now: datetime) -> QuerySet[Request]:
+    return Request.objects.filter(status__in=sorted(SWEPT), next_check_at__lte=now, owner="")

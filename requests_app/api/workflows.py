@@ -17,7 +17,6 @@ from dags_app.models import Workflow
 from dags_app.planning.estimates import estimate_from_pilot
 from dags_app.selectors import forecast_of, rounds_of
 from dags_app.services.production import newest_dag
-from dags_app.states import SplittingAlgo
 from outputs_app.selectors import DatasetSummary, datasets_of
 from requests_app.models import Request
 from requests_app.progress import progress_of
@@ -26,7 +25,6 @@ from requests_app.states import RequestStatus
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView
 from wms2_project.errors import NotFound
-from wms2_project.fields import choices
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
 _SHOWN = (
@@ -135,9 +133,6 @@ class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
     status = filters.MultipleChoiceFilter(choices=_STATUSES, method="by_status")
     request_name = filters.CharFilter()
     input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
-    splitting_algo = filters.MultipleChoiceFilter(
-        field_name="workflow__splitting_algo", choices=choices(SplittingAlgo), distinct=False
-    )
 
     def by_status(self, rows: QuerySet[Request], name: str, given: list[str]) -> QuerySet[Request]:
         """Those whose request is in a status that shows as one of these."""

@@ -148,6 +148,15 @@ def test_requests_are_found_by_their_input_through_an_index() -> None:
     assert "workflow_by_input" in Request.objects.filter(workflow__input_dataset="/A/B/RAW").explain()
 
 
+def test_requests_are_found_by_their_priority_through_an_index() -> None:
+    for number in range(200):
+        make_request(priority=number)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE requests_app_request; SET LOCAL enable_seqscan = off")
+    high = Request.objects.filter(priority__gte=1000).order_by("-created_at", "-id")[:50]
+    assert "request_by_priority" in high.explain()
+
+
 def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
     row = make_request(requestor="bob", submitted_by="bob", version=1)
     operator = api_as(Role.OPERATOR)

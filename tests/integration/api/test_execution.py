@@ -39,7 +39,7 @@ def test_a_workflow_follows_its_request(viewer: APIClient) -> None:
     assert [one["number"] for one in body["rounds"]] == [0]
 
 
-@pytest.mark.parametrize("query", ["request_name=x", "splitting_algo=EventBased", "input_dataset=/a/b/C"])
+@pytest.mark.parametrize("query", ["request_name=x", "input_dataset=/a/b/C"])
 def test_workflows_are_filtered(viewer: APIClient, query: str) -> None:
     make_request()
     assert viewer.get(f"/api/v1/workflows?{query}").json()["results"] == []
