@@ -357,8 +357,8 @@ class AdmissionConfigAdmin(ReadOnlyAdmin):
     """The one row of limits; its list is its page."""
 
     fields = (
-        "shown_state", "pause_reason", "max_active_dags", "ageing_weight", "retries_weight", "rank_weight",
-        "storage_critical_fraction", "updated_by", "updated_at",
+        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
+        "updated_at",
     )  # fmt: skip
     actions_detail: ClassVar[list[str]] = ["edit"]
 

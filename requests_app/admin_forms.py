@@ -84,17 +84,11 @@ class LimitsForm(ReasonForm):
         min_value=0, max_value=100_000, widget=UnfoldAdminIntegerFieldWidget, label="DAGs at a time"
     )
     paused = forms.BooleanField(required=False, widget=UnfoldBooleanWidget, label="Pause admission")
-    ageing_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of age (α)")
-    retries_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of retries (β)")
-    rank_weight = forms.FloatField(widget=UnfoldAdminTextInputWidget, label="Weight of priority (γ)")
     storage_critical_fraction = forms.FloatField(
         min_value=0.01, max_value=1, widget=UnfoldAdminTextInputWidget, label="Close above this storage use"
     )
     version = forms.IntegerField(widget=forms.HiddenInput)
-    field_order = (
-        "max_active_dags", "paused", "ageing_weight", "retries_weight", "rank_weight",
-        "storage_critical_fraction", "reason",
-    )  # fmt: skip
+    field_order = ("max_active_dags", "paused", "storage_critical_fraction", "reason")
 
 
 class NamesField(forms.CharField):

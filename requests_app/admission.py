@@ -23,9 +23,6 @@ EDITABLE = {
     "max_active_dags": int,
     "paused": bool,
     "pause_reason": str,
-    "ageing_weight": float,
-    "retries_weight": float,
-    "rank_weight": float,
     "storage_critical_fraction": float,
 }
 

@@ -43,8 +43,8 @@ class LimitsBody(serializers.ModelSerializer[AdmissionConfig]):
     class Meta:
         model = AdmissionConfig
         fields = (
-            "max_active_dags", "paused", "pause_reason", "ageing_weight", "retries_weight", "rank_weight",
-            "storage_critical_fraction", "updated_by", "updated_at", "version",
+            "max_active_dags", "paused", "pause_reason", "storage_critical_fraction", "updated_by",
+            "updated_at", "version",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -55,10 +55,7 @@ class LimitsInput(ReasonInput):
     max_active_dags = serializers.IntegerField(min_value=0, max_value=100_000, required=False)
     paused = serializers.BooleanField(required=False)
     pause_reason = serializers.CharField(max_length=1000, required=False)
-    ageing_weight = serializers.FloatField(required=False)
-    retries_weight = serializers.FloatField(required=False)
-    rank_weight = serializers.FloatField(required=False)
-    storage_critical_fraction = serializers.FloatField(required=False)
+    storage_critical_fraction = serializers.FloatField(min_value=0.01, max_value=1, required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """A change that changes nothing is a slip."""

@@ -182,10 +182,7 @@ def test_a_drain_that_is_over_already_is_refused(console: Client) -> None:
 
 def limits_answers(**changes: Any) -> dict[str, Any]:
     config = limits()
-    names = (
-        "max_active_dags", "ageing_weight", "retries_weight", "rank_weight", "storage_critical_fraction",
-        "version",
-    )  # fmt: skip
+    names = ("max_active_dags", "storage_critical_fraction", "version")
     return {name: getattr(config, name) for name in names} | {"reason": "r"} | changes
 
 
