@@ -103,16 +103,17 @@ def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, boo
     """Import what the caller sent: a whole document, or a name to fetch."""
     if not isinstance(document, Mapping):
         raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
-    actor = actor_of(http)
+    actor, on_behalf = actor_of(http), role_of(http.user) >= Role.OPERATOR
     if document.get("source") == "reqmgr2":
-        name = parsed(ImportByName, document)["request_name"]
-        return importing.import_by_name(request_name=name, actor=actor, idempotency_key=key)
-    return importing.import_request(
-        document=document,
-        actor=actor,
-        idempotency_key=key,
-        on_behalf=role_of(http.user) >= Role.OPERATOR,
-    )
+        given = parsed(ImportByName, document)
+        return importing.import_by_name(
+            request_name=given.pop("request_name"),
+            actor=actor,
+            idempotency_key=key,
+            on_behalf=on_behalf,
+            beside=given,
+        )
+    return importing.import_request(document=document, actor=actor, idempotency_key=key, on_behalf=on_behalf)
 
 
 def imported(made: Request, *, created: bool) -> Response:

@@ -21,6 +21,9 @@ IMPORT_SCHEMA: dict[str, Any] = {
             "properties": {
                 "request_name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$"},
                 "source": {"type": "string", "enum": ["reqmgr2"]},
+                "correlation_id": {"type": "string", "maxLength": 200},
+                "callback_url": {"type": "string", "format": "uri", "maxLength": 500},
+                "submitted_by": {"type": "string", "maxLength": 240, "description": "Believed of operators."},
             },
             "additionalProperties": False,
         },
@@ -39,6 +42,9 @@ class ImportByName(Input):
 
     request_name = serializers.CharField(validators=[LegalName(Name.REQUEST.value)])
     source = serializers.ChoiceField(choices=["reqmgr2"])  # type: ignore[assignment]
+    correlation_id = serializers.CharField(max_length=200, required=False)
+    callback_url = serializers.CharField(max_length=500, required=False)
+    submitted_by = serializers.CharField(max_length=240, required=False)
 
 
 class StopInput(ReasonInput):

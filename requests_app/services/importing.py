@@ -22,6 +22,7 @@ from requests_app.transitions import begin
 from wms2_project.errors import Conflict, InvalidInput, NotAllowed
 from wms2_project.grammar import Name, check
 
+BESIDE = ("correlation_id", "callback_url", "submitted_by")  # what ReqMgr2 does not know about a request
 RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
 
 
@@ -60,24 +61,37 @@ def import_request(
     return (first, False) if first is not None else _store(document, origin, digest)
 
 
-def import_by_name(*, request_name: str, actor: str, idempotency_key: str = "") -> tuple[Request, bool]:
-    """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again."""
+def import_by_name(
+    *,
+    request_name: str,
+    actor: str,
+    idempotency_key: str = "",
+    on_behalf: bool = False,
+    beside: Mapping[str, str] | None = None,
+) -> tuple[Request, bool]:
+    """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again.
+
+    `beside`: what the caller adds to the document, of the names in BESIDE.
+    """
     check(Name.REQUEST, request_name, field="request_name")
-    origin = _Origin(actor, "reqmgr2", idempotency_key, on_behalf=False)
-    digest = _digest({"request_name": request_name, "source": origin.source})
+    origin = _Origin(actor, "reqmgr2", idempotency_key, on_behalf)
+    added = {name: value for name, value in (beside or {}).items() if name in BESIDE}
+    digest = _digest({"request_name": request_name, "source": origin.source} | added)
     first = _first(origin, digest)
     if first is not None:
         return first, False
     document = reqmgr2().request(request_name)
     check_size(document)
-    return _store(document, origin, digest)
+    return _store(document, origin, digest, added)
 
 
-def _store(document: Mapping[str, Any], origin: _Origin, digest: str) -> tuple[Request, bool]:
+def _store(
+    document: Mapping[str, Any], origin: _Origin, digest: str, added: Mapping[str, str] | None = None
+) -> tuple[Request, bool]:
     submitter = {"submitted_by": origin.who}
     spec = read_document(
         document,
-        overrides={} if origin.on_behalf else submitter,
+        overrides=dict(added or {}) | ({} if origin.on_behalf else submitter),
         defaults={"requestor": origin.who} | (submitter if origin.on_behalf else {}),
     )
     _check_taken_here(spec)

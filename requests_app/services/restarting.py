@@ -116,6 +116,8 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
     )
     return replace(
         spec,
+        correlation_id=request.correlation_id,
+        callback_url=request.callback_url,
         priority=request.priority,
         memory_mb=workflow.memory_mb,
         site_whitelist=tuple(workflow.site_whitelist),

@@ -141,6 +141,49 @@ def test_a_name_is_fetched_from_reqmgr2(requestor: APIClient) -> None:
     assert Request.objects.get().source == "reqmgr2"
 
 
+BY_NAME = {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"}
+
+
+@pytest.mark.usefixtures("reqmgr2")
+@pytest.mark.parametrize(("who", "submitter"), [("requestor", "ana"), ("operator", "portal")])
+def test_a_name_comes_with_what_reqmgr2_does_not_know(
+    request: pytest.FixtureRequest, settings: Any, who: str, submitter: str
+) -> None:
+    settings.CALLBACK_HOSTS = ["portal.example.org"]
+    beside = {"correlation_id": "order:7", "callback_url": "https://portal.example.org/done"}
+    client: APIClient = request.getfixturevalue(who)
+
+    answer = client.post(URL, BY_NAME | beside | {"submitted_by": "portal"})
+
+    assert answer.status_code == 201, answer.json()
+    made = Request.objects.get()
+    assert (made.correlation_id, made.callback_url) == ("order:7", "https://portal.example.org/done")
+    assert made.submitted_by == submitter
+    assert made.request_data == DOCUMENT
+
+
+@pytest.mark.usefixtures("reqmgr2")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("callback_url", "https://evil.example.org/"), ("callback_url", "ftp://a"), ("correlation_id", "a\nb")],
+)
+def test_what_comes_with_a_name_is_checked_as_in_a_document(
+    requestor: APIClient, name: str, value: str
+) -> None:
+    answer = requestor.post(URL, BY_NAME | {name: value})
+    assert (answer.status_code, set(answer.json()["errors"])) == (422, {name})
+    assert not Request.objects.exists()
+
+
+@pytest.mark.usefixtures("reqmgr2")
+def test_a_key_with_the_same_name_for_another_purpose_is_a_conflict(requestor: APIClient) -> None:
+    key = {"Idempotency-Key": "n1"}
+    first = requestor.post(URL, BY_NAME | {"correlation_id": "a"}, headers=key)
+    again = requestor.post(URL, BY_NAME | {"correlation_id": "a"}, headers=key)
+    other = requestor.post(URL, BY_NAME | {"correlation_id": "b"}, headers=key)
+    assert [one.status_code for one in (first, again, other)] == [201, 201, 409]
+
+
 def test_a_repeated_name_is_answered_without_reqmgr2(
     requestor: APIClient, reqmgr2: None, settings: Any
 ) -> None:

@@ -58,11 +58,13 @@ def test_the_next_version_has_new_names_and_both_know_each_other(operator: APICl
 
 def test_what_was_changed_since_the_import_is_kept(operator: APIClient) -> None:
     old = imported(S.HELD)
-    Request.objects.filter(pk=old.pk).update(priority=77)
+    beside = {"correlation_id": "order:7", "callback_url": "https://portal.example.org/done"}
+    Request.objects.filter(pk=old.pk).update(priority=77, **beside)
     Workflow.objects.filter(pk=old.workflow_id).update(memory_mb=3456, site_blacklist=["T2_CH_CERN"])
     restart(operator, old.request_name)
     new = Request.objects.get(previous_version=old)
     assert (new.priority, new.rank) == (77, 77.0)
+    assert {name: getattr(new, name) for name in beside} == beside
     assert (new.workflow.memory_mb, new.workflow.site_blacklist) == (3456, ["T2_CH_CERN"])
 
 
