@@ -89,18 +89,19 @@ class SiteInput(ReasonInput):
         return attrs
 
 
+def in_the_future(value: datetime) -> None:
+    """What is over before it begins is a slip."""
+    if value <= timezone.now():
+        raise serializers.ValidationError("This is in the past.")
+
+
 class DrainInput(ReasonInput):
     """Stop new work at a site."""
 
     until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="When it ends by itself; absent: not."
-    )
-
-    def validate_until(self, value: datetime | None) -> datetime | None:
-        """A drain that is over before it begins is a slip."""
-        if value is not None and value <= timezone.now():
-            raise serializers.ValidationError("This is in the past.")
-        return value
+        required=False, allow_null=True, default=None, validators=[in_the_future],
+        help_text="When it ends by itself; absent: not.",
+    )  # fmt: skip
 
 
 class BanInput(ReasonInput):
@@ -110,14 +111,9 @@ class BanInput(ReasonInput):
         required=False, allow_null=True, default=None, help_text="Only this request; absent: all."
     )
     until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="When it ends; absent: after the usual time."
-    )
-
-    def validate_until(self, value: datetime | None) -> datetime | None:
-        """A ban that is over before it begins is a slip."""
-        if value is not None and value <= timezone.now():
-            raise serializers.ValidationError("This is in the past.")
-        return value
+        required=False, allow_null=True, default=None, validators=[in_the_future],
+        help_text="When it ends; absent: after the usual time.",
+    )  # fmt: skip
 
 
 class LiftInput(ReasonInput):
