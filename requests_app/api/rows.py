@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,7 @@ w.input_dataset, (SELECT request_name FROM requests_app_request WHERE id = r.pre
 (SELECT coalesce(json_agg(c), '[]') FROM (
    SELECT event, status, attempt, last_error, created_at, delivered_at FROM requests_app_callback
     WHERE request_id = r.id ORDER BY created_at) c)"""  # noqa: S608 — ours
+_PROGRESS = tuple(field.name for field in fields(Progress))
 Row = dict[str, Any]
 
 
@@ -86,19 +88,8 @@ def _maker(member: str, progress: dict[Any, Progress]) -> Callable[[Row], Any]:
 
 def told_progress(one: Progress) -> Row:
     """What ProgressBody renders."""
-    return {
-        "fraction": one.fraction,
-        "events_total": one.events_total,
-        "events_done": one.events_done,
-        "events_written": one.events_written,
-        "groups_total": one.groups_total,
-        "groups_done": one.groups_done,
-        "jobs_total": one.jobs_total,
-        "files": one.files,
-        "blocks": one.blocks,
-        "blocks_announced": one.blocks_announced,
-        "estimated_completion": _moment(one.estimated_completion),
-    }
+    told = {name: getattr(one, name) for name in _PROGRESS}
+    return told | {"estimated_completion": _moment(one.estimated_completion)}
 
 
 def _moment(value: datetime | None) -> str | None:
