@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
@@ -33,40 +33,39 @@ class _ActionView(ApiView):
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409, 502, 503)}
     action: ClassVar[DagAction]
 
-    def _act(self, request: HttpRequest, dag_id: UUID) -> Response:
+    def post(self, request: HttpRequest, dag_id: UUID) -> Response:
+        """Do it to every DAGMan of the DAG."""
         reason = parsed(ReasonInput, request.data)["reason"]
         acted = act_on_dag(dag=dag_by_id(dag_id), action=self.action, actor=actor_of(request), reason=reason)
         return Response(DAGActionBody(acted).data)
 
 
+def _told(operation_id: str, description: str) -> Any:
+    told = extend_schema(
+        operation_id=operation_id,
+        description=description,
+        request=ReasonInput,
+        responses={200: DAGActionBody},
+    )
+    return extend_schema_view(post=told)
+
+
+@_told("dags_hold", "Hold the outer and every inner DAGMan; jobs that run go on, no new ones are submitted.")
 class DAGHoldView(_ActionView):
     """Pause a DAG."""
 
     action = DagAction.HOLD
 
-    @extend_schema(operation_id="dags_hold", request=ReasonInput, responses={200: DAGActionBody})
-    def post(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """Hold the outer and every inner DAGMan; jobs that run go on, no new ones are submitted."""
-        return self._act(request, dag_id)
 
-
+@_told("dags_release", "Release every DAGMan that is held.")
 class DAGReleaseView(_ActionView):
     """Let a paused DAG go on."""
 
     action = DagAction.RELEASE
 
-    @extend_schema(operation_id="dags_release", request=ReasonInput, responses={200: DAGActionBody})
-    def post(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """Release every DAGMan that is held."""
-        return self._act(request, dag_id)
 
-
+@_told("dags_remove", "Remove the DAG with its jobs; what is done is kept in the rescue files.")
 class DAGRemoveView(_ActionView):
     """Take a DAG out of the queue; its request is then held."""
 
     action = DagAction.REMOVE
-
-    @extend_schema(operation_id="dags_remove", request=ReasonInput, responses={200: DAGActionBody})
-    def post(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """Remove the DAG with its jobs; what is done is kept in the rescue files."""
-        return self._act(request, dag_id)

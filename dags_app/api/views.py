@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -31,6 +31,7 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     schedd_name = filters.CharFilter()
 
 
+@extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
     """All DAGs, newest first."""
 
@@ -38,11 +39,6 @@ class DAGListView(ListView):
     queryset = DAG.objects.select_related("workflow", "round")
     serializer_class = DAGRow
     filterset_class = DAGFilter
-
-    @extend_schema(operation_id="dags_list")
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """DAGs, newest first."""
-        return super().get(request, *args, **kwargs)
 
 
 class DAGView(ApiView):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -119,6 +119,9 @@ class RescueView(ApiView):
         return Response(DAGRow(made).data, status=201)
 
 
+@extend_schema_view(
+    get=extend_schema(operation_id="requests_timeline", description="Status changes, oldest first.")
+)
 class TimelineView(ListView):
     """Every status change of a request, oldest first."""
 
@@ -133,11 +136,6 @@ class TimelineView(ListView):
         if "name" not in self.kwargs:  # the schema is being written
             return self.queryset
         return timeline_of(request_by_name(self.kwargs["name"], bare=True))
-
-    @extend_schema(operation_id="requests_timeline")
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Status changes, oldest first."""
-        return super().get(request, *args, **kwargs)
 
 
 class VersionsView(ApiView):

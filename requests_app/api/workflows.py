@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
@@ -139,6 +139,7 @@ class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(status__in=[one for one in RequestStatus if workflow_status(one) in given])
 
 
+@extend_schema_view(get=extend_schema(operation_id="workflows_list", description="Workflows, newest first."))
 class WorkflowListView(ListView):
     """All workflows."""
 
@@ -147,11 +148,6 @@ class WorkflowListView(ListView):
     serializer_class = WorkflowRow
     filterset_class = WorkflowFilter
     orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {"request_name": ("request_name",)}
-
-    @extend_schema(operation_id="workflows_list")
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Workflows, newest first."""
-        return super().get(request, *args, **kwargs)
 
 
 class WorkflowView(ApiView):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.utils import timezone
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -33,6 +33,7 @@ class SiteFilter(filters.FilterSet):  # type: ignore[misc]
     name = filters.CharFilter(lookup_expr="startswith", label="How the name begins.")
 
 
+@extend_schema_view(get=extend_schema(operation_id="sites_list", description="Sites, by name."))
 class SiteListView(ListView):
     """All sites, by name."""
 
@@ -42,11 +43,6 @@ class SiteListView(ListView):
     filterset_class = SiteFilter
     orders: ClassVar[dict[str, tuple[str, ...]]] = {"name": ("name",)}
     order: ClassVar[str] = "name"
-
-    @extend_schema(operation_id="sites_list")
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Sites, by name."""
-        return super().get(request, *args, **kwargs)
 
 
 class SiteView(ApiView):

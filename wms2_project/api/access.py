@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request as HttpRequest
@@ -94,6 +94,11 @@ class MeView(ApiView):
         return Response(MeBody(body).data)
 
 
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="tokens_list", description="Your tokens, newest first; an admin's list is everybody's."
+    )
+)
 class TokenListView(ListView):
     """API tokens."""
 
@@ -105,11 +110,6 @@ class TokenListView(ListView):
     def get_queryset(self) -> QuerySet[ApiToken]:
         """One's own; an admin's are all."""
         return tokens_seen_by(self.request)
-
-    @extend_schema(operation_id="tokens_list")
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Your tokens, newest first; an admin's list is everybody's."""
-        return super().get(request, *args, **kwargs)
 
     @extend_schema(operation_id="tokens_issue", request=TokenInput, responses={201: NewTokenBody})
     def post(self, request: HttpRequest) -> Response:
