@@ -1,4 +1,4 @@
-"""Lanes of the whole run have test databases of their own."""
+"""What holds for every test: lanes have databases of their own, and no single example is timed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 from django.db import connection, connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from lab.lanes import lane_name
+
+# On a busy machine any example may take long; what is too slow is the benchmarks' business.
+hypothesis_settings.register_profile("wms2", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("wms2")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from document_examples import ALL
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from requests_app.documents import RequestSpec, read_document
@@ -44,7 +44,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
     max_leaves=30,
 )
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=150)
 INJECTIONS = ["\n", "\r\ninclude : echo |", '"', "$(HOME)", "`id`", ";", "|", "\\", "\x1b[2J", "\u2028"]
 
 

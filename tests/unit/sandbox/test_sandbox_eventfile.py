@@ -22,9 +22,7 @@ EVENTS = st.lists(
     ),
     max_size=30,
 )
-ON_DISK = settings(
-    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+ON_DISK = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @ON_DISK

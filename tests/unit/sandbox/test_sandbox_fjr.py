@@ -56,13 +56,13 @@ REPORTS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(report=REPORTS)
 def test_what_is_rendered_is_parsed_back(report: JobReport) -> None:
     assert parse_fjr(render_fjr(report).encode()) == report
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     data=st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"<FrameworkJobReport>" + tail)
 )
