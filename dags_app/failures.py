@@ -19,6 +19,7 @@ MAX_CLUSTERS, MAX_NAMED, MAX_TAIL, MAX_MESSAGE = 100, 100, 4000, 300
 SITE_SHARE, SITE_JOBS = 0.5, 3  # from here on a site, not chance, is suspected
 
 _PLACEHOLDERS = (
+    (re.compile(r"\bslot\d+(?:_\d+)?@\S+"), "<slot>"),
     (re.compile(r"\b[a-z][a-z0-9+]{1,9}://\S+"), "<url>"),
     (re.compile(r"(?:/[\w.+=:@%~#-]+){2,}/?"), "<path>"),
     (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<id>"),
@@ -156,7 +157,9 @@ def build_clusters(failures: RoundFailures) -> list[Cluster]:
 
 def _cluster(jobs: Sequence[FailedJob], message: str, everywhere: int, ran_here: int, ran: int) -> Cluster:
     first = jobs[0]
-    told = first.message if first.reason in first.message else f"{first.message} ({first.reason})"
+    told = f"{first.message} ({first.reason})"
+    if first.reason in first.message or first.message in first.reason:
+        told = max(first.message, first.reason, key=len)
     here = max(ran_here, len(jobs))
     return Cluster(
         message=message,
@@ -183,9 +186,9 @@ def _named(names: Iterable[str]) -> tuple[str, ...]:
 
 def suggest(cluster: Cluster) -> Suggestion:
     """What is most likely to help; a person decides."""
-    here, elsewhere = cluster.share_at_site, cluster.share_elsewhere
+    elsewhere = f"{cluster.share_elsewhere:.0%} elsewhere" if cluster.jobs_elsewhere else "none ran elsewhere"
     place = cluster.site or "no site"
-    shares = f"{here:.0%} of the jobs at {place} fail like this, {elsewhere:.0%} elsewhere"
+    shares = f"{cluster.share_at_site:.0%} of the jobs at {place} fail like this, {elsewhere}"
     if cluster.exit_code in MEMORY_CODES:
         wanted = -(-max(cluster.memory_mb, 1) * 3 // 200) * 100
         why = f"jobs needed {cluster.memory_mb} MB and more"

@@ -181,12 +181,17 @@ def _failures(row: Request, *, now: datetime) -> Table:
     return {
         "headers": ["jobs", "site", "here / elsewhere", "what", "says", "try"],
         "rows": [
-            [one["jobs"], one["site"] or "–", f"{one['share_at_site']:.0%} / {one['share_elsewhere']:.0%}",
+            [one["jobs"], one["site"] or "–", _shares(one),
              f"{one['category']} {one['exit_code']} in {one['step']}, round {one.get('round', 'that runs')}",
              _broken(one["example"]), _advice(row, one["suggestion"])]
             for one in (*found.running, *found.clusters)
         ],
     }  # fmt: skip
+
+
+def _shares(cluster: Mapping[str, Any]) -> str:
+    elsewhere = f"{cluster['share_elsewhere']:.0%}" if cluster["jobs_elsewhere"] else "–"
+    return f"{cluster['share_at_site']:.0%} / {elsewhere}"
 
 
 def _advice(row: Request, suggestion: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ BAND = 1.28  # standard deviations: four times of five the end lies inside
 FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later is no estimate, and may lie beyond the calendar
 SHOWN_GROUPS = 200
 
+# What a closed round could not do is planned again, and counts there.
 PARTS = """
 LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
@@ -32,7 +33,7 @@ LEFT JOIN LATERAL (
          count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
     FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
-   WHERE d.workflow_id = w.id) g ON true
+   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true
 LEFT JOIN LATERAL (
   SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
          sum(p.files) AS files

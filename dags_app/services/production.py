@@ -37,7 +37,7 @@ from dags_app.services.estimating import (
 from dags_app.services.input_files import check_input
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
-from dags_app.states import LIVE_DAG, DAGKind, GroupStatus, RoundKind, RoundStatus
+from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import InvalidInput, TransientError
 from wms2_project.failpoints import failpoint
 
@@ -214,6 +214,11 @@ def resolve_round(*, round_: Round, now: datetime) -> None:
             status=RoundStatus.RESOLVED, resolved_at=now
         )
         ledger.tally(workflow=round_.workflow)
+
+
+def resumes(dag: DAG | None) -> bool:
+    """Was the DAG stopped in the middle of its round, so that it can go on where it was?"""
+    return dag is not None and dag.status == DAGStatus.STOPPED and dag.round.status == RoundStatus.PLANNED
 
 
 def is_live(dag: DAG | None) -> bool:

@@ -11,13 +11,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dags_app.models import Workflow
-from dags_app.services.production import newest_dag
+from dags_app.models import DAG, Workflow
+from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
 from requests_app.documents.fields import MAX_THROTTLES
 from requests_app.models import Request
 from requests_app.services.preconditions import check_action
-from requests_app.states import TERMINAL
+from requests_app.states import TERMINAL, RequestStatus
 from sites_app.selectors import usable_sites
 from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
@@ -69,8 +69,9 @@ def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
     effects = Effects()
     dag = newest_dag(workflow=request.workflow)
     queued = dag is not None and dag.status in IN_QUEUE
-    later = effects.next_round if _will_plan(request.workflow) else effects.never
-    told = "jobs planned from then on" if _will_plan(request.workflow) else "everything is planned already"
+    plans = _will_plan(request, dag)
+    later = effects.next_round if plans else effects.never
+    told = "jobs planned from then on" if plans else "everything is planned already"
     if "priority" in changes:
         effects.now.append(
             f"priority: the place in the admission queue becomes that of {changes['priority']}"
@@ -100,10 +101,16 @@ def parse_throttles(words: Iterable[str]) -> dict[str, int]:
     return {name: int(limit) for name, _, limit in pairs}
 
 
-def _will_plan(workflow: Workflow) -> bool:
-    """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through."""
+def _will_plan(request: Request, dag: DAG | None) -> bool:
+    """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through.
+
+    The release of a held request plans anew what an ended DAG has left, unless it can be resumed.
+    """
+    workflow = request.workflow
     planned = workflow.rounds.filter(kind=RoundKind.PRODUCTION, status=RoundStatus.PLANNED)
-    return workflow.adaptive or not planned.exists()
+    if workflow.adaptive or not planned.exists():
+        return True
+    return request.status == RequestStatus.HELD and not is_live(dag) and not resumes(dag)
 
 
 def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

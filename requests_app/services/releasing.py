@@ -10,13 +10,13 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F
 
-from dags_app.models import DAG, Workflow
+from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import ledger, production
 from dags_app.services.collecting import BadManifest
 from dags_app.services.estimating import current_estimate
 from dags_app.services.failures import CREDITED
-from dags_app.states import UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
+from dags_app.states import UNFINISHED_FILE, DAGKind, FileState, RoundStatus
 from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.services.preconditions import check_action
@@ -84,7 +84,7 @@ def release_request(
             columns["overrides"] = request.overrides | threshold
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
         _apply(request, changes, actor=actor, reason=reason, now=now)
-        if dag is not None and _resumes(dag):
+        if dag is not None and production.resumes(dag):
             production.prepare_dag(parent=dag, kind=DAGKind.RESUME)
         elif dag is not None and not production.is_live(dag):
             production.resolve_round(round_=dag.round, now=now)
@@ -111,7 +111,7 @@ def preview_release(*, request: Request, modifications: Modifications, now: date
         rerun = groups.exclude(status__in=CREDITED).count() if dag.round.status == RoundStatus.PLANNED else 0
     left, unreadable = _files_left(workflow, modifications, pool)
     return ReleasePreview(
-        resumes=dag is not None and _resumes(dag),
+        resumes=production.resumes(dag),
         groups_credited=credited,
         groups_to_rerun=rerun,
         sites_left=sorted(pool.names),
@@ -126,10 +126,6 @@ def preview_release(*, request: Request, modifications: Modifications, now: date
 def _check_held(request: Request) -> None:
     if request.status != S.HELD:
         raise Conflict(f"{request.request_name} is {request.status}, not held", cure="Nothing to release")
-
-
-def _resumes(dag: DAG) -> bool:
-    return dag.status == DAGStatus.STOPPED and dag.round.status == RoundStatus.PLANNED
 
 
 def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:

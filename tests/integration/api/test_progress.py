@@ -64,6 +64,17 @@ def test_what_a_filter_throws_away_is_part_of_the_work(viewer: APIClient) -> Non
     assert (body["events_total"], body["fraction"], body["events_written"]) == (400, 0.25, 25)
 
 
+def test_what_a_closed_round_could_not_do_is_counted_where_it_is_done(viewer: APIClient) -> None:
+    row, closed = generating(wanted=200)
+    for status, read_, written in ((GroupStatus.COLLECTED, 100, 100), (GroupStatus.FAILED, 0, 0)):
+        make_group(closed, status=status, input_events=100, events_read=read_, events_written=written)
+    type(closed).objects.filter(pk=closed.pk).update(status=RoundStatus.RESOLVED)
+    make_group(make_round(row.workflow, number=1), input_events=100)
+    body = read(viewer, row)
+    assert (body["events_done"], body["events_total"], body["fraction"]) == (100, 200, 0.5)
+    assert progress_of_many([row])[row.pk].groups_total == 2
+
+
 def test_an_excluded_file_is_no_work_left(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     held = {"round": make_round(row.workflow, status=RoundStatus.RESOLVED), "first_group": 0, "last_group": 0}

@@ -226,6 +226,17 @@ def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIC
     assert [line.split(":")[0] for line in later] == ["sites", "memory_mb", "category_throttles"]
 
 
+@pytest.mark.parametrize(("status", "planned_anew"), [(DAGStatus.FAILED, True), (DAGStatus.STOPPED, False)])
+def test_a_change_reaches_what_the_release_of_a_held_request_plans_anew(
+    status: DAGStatus, planned_anew: bool, operator: APIClient
+) -> None:
+    row = make_request(status=S.HELD)
+    make_dag(make_round(row.workflow), status=status)
+    body = operator.patch(url(row), {"reason": "r", "dry_run": True, "memory_mb": 3000}).json()
+    assert bool(body["next_round"]) is planned_anew
+    assert bool(body["never"]) is not planned_anew
+
+
 def test_every_change_moves_the_workflows_version_so_that_queued_jobs_follow(operator: APIClient) -> None:
     row = make_request(status=S.ACTIVE)
     operator.patch(url(row), {"reason": "r", "priority": 9, "category_throttles": {"Merge": 7}})

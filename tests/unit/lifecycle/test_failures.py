@@ -33,6 +33,7 @@ def job(number: int = 0, **values: Any) -> FailedJob:
         ("root://eos.cern.ch//a/b?x=1 failed", "https://x.org/c failed"),
         ("at 10.1.2.3:80", "at 192.168.0.1"),
         ("a  b\nc", "a b c"),
+        ("Error from slot1_2@wn7: no space", "Error from slot2@b.desy.de: no space"),
     ],
 )
 def test_what_differs_from_job_to_job_does_not_tell_failures_apart(one: str, other: str) -> None:
@@ -60,6 +61,20 @@ def test_clusters_count_jobs_groups_and_both_shares() -> None:
     assert (here.site, here.jobs, here.groups) == (CERN, 6, ("mg_000000", "mg_000001"))
     assert (here.share_at_site, here.share_elsewhere) == (0.75, 0.05)
     assert here.fingerprint == there.fingerprint
+
+
+def test_nothing_is_said_of_other_sites_where_no_job_ran() -> None:
+    (cluster,) = build_clusters(RoundFailures(1, jobs=tuple(job(n) for n in range(4)), ran={CERN: 4}))
+    assert suggest(cluster).why == f"100% of the jobs at {CERN} fail like this, none ran elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "told"),
+    [("a", "a; b", "a; b"), ("a; b", "b", "a; b"), ("a", "b", "a (b)"), ("a", "", "a")],
+)
+def test_what_message_and_reason_share_is_told_once(message: str, reason: str, told: str) -> None:
+    (cluster,) = build_clusters(RoundFailures(1, jobs=(job(message=message, reason=reason),)))
+    assert cluster.example == told
 
 
 def test_code_and_step_tell_clusters_apart() -> None:
