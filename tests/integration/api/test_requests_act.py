@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from dags_app.states import DAGStatus
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_dag, make_request, make_round, make_site
