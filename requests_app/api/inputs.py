@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -11,6 +13,7 @@ from wms2_project.api.views import Input, ReasonInput
 from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
 
+EXAMPLE: dict[str, Any] = json.loads((Path(__file__).parent / "example.json").read_text())
 IMPORT_SCHEMA: dict[str, Any] = {
     "oneOf": [
         {
@@ -32,6 +35,7 @@ IMPORT_SCHEMA: dict[str, Any] = {
             "title": "RequestDocument",
             "description": "A whole request document, with ReqMgr2's names or ours.",
             "additionalProperties": True,
+            "example": EXAMPLE,
         },
     ]
 }

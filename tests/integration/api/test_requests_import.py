@@ -9,6 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from dags_app import adapters
+from requests_app.api.inputs import EXAMPLE
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT, make_request
@@ -16,6 +17,11 @@ from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"
+
+
+def test_the_example_of_the_description_is_accepted_as_it_stands(requestor: APIClient) -> None:
+    answer = requestor.post(URL, EXAMPLE)
+    assert (answer.status_code, answer.json()["request_name"]) == (201, "my_first_request")
 
 
 def test_a_document_becomes_a_submitted_request(requestor: APIClient) -> None:
