@@ -47,7 +47,7 @@ def _block(role: str, scripts: str, category: str) -> str:
 _ELECT = rf"SCRIPT POST @ \.\./scripts/elect_site\.sh {re.escape(_LANDING_ARGUMENTS)}\n"
 _CLASSIFY = (
     r"(?:SCRIPT DEFER 75 \d+ PRE @ \.\./scripts/pre\.sh \$JOB\n)?"
-    rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)} \d+ \d+\n"
+    rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)}(?: \d+){{4}}\n"
 )
 _GROUP_GRAMMAR = re.compile(
     r"CONFIG \.\./dagman\.config\nNODE_STATUS_FILE group\.dag\.status \d+\n"
@@ -164,13 +164,13 @@ def render_config(settings: DagmanSettings) -> str:
 def _scripts(layout: DagLayout) -> str:
     """POST decides about an attempt; PRE puts off the next one, by DAGMan's clock, while it cools off.
 
-    POST is told how far it may raise a node's memory.
+    POST is told how far it may raise a node's memory, wall time and disk.
     """
     cooloff_sec = layout.retries.cooloff_sec
     defer = min(cooloff_sec, MAX_DEFER_SEC)
     pre = f"SCRIPT DEFER {DEFER_EXIT} {defer} PRE @ ../scripts/pre.sh $JOB\n" if defer else ""
-    policy = f"{cooloff_sec} {layout.memory_ceiling_mb}"
-    return f"{pre}SCRIPT POST @ ../scripts/post.sh {_POST_ARGUMENTS} {policy}\n"
+    ceilings = f"{layout.memory_ceiling_mb} {layout.wall_time_ceiling_minutes} {layout.disk_ceiling_kb}"
+    return f"{pre}SCRIPT POST @ ../scripts/post.sh {_POST_ARGUMENTS} {cooloff_sec} {ceilings}\n"
 
 
 def _node_renderer(

@@ -175,6 +175,8 @@ class DagLayout:
     merge: NodeLayout = NodeLayout("merge", memory_mb=2000, cpus=1, disk_kb=20_000_000, wall_minutes=720)
     cleanup: NodeLayout = NodeLayout("cleanup", memory_mb=500, cpus=1, disk_kb=1_000_000, wall_minutes=120)
     memory_ceiling_mb: int = 32_000
+    wall_time_ceiling_minutes: int = 48 * 60
+    disk_ceiling_kb: int = 20_000_000
     held_grace_sec: int = 60
     priority: int = 0
     gpus: int = 0
@@ -183,6 +185,8 @@ class DagLayout:
         check(Name.REQUEST, self.request_name, field="request_name")
         check_uuid("workflow_id", self.workflow_id)
         check_int("memory_ceiling_mb", self.memory_ceiling_mb, 1, 10_000_000)
+        check_int("wall_time_ceiling_minutes", self.wall_time_ceiling_minutes, 1, 60 * 24 * 60)
+        check_int("disk_ceiling_kb", self.disk_ceiling_kb, 1, 10**12)
         check_int("gpus", self.gpus, 0, 64)
         check_int("held_grace_sec", self.held_grace_sec, 0, 1_000_000)
         check_int("priority", self.priority, -1_000_000_000, 1_000_000_000)

@@ -19,9 +19,10 @@ from condor.types import RenderError
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = "include ifexist : elected_site.inc"
-# `memory_<node> = <MB>` after an attempt that ran out of memory. The landing's POST leaves this file and the
-# one above: DAGMan's direct submission fails on an absent include, whatever "ifexist" says (seen in 23.9).
-RAISED_MEMORY_INCLUDE = "include : memory.inc"
+# `memory_<node> = <MB>`, `wall_time_…`, `disk_…` after an attempt that ran out of it. The landing's POST
+# leaves this file and the one above: DAGMan's direct submission fails on an absent include, whatever
+# "ifexist" says (seen in 23.9).
+RAISED_LIMITS_INCLUDE = "include : raised.inc"
 PRIORITY_FILE = "priority.inc"
 PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
 BACK_DIRECTORY = "back"
@@ -33,9 +34,9 @@ _FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
 _ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
 _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
-    "request_cpus", "request_memory", "request_disk", "wall_sec", "allowed_job_duration", "priority",
-    "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites", "My.MaxWallTimeMins", "My.CMS_RequestName",
-    "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
+    "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
+    "allowed_job_duration", "priority", "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites",
+    "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -128,7 +129,7 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
 
 
 def _includes(role: Role) -> list[str]:
-    own = [] if role is Role.LANDING else [PINNED_SITE_INCLUDE, RAISED_MEMORY_INCLUDE]
+    own = [] if role is Role.LANDING else [PINNED_SITE_INCLUDE, RAISED_LIMITS_INCLUDE]
     return [*own, PRIORITY_INCLUDE]
 
 
@@ -139,16 +140,18 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
     shared = {
         "notification": "never",
         "request_cpus": "$(CPUS)",
-        "request_disk": "$(DISK)",
+        "disk_wanted": "max({$(DISK), $(disk_$(NODE):0)})",
+        "request_disk": "$INT(disk_wanted)",
         # A job that runs too long is held by HTCondor, then removed by the rule below.
-        "wall_sec": "$(WALL) * 60",
+        "wall_minutes": "max({$(WALL), $(wall_time_$(NODE):0)})",
+        "wall_sec": "$(wall_minutes) * 60",
         "allowed_job_duration": "$INT(wall_sec)",
         "priority": "$(job_priority:0)",
         # A held job never reaches POST, so it is removed; unless a person held it (1) or it is spooling (16).
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
         f" && time() - EnteredCurrentStatus >= {grace}",
         "ulog_execute_attrs": "GLIDEIN_CMSSite",
-        "My.MaxWallTimeMins": "$(WALL)",
+        "My.MaxWallTimeMins": "$INT(wall_minutes)",
         "My.CMS_RequestName": quote(check(Name.REQUEST, description.request_name, field="request_name")),
         "My.CMS_WorkflowID": quote(check_uuid("workflow_id", description.workflow_id)),
         "My.CMS_NodeRole": quote(role.value),

@@ -12,6 +12,7 @@ from typing import Any
 
 ABORTS = "abort_dag"  # the action of a record whose failure concerns every node
 INFRASTRUCTURE, DATA, PERMANENT = "infrastructure", "data", "permanent"
+WALL_TIME_CODES = frozenset({50664, 71304})
 MEMORY_CODES = frozenset({137, 8004, 8030, 8031, 50660, 50661})
 # The file itself is bad; the other codes of its category say that it could not be reached.
 CORRUPT_CODES = frozenset({8016, 8021, 8022, 8034, 70452})
@@ -114,6 +115,7 @@ class Remedy(StrEnum):
     BAN_SITE = "ban_site"
     EXCLUDE_FILES = "exclude_files"
     RAISE_MEMORY = "raise_memory"
+    RAISE_TIME = "raise_time"
     FAIL = "fail"
     RETRY = "retry"
 
@@ -193,6 +195,9 @@ def suggest(cluster: Cluster) -> Suggestion:
         wanted = -(-max(cluster.memory_mb, 1) * 3 // 200) * 100
         why = f"jobs needed {cluster.memory_mb} MB and more"
         return Suggestion(Remedy.RAISE_MEMORY, why, {"memory_mb": wanted})
+    if cluster.exit_code in WALL_TIME_CODES:
+        why = "jobs were stopped for their wall time: give more time per event"
+        return Suggestion(Remedy.RAISE_TIME, why)
     if _is_about_the_site(cluster):
         return Suggestion(Remedy.BAN_SITE, shares, {"site_bans": [cluster.site]})
     if cluster.category == DATA and cluster.bad_files:

@@ -114,6 +114,7 @@ class Workflow(models.Model):
 
     # What an operator decided at release; it stands over every estimate and setting
     chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
+    chosen_time_per_event_sec = models.FloatField(null=True, blank=True)
     chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
 
     # Sums over its input files, so that a page of requests need not read them: see ledger.tally

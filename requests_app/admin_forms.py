@@ -115,6 +115,12 @@ class ReleaseForm(ReasonForm):
         required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget,
         label="Memory of a job, in MB", help_text="Empty: as before.",
     )  # fmt: skip
+    time_per_event_sec = forms.FloatField(
+        required=False, min_value=0.000001, max_value=1_000_000, widget=UnfoldAdminTextInputWidget,
+        label="Time of one event, in seconds",
+        help_text="For jobs stopped for their wall time: they get three times this in the next round."
+        " Empty: as before.",
+    )  # fmt: skip
     retry_count = forms.IntegerField(
         required=False, min_value=0, max_value=20, widget=UnfoldAdminIntegerFieldWidget,
         label="Retries of a job", help_text="Empty: as before.",

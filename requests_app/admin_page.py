@@ -131,6 +131,7 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
                     {
                         **row.overrides,
                         "memory_mb": flow.chosen_memory_mb,
+                        "time_per_event_sec": flow.chosen_time_per_event_sec,
                         "retry_count": flow.chosen_retries,
                     }
                 )

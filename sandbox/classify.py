@@ -1,7 +1,7 @@
 """What a failure means: one table of CMS exit codes, and the rules the table's advice stands for.
 
 transient and infrastructure failures are tried again, data and permanent ones are not, except where the
-advice says that one more try, or more memory, may help.
+advice says that one more try, or more of what was missing, may help.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from sandbox.memory import UNKNOWN_MEMORY, Memory
+from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
 TABLE = Path(__file__).with_name("exit_codes.csv")
@@ -25,6 +25,8 @@ MEMORY, DISK, WALL_TIME = 50660, 50662, 50664
 # What ran out of memory is worth another try with more of it.
 MORE_MEMORY = frozenset({"yes-more-memory", "no-raise-memory"})
 MEMORY_LIMITS = frozenset({8030, 8031})
+# What HTCondor stops a job for; a job that stops itself has a limit of its own, which stays.
+POOL_LIMITS = {DISK: Resource.DISK, WALL_TIME: Resource.WALL_TIME}
 # Killed without a word: by memory only if the job had nearly used up what it asked for.
 SILENT_KILL, NEARLY_ALL = 137, 0.8
 NO_EVENTS = JobEvents()
@@ -45,7 +47,7 @@ class Classification:
     reason: str
     advice: str
     bad_input_files: tuple[str, ...] = ()
-    next_memory_mb: int | None = None
+    raised: Limit | None = None  # the next attempt asks for its `next`
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,16 @@ def classify(
     wall_time_sec: float = 0.0,
     bad_inputs: Sequence[str] = (),
     used_mb: int = 0,
-    memory: Memory = UNKNOWN_MEMORY,
+    limits: Limits = UNKNOWN_LIMITS,
+    by_pool: bool = False,
 ) -> Classification:
-    """Classify a failed attempt (numbered from 0) by the CMS exit code of its report."""
+    """Classify a failed attempt (numbered from 0) by its CMS exit code; `by_pool`: no report says it."""
     row = exit_codes().get(exit_code) or _unlisted(exit_code)
+    short = _short_of(row, exit_code, used_mb, limits, by_pool)
     found = Classification(
         exit_code=exit_code,
         category=row.category,
-        retryable=_worth_retrying(row, exit_code, attempt),
+        retryable=short is not None or _worth_retrying(row, attempt),
         reason=row.reason,
         advice=row.advice,
         bad_input_files=tuple(bad_inputs) if row.category == "data" else (),
@@ -86,20 +90,28 @@ def classify(
     if found.retryable and wall_time_sec > LONGEST_RETRIED_SEC:
         told = f"{row.reason}; ran {wall_time_sec:.0f} s, too long to try again"
         return replace(found, retryable=False, reason=told)
-    return _with_memory(found, used_mb, memory) if found.retryable else found
+    return _with_more(found, short) if short else found
 
 
-def _with_memory(found: Classification, used_mb: int, memory: Memory) -> Classification:
-    """More memory where that was missing; without more to be had, no further attempt."""
-    short = found.advice in MORE_MEMORY or found.exit_code in MEMORY_LIMITS
-    if found.exit_code == SILENT_KILL:
-        short = used_mb >= NEARLY_ALL * memory.requested_mb
-    if not short or not memory.known:
+def _short_of(row: Row, exit_code: int, used_mb: int, limits: Limits, by_pool: bool) -> Limit | None:
+    """What the job ran out of, where more of it may be had or is known not to be."""
+    memory = limits[Resource.MEMORY]
+    if exit_code == SILENT_KILL:
+        return memory if memory.known and used_mb >= NEARLY_ALL * memory.requested else None
+    if row.advice in MORE_MEMORY or exit_code in MEMORY_LIMITS:
+        return memory
+    limit = limits[POOL_LIMITS[exit_code]] if by_pool and exit_code in POOL_LIMITS else None
+    return limit if limit and limit.known else None
+
+
+def _with_more(found: Classification, short: Limit) -> Classification:
+    """More of what was missing; without more to be had, no further attempt."""
+    if not short.known:
         return found
-    if memory.next_mb is None:
-        told = f"{found.reason}; needs more than the ceiling of {memory.ceiling_mb} MB"
+    if short.next is None:
+        told = f"{found.reason}; needs more than the ceiling of {short.ceiling} {short.resource.value.unit}"
         return replace(found, retryable=False, reason=told)
-    return replace(found, next_memory_mb=memory.next_mb)
+    return replace(found, raised=short)
 
 
 def code_without_report(return_value: int, events: JobEvents = NO_EVENTS) -> int:
@@ -138,11 +150,9 @@ def _code_in_words(reason: str) -> int:
     return REMOVED
 
 
-def _worth_retrying(row: Row, exit_code: int, attempt: int) -> bool:
+def _worth_retrying(row: Row, attempt: int) -> bool:
     if row.category == "data":
         return False  # the group stays at its site: a retry would read the same replica
-    if row.advice in MORE_MEMORY or exit_code in MEMORY_LIMITS:
-        return True
     if row.advice.startswith("no"):
         return False
     return attempt == 0 if row.advice.startswith("1x") else True

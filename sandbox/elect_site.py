@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandbox import names
 from sandbox.atomic import replacing
-from sandbox.memory import FILE as RAISED_MEMORY
+from sandbox.limits import FILE as RAISED_LIMITS
 from sandbox.userlog import read_job_events
 
 EVENT_LOG = "group.dag.nodes.log"
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     if not names.matches(names.SITE, site):
         sys.stderr.write(f"landing {job_id}: {EVENT_LOG} names no legal site for it, found {site!r:.80}\n")
         return 1
-    with open(RAISED_MEMORY, "ab"):  # a group that starts over keeps what it learnt about its nodes
+    with open(RAISED_LIMITS, "ab"):  # a group that starts over keeps what it learnt about its nodes
         pass
     # Made here, for groups that get so far: a DAG has many, and every directory costs when it is written.
     Path(REPORTS).mkdir(exist_ok=True)

@@ -13,7 +13,7 @@ if __package__ in (None, ""):
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,12 @@ from typing import Any
 from sandbox import names
 from sandbox.evidence import Evidence, gather, note_end, promote_manifest, set_aside
 from sandbox.jsonfile import SCHEMA, ManifestError, clean_text, read_json, write_json
-from sandbox.memory import UNKNOWN_MEMORY, Memory, raise_memory, read_memory
+from sandbox.limits import UNKNOWN_LIMITS, Limit, Resource, raise_limit, read_limits
 from sandbox.postrecord import SUCCESS, record_name
 
 USAGE = (
     "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count>"
-    " [cooloff_base_sec memory_ceiling_mb]"
+    " [cooloff_base_sec memory_ceiling_mb wall_time_ceiling_minutes disk_ceiling_kb]"
 )
 DONE, RETRY, STOP, ABORT = 0, 1, 42, 43
 COOLOFF_BASE_SEC = 60
@@ -47,7 +47,7 @@ class Attempt:
     dag_status: str
     failed_count: str
     cooloff_base_sec: int
-    memory_ceiling_mb: int
+    ceilings: Mapping[Resource, int]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Decision:
     reason: str
     advice: str = ""
     retryable: bool = False
-    memory: Memory = UNKNOWN_MEMORY
-    next_memory_mb: int | None = None
+    memory: Limit = UNKNOWN_LIMITS[Resource.MEMORY]
+    raised: Limit | None = None
     bad_input_files: tuple[str, ...] = ()
     proof: str = ""
 
@@ -86,7 +86,7 @@ def _judge(attempt: Attempt) -> int:
         note_end(evidence.exit_code)
     _forget_later_attempts(attempt)
     _set_cooloff(attempt, decision)
-    _set_memory(attempt.node, decision.next_memory_mb)
+    _raise(attempt.node, record["raised"])
     if decision.exit_status != DONE:
         set_aside(attempt.node, attempt.number)
     return decision.exit_status
@@ -94,7 +94,7 @@ def _judge(attempt: Attempt) -> int:
 
 def parse_arguments(arguments: Sequence[str]) -> Attempt:
     """What is not a number counts as a failed first attempt without retries left to know of."""
-    padded = [clean_text(one, 64) for one in [*arguments, *[""] * 9]]
+    padded = [clean_text(one, 64) for one in [*arguments, *[""] * 11]]
     return Attempt(
         node=padded[0],
         return_value=_whole(padded[1], 1),
@@ -104,7 +104,11 @@ def parse_arguments(arguments: Sequence[str]) -> Attempt:
         dag_status=padded[5],
         failed_count=padded[6],
         cooloff_base_sec=max(_whole(padded[7], COOLOFF_BASE_SEC), 0),
-        memory_ceiling_mb=max(_whole(padded[8], 0), 0),
+        ceilings={
+            Resource.MEMORY: max(_whole(padded[8], 0), 0),
+            Resource.WALL_TIME: max(_whole(padded[9], 0), 0),
+            Resource.DISK: max(_whole(padded[10], 0), 0),
+        },
     )
 
 
@@ -118,14 +122,15 @@ def decide(attempt: Attempt, evidence: Evidence) -> Decision:
     from sandbox.classify import classify
     from sandbox.proof import find_proof
 
-    memory = read_memory(attempt.node, ceiling_mb=attempt.memory_ceiling_mb)
+    limits = read_limits(attempt.node, attempt.ceilings)
     found = classify(
         evidence.exit_code,
         attempt=attempt.number,
         wall_time_sec=evidence.wall_time_sec,
         bad_inputs=evidence.bad_inputs,
         used_mb=evidence.memory_mb,
-        memory=memory,
+        limits=limits,
+        by_pool=evidence.report is None and evidence.fjr is None,
     )
     proof = find_proof(evidence.exit_code, site=evidence.site, bad_inputs=found.bad_input_files)
     status = ABORT if proof else RETRY if found.retryable else STOP
@@ -135,8 +140,8 @@ def decide(attempt: Attempt, evidence: Evidence) -> Decision:
         reason="; ".join(part for part in (found.reason, proof, evidence.note) if part),
         advice=found.advice,
         retryable=status == RETRY,
-        memory=memory,
-        next_memory_mb=found.next_memory_mb if status == RETRY else None,
+        memory=limits[Resource.MEMORY],
+        raised=found.raised if status == RETRY else None,
         bad_input_files=found.bad_input_files,
         proof=clean_text(proof),
     )
@@ -144,7 +149,8 @@ def decide(attempt: Attempt, evidence: Evidence) -> Decision:
 
 def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: float) -> dict[str, Any]:
     final = decision.exit_status != RETRY or attempt.number >= attempt.max_retries
-    action = "retry_more_memory" if decision.next_memory_mb else ACTIONS[decision.exit_status]
+    raised = {decision.raised.resource.value.name: decision.raised.next} if decision.raised else {}
+    action = f"retry_more_{next(iter(raised))}" if raised else ACTIONS[decision.exit_status]
     if final and decision.exit_status == RETRY:
         action = "retries_exhausted"
     return {
@@ -168,10 +174,11 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
             "schedd": os.uname().nodename,
         },
         "memory": {
-            "requested_mb": decision.memory.requested_mb,
-            "next_mb": decision.next_memory_mb,
-            "ceiling_mb": attempt.memory_ceiling_mb,
+            "requested_mb": decision.memory.requested,
+            "next_mb": raised.get("memory"),
+            "ceiling_mb": attempt.ceilings[Resource.MEMORY],
         },
+        "raised": raised,
         "cmssw": evidence.cmssw(),
         "classification": {
             "category": decision.category,
@@ -201,8 +208,7 @@ def _earlier_answer(attempt: Attempt) -> int | None:
     same = job.get("job_id") == attempt.job_id and job.get("return_value") == attempt.return_value
     if not same or status not in (RETRY, STOP, ABORT):
         return None
-    memory = known.get("memory")
-    _set_memory(attempt.node, memory.get("next_mb") if isinstance(memory, dict) else None)
+    _raise(attempt.node, known.get("raised"))
     return int(status)
 
 
@@ -226,11 +232,13 @@ def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
             path.unlink()
 
 
-def _set_memory(node: str, memory_mb: object) -> None:
+def _raise(node: str, raised: object) -> None:
     """After the record, which names the same figure: doing it twice changes nothing."""
-    if type(memory_mb) is int and 0 < memory_mb < 10**8:
-        with suppress(OSError):
-            raise_memory(node, memory_mb)
+    for resource in Resource:
+        amount = raised.get(resource.value.name) if isinstance(raised, dict) else None
+        if type(amount) is int and 0 < amount < 10**12:
+            with suppress(OSError):
+                raise_limit(node, resource.value.name, amount)
 
 
 def _whole(text: str, default: int) -> int:

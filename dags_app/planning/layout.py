@@ -34,6 +34,8 @@ class LayoutSpec:
     dagman: DagmanSettings
     priority: int
     memory_ceiling_per_core_mb: int
+    wall_time_ceiling_minutes: int
+    disk_ceiling_per_core_mb: int
     held_grace_sec: int
 
 
@@ -51,6 +53,8 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         memory_ceiling_mb=max(
             plan.estimate.memory_mb, plan.estimate.cores * layout.memory_ceiling_per_core_mb
         ),
+        wall_time_ceiling_minutes=layout.wall_time_ceiling_minutes,
+        disk_ceiling_kb=plan.estimate.cores * layout.disk_ceiling_per_core_mb * 1024,
         held_grace_sec=layout.held_grace_sec,
         priority=layout.priority,
         gpus=spec.gpus,

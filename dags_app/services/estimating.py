@@ -43,9 +43,13 @@ def asked_spec(workflow: Workflow) -> PlanSpec:
 
 
 def current_estimate(workflow: Workflow) -> Estimate:
-    """The best that is known of one event's cost; an operator's word on memory stands over it."""
-    best, chosen = _best_estimate(workflow), workflow.chosen_memory_mb
-    return best if chosen is None else replace(best, memory_mb=chosen)
+    """The best that is known of one event's cost; an operator's word on memory and time stands over it."""
+    best = _best_estimate(workflow)
+    return replace(
+        best,
+        memory_mb=workflow.chosen_memory_mb or best.memory_mb,
+        time_per_event_sec=workflow.chosen_time_per_event_sec or best.time_per_event_sec,
+    )
 
 
 def _best_estimate(workflow: Workflow) -> Estimate:

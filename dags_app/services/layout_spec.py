@@ -63,6 +63,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         ),
         priority=priority,
         memory_ceiling_per_core_mb=settings.MEMORY_CEILING_PER_CORE_MB,
+        wall_time_ceiling_minutes=settings.WALL_TIME_CEILING_MIN,
+        disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
     )
 

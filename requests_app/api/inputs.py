@@ -85,6 +85,10 @@ class ReleaseInput(ReasonInput):
         child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=10_000, required=False
     )
     memory_mb = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
+    time_per_event_sec = serializers.FloatField(
+        min_value=0.000001, max_value=1_000_000, required=False,
+        help_text="What one event takes, in rounds planned from then on.",
+    )  # fmt: skip
     retry_count = serializers.IntegerField(min_value=0, max_value=20, required=False)
     error_hold_threshold = serializers.FloatField(min_value=0.001, max_value=1, required=False)
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would happen.")

@@ -36,6 +36,7 @@ class Modifications:
     site_bans: tuple[str, ...] = ()
     excluded_files: tuple[str, ...] = ()
     memory_mb: int | None = None
+    time_per_event_sec: float | None = None
     retry_count: int | None = None
     error_hold_threshold: float | None = None
 
@@ -178,11 +179,12 @@ def _apply(request: Request, changes: Modifications, *, actor: str, reason: str,
     if changes.excluded_files:
         told = f"excluded by {actor}: {reason}"
         ledger.exclude_files(workflow=workflow, lfns=changes.excluded_files, reason=told)
-    chosen: dict[str, Any] = {}
-    if changes.memory_mb is not None:
-        chosen["chosen_memory_mb"] = changes.memory_mb
-    if changes.retry_count is not None:
-        chosen["chosen_retries"] = changes.retry_count
+    given = {
+        "chosen_memory_mb": changes.memory_mb,
+        "chosen_time_per_event_sec": changes.time_per_event_sec,
+        "chosen_retries": changes.retry_count,
+    }
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if chosen:
         Workflow.objects.filter(pk=workflow.pk).update(**chosen, version=F("version") + 1)
         workflow.refresh_from_db()

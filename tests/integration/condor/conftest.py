@@ -41,14 +41,14 @@ site=$(awk -v job="001 ($(printf %03d "${3%%.*}")." '
     index($0, job) == 1 { on = 1; next } /^\.\.\./ { on = 0 }
     on && /GLIDEIN_CMSSite/ { gsub(/.*= "|"$/, ""); site = $0 } END { print site }' group.dag.nodes.log)
 [ -n "$site" ] || exit 1
-touch memory.inc
+touch raised.inc
 mkdir -p reports
 echo "elected_site = $site" >elected_site.inc.tmp && mv elected_site.inc.tmp elected_site.inc
 """
 POST = rb"""#!/bin/bash
 echo "$*" >>post.log
 env >post.env
-[ "$2" = -9 ] && echo "memory_$1 = 96" >>memory.inc
+[ "$2" = -9 ] && printf '%s = %s\n' memory_$1 96 disk_$1 2048 wall_time_$1 20 >>raised.inc
 case $2 in 0 | 42 | 43) exit "$2" ;; *) exit 1 ;; esac
 """
 ASSETS = (

@@ -114,13 +114,15 @@ def test_jobs_carry_the_attributes_cms_looks_for(ran: Ran) -> None:
     assert [job[key] for key in wanted] == ["ana_test-v1", WORKFLOW_ID, "processing", "proc_000000", 10, 1]
 
 
-def test_only_a_node_whose_memory_was_raised_asks_for_more(ran: Ran) -> None:
-    attempts: dict[str, list[tuple[int, int]]] = {}
-    for job in ran.bench.past(ran.name, "RequestMemory", "NumHolds"):
-        seen = (job["RequestMemory"], job.get("NumHolds", 0))
+def test_only_a_node_whose_limits_were_raised_asks_for_more(ran: Ran) -> None:
+    attempts: dict[str, list[tuple[int, ...]]] = {}
+    wanted = ("RequestMemory", "RequestDisk", "MaxWallTimeMins", "AllowedJobDuration")
+    for job in ran.bench.past(ran.name, *wanted, "NumHolds"):
+        seen = (*(job[key] for key in wanted), job.get("NumHolds", 0))
         attempts.setdefault(job["DAGNodeName"], []).append(seen)
-    assert attempts["proc_000001"] == [(64, 0), (96, 0)]
-    assert attempts["proc_000003"] == [(64, 0), (64, 0)]
+    planned = (64, 1024, 10, 600, 0)
+    assert attempts["proc_000001"] == [planned, (96, 2048, 20, 1200, 0)]
+    assert attempts["proc_000003"] == [planned, planned]
     assert reports(ran.group)["proc_000001"]["memory_mb"] == 96
     post = (ran.group / "post.log").read_text()
     assert "proc_000001 -9 0 1 " in post

@@ -29,7 +29,7 @@ def write(bench: Bench, tmp_path: Path) -> WrittenDag:
     written = bench.write(layout)
     # A minute is the shortest limit a layout can ask for; the mechanism is the same with seconds.
     submit = written.dag_file.parent / "proc.sub"
-    submit.write_text(submit.read_text().replace("wall_sec = $(WALL) * 60", "wall_sec = 6 * $(WALL)"))
+    submit.write_text(submit.read_text().replace("$(wall_minutes) * 60", "$(wall_minutes) * 6"))
     return written
 
 
@@ -41,7 +41,10 @@ def records(bench: Bench, tmp_path: Path) -> dict[str, PostRecord]:
     names = [bench.submit(written) for written in (greedy, starved)]
     for name in names:
         assert not bench.finish(name).succeeded
-    found = last_records(greedy.dag_file.parent / "mg_000000")
+    group = greedy.dag_file.parent / "mg_000000"
+    raised = {line.split(" = ")[0] for line in (group / "raised.inc").read_text().splitlines()}
+    assert raised == {"memory_proc_000000", "wall_time_proc_000001"}
+    found = last_records(group)
     (other, *_) = last_records(starved.dag_file.parent / "mg_000000").values()
     return {**found, "starved": other}
 
@@ -54,6 +57,6 @@ def test_every_hold_ends_in_a_record_that_names_its_kind(records: dict[str, Post
     assert told["starved"] == (99400, "infrastructure"), records["starved"].hold_reason
     assert all(record.hold_reason and record.final for record in records.values())
     assert records["proc_000000"].action == "retries_exhausted"
-    assert records["proc_000001"].action == "permanent_failure"
+    assert records["proc_000001"].action == "retries_exhausted"
     assert records["starved"].action == "abort_dag"
     assert "jobs.json" in records["starved"].proof

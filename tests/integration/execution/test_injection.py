@@ -78,7 +78,7 @@ def check_directory(row: Request, canary: Path) -> None:
     assert variables is not None
     node, given = variables[1], re.findall(r'(\w+)="([^"]*)"', variables[2])
     values = [f"{key}={value.replace('$(JOB)', node).replace('$(RETRY)', '0')}" for key, value in given]
-    (group / "memory.inc").touch()  # the landing leaves these two
+    (group / "raised.inc").touch()  # the landing leaves these two
     (group / "reports").mkdir(exist_ok=True)
     told = dry_run(group, "../proc.sub", *values)
     assert told.returncode == 0, told.stderr

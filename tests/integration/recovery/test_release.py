@@ -69,7 +69,7 @@ def test_a_release_with_changes_applies_each_of_them(held: Round, operator: APIC
     lfn = held.lfns_of(held.reading(PURDUE)[0])[0]
     body = {
         "site_bans": [PURDUE], "excluded_files": [lfn], "memory_mb": 3100, "retry_count": 5,
-        "error_hold_threshold": 0.4,
+        "error_hold_threshold": 0.4, "time_per_event_sec": 90.0,
     }  # fmt: skip
     answer = release(operator, held, **body)
     assert answer.status_code == 200, answer.json()
@@ -86,6 +86,8 @@ def test_a_release_with_changes_applies_each_of_them(held: Round, operator: APIC
     assert {site for group in groups for site in allowed_sites(group)} == {DESY}
     text = (groups[0] / "group.dag").read_text()
     assert ('MEM="3100"' in text, "RETRY proc_000000 5 " in text) == (True, True)
+    events = next(iter(held.jobs_of(0).values()))["events"]
+    assert f'WALL="{-(-events * 90 * 3 // 60)}"' in text, "three times what the operator says"
     planned_files = {lfn for index in range(len(groups)) for lfn in held.lfns_of(index)}
     assert len(planned_files) == 5, "only what is not done is planned again"
     assert not planned_files & set(
@@ -103,6 +105,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"memory_mb": "much"}, "memory_mb"),
     ({"retry_count": 99}, "retry_count"),
     ({"error_hold_threshold": 0}, "error_hold_threshold"),
+    ({"time_per_event_sec": 0}, "time_per_event_sec"),
     ({"error_hold_threshold": 1.5}, "error_hold_threshold"),
     ({"colour": "red"}, "colour"),
     ({"reason": ""}, "reason"),

@@ -101,6 +101,7 @@ LFNS = tuple(f"/store/data/{n}.root" for n in range(4))
             [job(1, exit_code=50660, category="permanent", memory_mb=2100)], {},
             Remedy.RAISE_MEMORY, {"memory_mb": 3200},
         ),
+        ([job(1, exit_code=50664, category="permanent")], {CERN: 9}, Remedy.RAISE_TIME, {}),
         ([job(1, exit_code=8001, category="permanent")], {CERN: 9}, Remedy.FAIL, {}),
         (
             [job(1, exit_code=8021, category="data", bad_files=LFNS[:1])], {CERN: 9},

@@ -98,7 +98,10 @@ class World:
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
         nodes = [*self.jobs, "merge", "cleanup"]
-        lines = [f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1"\n' for node in nodes]
+        lines = [
+            f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
+            for node in nodes
+        ]
         (self.group / "group.dag").write_text("".join(lines))
 
     def scratch(self, node: str) -> Path:
@@ -146,7 +149,19 @@ class World:
 
     def post(self, node: str, status: int, retry: int = 0, job_id: str = "7.0", max_retries: int = 3) -> int:
         """Run the POST script in the group directory, by its launcher if `processes`."""
-        arguments = [node, str(status), str(retry), str(max_retries), job_id, "0", "0", "60", "2000"]
+        arguments = [
+            node,
+            str(status),
+            str(retry),
+            str(max_retries),
+            job_id,
+            "0",
+            "0",
+            "60",
+            "2000",
+            "200",
+            "3000",
+        ]
         if not self.processes:
             self.monkeypatch.chdir(self.group)
             return post_script.guarded_main(arguments)

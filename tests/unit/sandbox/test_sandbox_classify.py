@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox.classify import classify, code_without_report, exit_codes
-from sandbox.memory import Memory
+from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
 NEVER_RETRIED = {70, 73, 8001, 8006, 8009, 8023, 8026, 8501, 50664, 71102, 71104, 71105}
@@ -71,6 +71,10 @@ def test_the_table_decides(code: int, attempt: int, category: str, retryable: bo
     assert found.reason
 
 
+def limits(resource: Resource, requested: int, ceiling: int) -> Limits:
+    return {**UNKNOWN_LIMITS, resource: Limit(resource, requested, ceiling)}
+
+
 @pytest.mark.parametrize("code", sorted(NEVER_RETRIED))
 def test_what_never_helps_is_never_retried(code: int) -> None:
     assert classify(code).retryable is False
@@ -94,18 +98,33 @@ def test_what_never_helps_is_never_retried(code: int) -> None:
 def test_only_what_ran_out_of_memory_gets_half_as_much_again(
     code: int, used_mb: int, requested_mb: int, ceiling_mb: int, next_mb: int | None
 ) -> None:
-    found = classify(code, used_mb=used_mb, memory=Memory(requested_mb, ceiling_mb))
+    found = classify(code, used_mb=used_mb, limits=limits(Resource.MEMORY, requested_mb, ceiling_mb))
 
-    assert found.next_memory_mb == next_mb
+    assert (found.raised and found.raised.next) == next_mb
     assert found.retryable is (code != 50664)
 
 
 @pytest.mark.parametrize("code", [50660, 8004, 8031])
 def test_beyond_the_ceiling_there_is_no_further_attempt(code: int) -> None:
-    found = classify(code, memory=Memory(3000, 3000))
+    found = classify(code, limits=limits(Resource.MEMORY, 3000, 3000))
 
-    assert (found.retryable, found.next_memory_mb) == (False, None)
+    assert (found.retryable, found.raised) == (False, None)
     assert "needs more than the ceiling of 3000 MB" in found.reason
+
+
+@pytest.mark.parametrize(("code", "resource"), [(50664, Resource.WALL_TIME), (50662, Resource.DISK)])
+@pytest.mark.parametrize(
+    ("requested", "by_pool", "more"),
+    [(100, True, 200), (200, True, 350), (350, True, None), (0, True, None), (100, False, None)],
+    ids=["twice as much", "up to the ceiling", "not beyond it", "not known", "the job's own limit"],
+)
+def test_what_htcondor_stops_for_time_or_disk_gets_twice_as_much(
+    code: int, resource: Resource, requested: int, by_pool: bool, more: int | None
+) -> None:
+    found = classify(code, limits=limits(resource, requested, 350), by_pool=by_pool)
+
+    assert (found.raised and found.raised.next) == more
+    assert found.retryable is (more is not None)
 
 
 def test_a_very_long_failure_is_not_repeated() -> None:

@@ -241,7 +241,7 @@ READ = [
     f"{NODE}.err",
     f"{NODE}.post.0.json",
     "group.dag.nodes.log",
-    "memory.inc",
+    "raised.inc",
     "group.dag",
     "../sandbox.tar.gz",
     "../mg_000001/proc_000009.post.0.json",
@@ -370,7 +370,7 @@ def test_the_landing_elects_the_site_where_it_ran(tmp_path: Path) -> None:
         0,
         "elected_site = T2_US_Purdue\n",
     )
-    assert (tmp_path / "a" / "memory.inc").read_bytes() == b""
+    assert (tmp_path / "a" / "raised.inc").read_bytes() == b""
     assert set(LAUNCHERS) <= {path.name for path in (tmp_path / "a" / "scripts").iterdir()}
     assert (tmp_path / "a" / "reports").is_dir()
 

@@ -1,0 +1,89 @@
+"""More memory, time or disk for a node that ran out of it: a line in a file that submit files read each time.
+
+The group's landing leaves the file, since an absent include stops DAGMan. Lines are only added, each in one
+write: nodes that fail at the same time do not lose each other's, and the last line of a node counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = Path("raised.inc")
+DAG = Path("group.dag")
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class _Kind(NamedTuple):
+    name: str  # in the file and in records
+    variable: str  # in the DAG
+    unit: str
+    percent: int  # of what was asked for before
+
+
+class Resource(Enum):
+    """What a job is killed for using too much of."""
+
+    MEMORY = _Kind("memory", "MEM", "MB", 150)
+    WALL_TIME = _Kind("wall_time", "WALL", "minutes", 200)
+    DISK = _Kind("disk", "DISK", "kB", 200)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an attempt asked for, and how far the next may go; 0 = not known."""
+
+    resource: Resource
+    requested: int = 0
+    ceiling: int = 0
+
+    @property
+    def known(self) -> bool:
+        return self.requested > 0 and self.ceiling > 0
+
+    @property
+    def next(self) -> int | None:
+        """More, but not over the ceiling; None when there is no more to be had."""
+        if not self.known or self.requested >= self.ceiling:
+            return None
+        return min(-(-self.requested * self.resource.value.percent // 100), self.ceiling)
+
+
+Limits = Mapping[Resource, Limit]
+UNKNOWN_LIMITS: Limits = {resource: Limit(resource) for resource in Resource}
+
+
+def read_limits(node: str, ceilings: Mapping[Resource, int]) -> Limits:
+    """What the last attempt asked for: the DAG's figures, or what an earlier failure raised them to."""
+    name = node.encode("ascii")
+    dag, raised = _content(DAG), _content(FILE)
+    found = {}
+    for resource, ceiling in ceilings.items():
+        kind = resource.value
+        planned = _numbers(dag, rb'^VARS %s .*?\b%s="([0-9]{1,12})"' % (name, kind.variable.encode()))
+        added = _numbers(raised, rb"^%s_%s = ([0-9]{1,12})$" % (kind.name.encode(), name))
+        asked = max([*planned[:1], *added[-1:]]) if planned else 0
+        found[resource] = Limit(resource, asked, ceiling)
+    return found
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(MAX_BYTES)
+    except OSError:
+        return b""
+
+
+def _numbers(content: bytes, pattern: bytes) -> list[int]:
+    return [int(found) for found in re.findall(pattern, content, re.MULTILINE)]
+
+
+def raise_limit(node: str, name: str, amount: int) -> None:
+    """The node's next submissions ask for this much."""
+    with open(FILE, "ab", buffering=0) as handle:
+        handle.write(b"%s_%s = %d\n" % (name.encode("ascii"), node.encode("ascii"), amount))
