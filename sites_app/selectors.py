@@ -15,14 +15,16 @@ from sites_app.states import SiteStatus
 def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
     """The sites this workflow may land on: enabled, wanted by its lists, not banned."""
     takes_work = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__lte=now)
-    wanted = Site.objects.filter(takes_work).exclude(name__in=banned(workflow=workflow, now=now))
     if workflow.site_whitelist:
-        wanted = wanted.filter(name__in=workflow.site_whitelist)
-    wanted = wanted.exclude(name__in=workflow.site_blacklist)
-    names = set(wanted.values_list("name", flat=True))
+        takes_work &= Q(name__in=workflow.site_whitelist)
+    unwanted = banned(workflow=workflow, now=now).union(workflow.site_blacklist)
+    names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
-    for site in Site.objects.only("name", "storage_elements", "thresholds"):
+    every_site = Site.objects.annotate(takes_work=takes_work)
+    for site in every_site.only("name", "storage_elements", "thresholds"):
+        if site.takes_work and site.name not in unwanted:
+            names.add(site.name)
         if "memory_mb_per_core" in site.thresholds:
             memory[site.name] = int(site.thresholds["memory_mb_per_core"])
         for storage in site.storage_elements:
