@@ -14,8 +14,9 @@ from pathlib import Path
 
 from condor.dagtext import GROUP_DAG, OUTER_DAG, amend_group, drop_groups
 from condor.layout import check_int
-from condor.statusfile import highest_rescue
+from condor.statusfile import highest_rescue, read_status
 from condor.submitfile import PRIORITY_FILE, render_priority
+from condor.types import UnreadableFile
 from wms2_project.errors import TransientError
 from wms2_project.grammar import Name, check, matches
 
@@ -63,20 +64,39 @@ def change_group(group_directory: Path, change: GroupChange) -> None:
 def settle_killed(directory: Path, *, done: Collection[str]) -> bool:
     """Put down which groups are done for a DAGMan that was killed before it could; answer whether it was.
 
-    Its lock would make the next one recover from the log, in which every removed group has failed.
+    Its lock would make the next one recover from the log, in which every removed group has failed. Inner
+    DAGMans that went down with it, as with their host, would wait for jobs that no queue knows any more.
     """
     path = directory / OUTER_DAG
-    lock = path.with_name(f"{OUTER_DAG}.lock")
-    if not lock.exists():
+    if not path.with_name(f"{OUTER_DAG}.lock").exists():
         return False
+    for lock in sorted(directory.glob(f"*/{GROUP_DAG}.lock")):
+        inner = lock.with_name(GROUP_DAG)
+        _settle(inner, done=_done_nodes(inner))
+    _settle(path, done=done)
+    return True
+
+
+def _settle(dag_file: Path, *, done: Collection[str]) -> None:
     if done:
-        last = highest_rescue(path)
+        last = highest_rescue(dag_file)
         number = int(last.name.rpartition("rescue")[2]) + 1 if last else 1
         lines = "".join(f"DONE {name}\n" for name in sorted(done))
-        replace_file(path.with_name(f"{OUTER_DAG}.rescue{number:03d}"), lines.encode("ascii"))
-    path.with_name(f"{OUTER_DAG}.nodes.log").unlink(missing_ok=True)
-    lock.unlink()
-    return True
+        replace_file(dag_file.with_name(f"{dag_file.name}.rescue{number:03d}"), lines.encode("ascii"))
+    dag_file.with_name(f"{dag_file.name}.nodes.log").unlink(missing_ok=True)
+    dag_file.with_name(f"{dag_file.name}.lock").unlink()
+
+
+def _done_nodes(dag_file: Path) -> set[str]:
+    """What its status file and its last rescue file say is done; nodes done since run once more."""
+    rescue = highest_rescue(dag_file)
+    lines = rescue.read_text("utf-8").splitlines() if rescue else []
+    done = {line.split()[1] for line in lines if line.startswith("DONE ")}
+    try:
+        reading = read_status(dag_file.with_name(f"{dag_file.name}.status"))
+    except UnreadableFile:
+        return done
+    return done | set(reading.status.done if reading else ())
 
 
 def remove_groups(directory: Path, groups: Collection[str]) -> None:

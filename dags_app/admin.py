@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.control import DagAction, act_on_dag
-from dags_app.services.schedds import drain_schedd, enable_schedd
+from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd
 from dags_app.states import IN_QUEUE, DAGStatus, FileState, GroupStatus, ScheddStatus
 from wms2_project.api.roles import actor_of
 from wms2_project.console import (
@@ -48,7 +48,9 @@ FILE_COLOURS: dict[str, str] = {
     FileState.ASSIGNED: "primary", FileState.PROCESSED: "success", FileState.ATTEMPTED: "warning",
     FileState.EXCLUDED: "danger",
 }  # fmt: skip
-SCHEDD_COLOURS: dict[str, str] = {ScheddStatus.ENABLED: "success", ScheddStatus.DRAINING: "warning"}
+SCHEDD_COLOURS: dict[str, str] = {
+    ScheddStatus.ENABLED: "success", ScheddStatus.DRAINING: "warning", ScheddStatus.FENCED: "danger",
+}  # fmt: skip
 
 
 class ScheddDrainForm(ReasonForm):
@@ -67,12 +69,18 @@ class ScheddAdmin(ReadOnlyAdmin):
     list_display = ("name", "shown_status", "reason", "drain_deadline", "answered_at", "silent_since")
     fields = ("name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "dags")
     ordering = ("name",)
-    actions_detail: ClassVar[list[str]] = ["drain", "enable"]
+    actions_detail: ClassVar[list[str]] = ["drain", "fence", "enable"]
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """The button that changes something."""
-        enabled = row_at(Schedd, object_id).status == ScheddStatus.ENABLED
-        return self.buttons(request, object_id, {"drain": enabled, "enable": not enabled})
+        """The buttons that change something."""
+        row = row_at(Schedd, object_id)
+        enabled, lost = row.status == ScheddStatus.ENABLED, row.silent_since is not None
+        useful = {
+            "drain": enabled,
+            "fence": lost and row.status != ScheddStatus.FENCED,
+            "enable": not enabled,
+        }
+        return self.buttons(request, object_id, useful)
 
     @display(description="DAGs")
     def dags(self, row: Schedd) -> SafeString:
@@ -95,6 +103,17 @@ class ScheddAdmin(ReadOnlyAdmin):
             return f"{row} takes no new DAGs."
 
         return self._ask_for(request, object_id, "Drain", apply, ScheddDrainForm)
+
+    @action(description="Fence", icon="fence", permissions=["operate"], variant=ActionVariant.DANGER)
+    def fence(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """It is lost: what it ran goes on elsewhere."""
+
+        def apply(row: Schedd, answers: dict[str, Any]) -> str:
+            fence_schedd(name=row.name, actor=actor_of(request), **answers)
+            return f"{row} is fenced; its DAGs resume elsewhere."
+
+        title = "Fence (you vouch that nothing runs there any more)"
+        return self._ask_for(request, object_id, title, apply, ReasonForm)
 
     @action(description="Enable", icon="check", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def enable(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -12,7 +12,7 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from dags_app.models import DAG, Schedd
-from dags_app.services.schedds import drain_schedd, enable_schedd, known_schedds
+from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd, known_schedds
 from dags_app.states import LIVE_DAG
 from wms2_project.api.roles import Role, actor_of
 from wms2_project.api.views import ApiView, ReasonInput, parsed, versioned
@@ -79,8 +79,21 @@ class ScheddDrainView(ApiView):
         return _told(row)
 
 
+class ScheddFenceView(ApiView):
+    """A schedd that is lost: the caller vouches that none of its jobs runs any more, nor will again."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409, 503)}
+
+    @extend_schema(operation_id="schedds_fence", request=ReasonInput, responses={200: ScheddRow})
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """Give the schedd up: its DAGs end as stopped and resume elsewhere. Refused while it answers."""
+        reason = parsed(ReasonInput, request.data)["reason"]
+        return _told(fence_schedd(name=name, actor=actor_of(request), reason=reason))
+
+
 class ScheddEnableView(ApiView):
-    """New DAGs may go to the schedd again."""
+    """New DAGs may go to the schedd again; a fenced one must answer, and loses what came back with it."""
 
     roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409, 503)}

@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 
 from dags_app.api.actions import DAGHoldView, DAGReleaseView, DAGRemoveView
 from dags_app.api.live import DAGLogsView, DAGNodesView
-from dags_app.api.schedds import ScheddDrainView, ScheddEnableView, ScheddListView
+from dags_app.api.schedds import ScheddDrainView, ScheddEnableView, ScheddFenceView, ScheddListView
 from dags_app.api.views import DAGListView, DAGView
 
 
@@ -36,5 +36,6 @@ urlpatterns = [
     path("dags/<uuid:dag_id>/remove", DAGRemoveView.as_view(), name="dag-remove"),
     path("schedds", ScheddListView.as_view(), name="schedd-list"),
     path("schedds/<schedd_name:name>/drain", ScheddDrainView.as_view(), name="schedd-drain"),
+    path("schedds/<schedd_name:name>/fence", ScheddFenceView.as_view(), name="schedd-fence"),
     path("schedds/<schedd_name:name>/enable", ScheddEnableView.as_view(), name="schedd-enable"),
 ]

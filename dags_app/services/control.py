@@ -18,6 +18,7 @@ from condor.types import DagmanAd
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, Workflow
 from dags_app.services.production import newest_dag
+from dags_app.services.schedds import is_fenced
 from dags_app.services.submission import settle_submission
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus
 from wms2_project import audit
@@ -97,6 +98,8 @@ def remove_dag(*, dag: DAG, reason: str, resumable: bool = True) -> int:
         if dag.status == DAGStatus.READY:
             _drop_unsubmitted(dag, reason)
             return 0
+    if is_fenced(dag.schedd_name):
+        return 0
     removed = schedd(dag.schedd_name).remove_dag(dag.token, reason=reason, resumable=resumable)
     failpoint("stop.removed")
     if removed:
@@ -119,7 +122,7 @@ def _drop_unsubmitted(dag: DAG, reason: str) -> None:
 
 def clear_queue(*, dag: DAG, reason: str) -> int:
     """Remove what the DAG's end left in the queue, sub-DAGs and jobs; answer how many there still are."""
-    if not dag.schedd_name:
+    if not dag.schedd_name or is_fenced(dag.schedd_name):
         return 0
     return schedd(dag.schedd_name).clear_batch(dag.token, reason=reason)
 

@@ -80,7 +80,11 @@ def observe_dags(*, now: datetime) -> Seen:
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
     for name in settings.SCHEDDS:  # one without DAGs is asked too: is it there?
         by_schedd.setdefault(name, [])
+    fenced = schedds.fenced_schedds()
     for name, dags in by_schedd.items():
+        if name in fenced:
+            _end_fenced(dags, now, seen)
+            continue
         try:
             if schedds.may_be_asked(name, now=now):
                 _observe_schedd(name, dags, now, seen)
@@ -91,6 +95,19 @@ def observe_dags(*, now: datetime) -> Seen:
             schedds.note_silence(name, now=now)
         seen.unknown.update(dag.workflow_id for dag in dags)
     return seen
+
+
+def _end_fenced(dags: list[DAG], now: datetime, seen: Seen) -> None:
+    """Somebody vouched that they run no more: they were stopped, and nobody saw how they ended."""
+    for dag in dags:
+        if dag.stop_requested_at is None:  # its request is stopped first, so that it waits for this
+            continue
+        try:
+            _finish(dag, Ending(exit_code=None, removed=True), now)
+            seen.news.add(dag.workflow_id)
+        except OSError as error:
+            logger.warning("%s: %s", dag.token, error)
+            seen.unreadable[dag.workflow_id] = str(error)
 
 
 def _observe_schedd(name: str, dags: list[DAG], now: datetime, seen: Seen) -> None:

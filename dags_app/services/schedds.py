@@ -1,4 +1,4 @@
-"""The schedds: which take DAGs, which one the next DAG goes to, which answer; draining and enabling them."""
+"""The schedds: which take DAGs, which one the next DAG goes to, which answer; draining, fencing, enabling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dags_app.models import DAG, Schedd
 from dags_app.placement import Candidate, decide_schedd
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
 from wms2_project import audit
-from wms2_project.errors import NotFound, ScheddUnreachable, TransientError
+from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
 
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
 
@@ -34,24 +34,34 @@ def known_schedds() -> list[Schedd]:
 
 def open_schedds() -> list[str]:
     """Where new DAGs may go; a schedd nobody ever asked about is open."""
-    draining = _draining()
-    return [name for name in schedd_names() if name not in draining]
+    closed = _closed()
+    return [name for name in schedd_names() if name not in closed]
 
 
-def all_drain() -> bool:
-    """Is there no schedd that takes DAGs? Where none drains, no schedd is asked."""
-    return bool(_draining()) and not open_schedds()
+def all_closed() -> bool:
+    """Is there no schedd that takes DAGs? Where none is closed, no schedd is asked."""
+    return bool(_closed()) and not open_schedds()
 
 
-def _draining() -> set[str]:
-    return set(Schedd.objects.filter(status=ScheddStatus.DRAINING).values_list("name", flat=True))
+def _closed() -> set[str]:
+    return set(Schedd.objects.exclude(status=ScheddStatus.ENABLED).values_list("name", flat=True))
+
+
+def fenced_schedds() -> set[str]:
+    """Those a person has given up: they are not asked, and nothing of ours is there."""
+    return set(Schedd.objects.filter(status=ScheddStatus.FENCED).values_list("name", flat=True))
+
+
+def is_fenced(name: str) -> bool:
+    """Is this one of them?"""
+    return Schedd.objects.filter(name=name, status=ScheddStatus.FENCED).exists()
 
 
 def choose_schedd() -> str:
     """The schedd the next DAG goes to: open, answering, with most free scheduler slots."""
     names = open_schedds()
     if not names:
-        raise TransientError("every schedd is draining", cure="Enable one; it is tried again")
+        raise TransientError("every schedd is draining or fenced", cure="Enable one; it is tried again")
     if len(names) == 1:
         return names[0]
     candidates = list(_candidates(names))
@@ -117,9 +127,10 @@ def workflows_on(rows: Iterable[Schedd]) -> list[UUID]:
     return list(queued.values_list("workflow_id", flat=True))
 
 
-def overdue_drains(*, now: datetime) -> list[Schedd]:
-    """Draining schedds whose deadline has passed."""
-    return list(Schedd.objects.filter(status=ScheddStatus.DRAINING, drain_deadline__lte=now))
+def to_be_emptied(*, now: datetime) -> list[Schedd]:
+    """Fenced schedds, and draining ones whose deadline has passed."""
+    drained = Q(status=ScheddStatus.DRAINING, drain_deadline__lte=now)
+    return list(Schedd.objects.filter(drained | Q(status=ScheddStatus.FENCED)))
 
 
 def drain_schedd(*, name: str, actor: str, reason: str, deadline: datetime | None = None) -> Schedd:
@@ -127,16 +138,39 @@ def drain_schedd(*, name: str, actor: str, reason: str, deadline: datetime | Non
     return _set_status(name, ScheddStatus.DRAINING, deadline=deadline, reason=reason, actor=actor)
 
 
+def fence_schedd(*, name: str, actor: str, reason: str) -> Schedd:
+    """A person vouches that nothing runs at a lost schedd: its DAGs end as stopped and resume elsewhere.
+
+    Refused while it answers, because then it can be asked what runs there.
+    """
+    audit.need_reason(reason)
+    if silent_since(name) is None and name in {row.name for row in known_schedds()}:
+        raise Conflict(f"{name} is not known to be silent", cure="Drain it, with a deadline if need be")
+    return _set_status(name, ScheddStatus.FENCED, deadline=None, reason=reason, actor=actor)
+
+
 def enable_schedd(*, name: str, actor: str, reason: str) -> Schedd:
     """New DAGs may go there again."""
     return _set_status(name, ScheddStatus.ENABLED, deadline=None, reason=reason, actor=actor)
 
 
+def _remove_left_behind(name: str) -> None:
+    """What went on elsewhere must not run here as well."""
+    port = schedd(name)
+    found = DAG.objects.filter(token__in=list(port.query_dags()))
+    for dag in found.exclude(schedd_name=name, status__in=sorted(LIVE_DAG)):
+        port.clear_batch(dag.token, reason="it goes on elsewhere")
+
+
 def _set_status(
     name: str, status: ScheddStatus, *, deadline: datetime | None, reason: str, actor: str
 ) -> Schedd:
+    """A schedd that ceases to be fenced must answer, and loses what came back with it."""
+    audit.need_reason(reason)
     if name not in {row.name for row in known_schedds()}:
         raise NotFound(f"There is no schedd {name}", cure="GET /api/v1/schedds lists them")
+    if status is not ScheddStatus.FENCED and is_fenced(name):
+        _remove_left_behind(name)
     with transaction.atomic():
         row = Schedd.objects.select_for_update().get(name=name)
         row.status, row.drain_deadline, row.reason = status, deadline, reason

@@ -1,7 +1,7 @@
 """Exactly-once submission: the row is the intent, its token is JobBatchName, and what is found is adopted.
 
 The row names the schedd before anything is sent there, so that a crash leaves one place to look. Another
-schedd is tried only after the first has answered that it does not know the token.
+schedd is tried only after the first has answered that it does not know the token, or was fenced.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.amend import write_priority
+from condor.amend import settle_killed, write_priority
 from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
-from dags_app.services.schedds import choose_schedd, open_schedds
+from dags_app.services.schedds import choose_schedd, is_fenced, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
@@ -54,7 +54,7 @@ def settle_submission(*, dag: DAG) -> DAG:
 def _adopted(dag: DAG) -> DAG:
     """The row as it stands, after looking where the DAG may have been sent. The caller holds the lock."""
     dag = DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
-    if dag.status != DAGStatus.READY or not dag.schedd_name:
+    if dag.status != DAGStatus.READY or not dag.schedd_name or is_fenced(dag.schedd_name):
         return dag
     presence, ad = schedd(dag.schedd_name).find_dag(dag.token)
     if presence is Presence.UNKNOWN:
@@ -68,8 +68,15 @@ def _place(dag: DAG) -> None:
     """Write down where the DAG goes before it goes there."""
     if dag.schedd_name in open_schedds():
         return
+    if is_fenced(dag.schedd_name):
+        _settle_lost(Path(dag.submit_dir))
     dag.schedd_name = choose_schedd()
     DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=dag.schedd_name)
+
+
+def _settle_lost(directory: Path) -> None:
+    """It may have begun at the schedd that was lost before anybody recorded that: what is done stays done."""
+    settle_killed(directory, done=[path.parent.name for path in directory.glob("*/merge_output.json")])
 
 
 def _record_submission(dag: DAG, *, cluster: int, how: str, version: int = 0) -> DAG:

@@ -17,7 +17,7 @@ from django.db.models import Count, Min
 from dags_app.models import MergeGroup
 from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
-from dags_app.services.schedds import all_drain, silent_since
+from dags_app.services.schedds import all_closed, silent_since
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
@@ -161,12 +161,12 @@ def admitted(look: Look) -> Gate:
 
 def schedds(look: Look) -> Gate:
     """Does a schedd take new DAGs?"""
-    if not all_drain():
+    if not all_closed():
         return _passed("schedds", "a schedd takes new DAGs")
     return Gate(
         "schedds",
         Verdict.BLOCK,
-        "every schedd is draining",
+        "every schedd is draining or fenced",
         since=look.request.status_since,
         remedy="Enable a schedd, or wait until its drain is over",
     )
@@ -227,7 +227,7 @@ def schedd(look: Look) -> Gate:
         f"{dag.schedd_name} does not answer; what runs there goes on unseen",
         {"schedd": dag.schedd_name, "last_seen": dag.observed_at},
         since=since,
-        remedy="Restart the schedd or wait; nothing is concluded from its silence",
+        remedy="Restart the schedd or wait: nothing is concluded from its silence; fence it if it is lost",
     )
 
 

@@ -17,7 +17,7 @@ from dags_app.services.control import remove_dag
 from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
 from dags_app.services.stalls import StallKind, find_stalls
-from dags_app.states import LIVE_DAG
+from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.alerts import close_others, raise_alert
 from requests_app.models import Alert, Request
 from requests_app.services.collecting import collect
@@ -138,17 +138,19 @@ def alert_silence(*, now: datetime) -> None:
 
 
 def stop_drained(*, now: datetime) -> None:
-    """At the deadline of a drain, what still runs at the schedd is stopped cleanly and resumes elsewhere."""
-    for schedd in schedds.overdue_drains(now=now):
+    """What runs at a schedd that is fenced, or whose drain is over, is stopped and resumes elsewhere."""
+    for schedd in schedds.to_be_emptied(now=now):
+        fenced = schedd.status == ScheddStatus.FENCED
+        actor, how = ("system:fence", "fenced") if fenced else ("system:drain", "drained")
         with bind(request_id=cause_of(schedd.name, now=now).request_id):
             for request in Request.objects.filter(workflow__in=schedds.workflows_on([schedd])):
-                _stop_drained(request, reason=f"its schedd is drained: {schedd.reason}")
+                _stop_drained(request, actor=actor, reason=f"its schedd is {how}: {schedd.reason}")
 
 
-def _stop_drained(request: Request, *, reason: str) -> None:
+def _stop_drained(request: Request, *, actor: str, reason: str) -> None:
     if not may_move(RequestStatus(request.status), RequestStatus.STOPPING):
         return  # it stops already, or has ended
     try:
-        stop_request(request=request, actor="system:drain", reason=reason)
+        stop_request(request=request, actor=actor, reason=reason)
     except Conflict as conflict:  # somebody moved it meanwhile; the next look decides anew
         logger.info("not stopped: %s", conflict)

@@ -1,4 +1,4 @@
-"""`manage.py schedd`: list the schedds, drain one, enable it again."""
+"""`manage.py schedd`: list the schedds, drain one, fence one that is lost, enable it again."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from dags_app.models import Schedd
-from dags_app.services.schedds import drain_schedd, enable_schedd, known_schedds
+from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd, known_schedds
 from wms2_project.errors import Wms2Error
 
 
 class Command(BaseCommand):
-    help = "List the schedds, drain one (no new DAGs; what runs moves on at the deadline), enable it again."
+    help = (
+        "List the schedds; drain one (no new DAGs; what runs moves on at the deadline);"
+        " fence a lost one (you vouch that nothing runs there: its DAGs resume elsewhere); enable it again."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """What to do, with which schedd, why."""
-        parser.add_argument("action", choices=["list", "drain", "enable"])
+        parser.add_argument("action", choices=["list", "drain", "fence", "enable"])
         parser.add_argument("name", nargs="?", default="")
         parser.add_argument("--reason", default="")
         parser.add_argument("--deadline-minutes", type=float, help="when what still runs there is stopped")
@@ -40,6 +43,8 @@ class Command(BaseCommand):
             elif options["action"] == "drain":
                 deadline = timezone.now() + timedelta(minutes=minutes) if minutes is not None else None
                 rows = [drain_schedd(name=name, actor=actor, reason=reason, deadline=deadline)]
+            elif options["action"] == "fence":
+                rows = [fence_schedd(name=name, actor=actor, reason=reason)]
             else:
                 rows = [enable_schedd(name=name, actor=actor, reason=reason)]
         except Wms2Error as error:

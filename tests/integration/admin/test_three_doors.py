@@ -68,6 +68,10 @@ def _schedd() -> Schedd:
     return Schedd.objects.create(name=SCHEDD)
 
 
+def _lost() -> Schedd:
+    return Schedd.objects.create(name=SCHEDD, silent_since=ago(hours=1))
+
+
 ACTIONS: dict[str, Doors] = {
     "stop": Doors(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
     "hold": Doors(
@@ -103,6 +107,7 @@ ACTIONS: dict[str, Doors] = {
         _dag(DAGStatus.REMOVED), "POST dags/<uuid:dag_id>/rescue", "rescue", "dag rescue"
     ),
     "drain a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
+    "fence a schedd": Doors(_lost, "POST schedds/<schedd_name:name>/fence", "fence", "schedd fence"),
     "enable a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
 }  # fmt: skip
 

@@ -64,6 +64,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "dags/<uuid:dag_id>/rescue": {"POST": OPERATOR},
     "schedds": {"GET": VIEWER},
     "schedds/<schedd_name:name>/drain": {"POST": OPERATOR},
+    "schedds/<schedd_name:name>/fence": {"POST": OPERATOR},
     "schedds/<schedd_name:name>/enable": {"POST": OPERATOR},
     "sites": {"GET": VIEWER},
     "sites/<slug:name>": {"GET": VIEWER, "PATCH": SITE_ADMIN},

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from dags_app.models import Schedd
 from tests.integration.factories import make_dag, make_request, make_round
 from wms2_project.models import AuditEvent
 
@@ -45,6 +46,16 @@ def test_a_drain_has_a_reason_and_may_have_a_deadline(operator: APIClient) -> No
     ]
 
 
+def test_only_a_silent_schedd_is_fenced(operator: APIClient) -> None:
+    refused = operator.post("/api/v1/schedds/one@pool/fence", {"reason": "its host burnt"})
+    assert (refused.status_code, "not known to be silent" in refused.json()["detail"]) == (409, True)
+    Schedd.objects.filter(name="one@pool").update(silent_since=timezone.now())
+    answer = operator.post("/api/v1/schedds/one@pool/fence", {"reason": "its host burnt"})
+    assert (answer.status_code, answer.json()["status"]) == (200, "fenced")
+    event = AuditEvent.objects.get(target="one@pool")
+    assert (event.action, event.actor, event.reason) == ("fenced", "user:olga", "its host burnt")
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
@@ -52,6 +63,8 @@ def test_a_drain_has_a_reason_and_may_have_a_deadline(operator: APIClient) -> No
         ("one@pool/drain", {}, 422),
         ("one@pool/drain", {"reason": "r", "deadline_minutes": -1}, 422),
         ("one@pool/enable", {"reason": ""}, 422),
+        ("three@pool/fence", {"reason": "r"}, 404),
+        ("one@pool/fence", {}, 422),
     ],
 )
 def test_what_cannot_be_done_is_told(operator: APIClient, path: str, body: Any, status: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from dags_app.models import Schedd
 from dags_app.states import DAGStatus
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
@@ -62,6 +63,11 @@ def _restart() -> Call:
     return f"requests/{row}/restart", WHY
 
 
+def _lost() -> Call:
+    Schedd.objects.create(name=SCHEDD, silent_since=ago(hours=1))
+    return f"schedds/{SCHEDD}/fence", WHY
+
+
 def _token() -> Call:
     make_token(make_user("bob"))
     return f"tokens/{ApiToken.objects.get(user__username='bob').pk}", WHY
@@ -86,6 +92,7 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "dags/<uuid:dag_id>/remove"): lambda: _dag("remove"),
     ("POST", "dags/<uuid:dag_id>/rescue"): lambda: _dag("rescue", DAGStatus.REMOVED),
     ("POST", "schedds/<schedd_name:name>/drain"): lambda: (f"schedds/{SCHEDD}/drain", WHY),
+    ("POST", "schedds/<schedd_name:name>/fence"): _lost,
     ("POST", "schedds/<schedd_name:name>/enable"): lambda: (f"schedds/{SCHEDD}/enable", WHY),
     ("PATCH", "admission/config"): lambda: ("admission/config", WHY | {"max_active_dags": 5}),
     ("PATCH", "sites/<slug:name>"): lambda: (f"sites/{make_site()}", WHY | {"total_slots": 5}),

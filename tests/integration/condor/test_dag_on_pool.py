@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from condor.amend import GroupChange, change_group, replace_file, restart_group, write_priority
+from condor.amend import GroupChange, change_group, replace_file, restart_group, settle_killed, write_priority
 from condor.dagfile import submit_lock
 from condor.schedd import Schedd
 from condor.statusfile import highest_rescue, parse_metrics, read_status
@@ -233,6 +233,39 @@ def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench:
     bench.wait(lambda: not bench.jobs(name))
     assert "DONE proc_000000" in (group / "group.dag.rescue001").read_text()
     assert not (group / "group.dag.lock").exists()
+
+
+def kill_every_dagman(bench: Bench, name: str) -> None:
+    """As when their host is lost: they can neither write rescue files nor remove their jobs."""
+    pids = [dagman_pid(job["ClusterId"]) for job in bench.jobs(name) if job["JobUniverse"] == 7]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        bench.schedd.clear_batch(name, reason="its host is lost")
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    bench.wait(lambda: not bench.jobs(name))
+
+
+def test_a_dag_whose_dagmans_all_died_goes_on_with_what_was_done(bench: Bench) -> None:
+    written = bench.write(bench.layout({"proc_000001": "sleep"}))
+    group = written.dag_file.parent / "mg_000000"
+    name = bench.submit(written)
+    bench.wait(lambda: bench.running(name) == {"proc_000001"})
+    bench.wait(
+        lambda: (seen := read_status(group / "group.dag.status")) and "proc_000000" in seen.status.done
+    )
+    kill_every_dagman(bench, name)
+    assert (group / "group.dag.lock").exists()
+    assert not list(group.glob("*.rescue*"))
+
+    assert settle_killed(written.dag_file.parent, done=[])
+
+    (group / "jobs.json").write_text('{"proc_000001": "ok"}')
+    resumed = bench.submit(written)
+    assert bench.finish(resumed, 120).succeeded
+    assert sorted(job["DAGNodeName"] for job in bench.past(resumed)) == ["cleanup", "merge", "proc_000001"]
 
 
 def test_a_held_dag_that_nobody_resumes_leaves_at_once_with_its_jobs(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from condor.dagfile import write_dag
 from condor.types import RenderError
 from tests.unit.condor.builders import make_layout
 from wms2_project.errors import InvalidInput
+
+SAMPLES = Path(__file__).parent / "samples"
 
 
 @pytest.fixture
@@ -54,6 +57,21 @@ def test_a_killed_dagman_is_spoken_for_once(dag: Path) -> None:
     assert not any(path.exists() for path in left)
     assert not settle_killed(dag, done=[])
     assert not (dag / "workflow.dag.rescue003").exists()
+
+
+def test_inner_dagmans_killed_with_it_keep_what_they_were_seen_to_have_done(dag: Path) -> None:
+    killed, untouched = dag / "mg_000000", dag / "mg_000001"
+    for path in (dag / "workflow.dag", killed / "group.dag"):
+        for suffix in ("lock", "nodes.log"):
+            Path(f"{path}.{suffix}").write_text("of the one that was killed")
+    (killed / "group.dag.rescue001").write_text("# by DAGMan\nDONE proc_000007\nRETRY proc_000000 2\n")
+    shutil.copy(SAMPLES / "25.14-group-aborted.status", killed / "group.dag.status")
+
+    assert settle_killed(dag, done=[])
+
+    assert (killed / "group.dag.rescue002").read_text() == "DONE landing\nDONE proc_000007\n"
+    assert not list(dag.glob("**/*.lock")) + list(dag.glob("**/*.nodes.log"))
+    assert not list(untouched.glob("*.rescue*"))
 
 
 def test_retries_can_be_taken_away_and_given_back(dag: Path) -> None:

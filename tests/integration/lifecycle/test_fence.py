@@ -1,0 +1,162 @@
+"""A schedd that is lost: nobody waits for its answer, and what it ran goes on elsewhere, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from condor.types import DagmanAd, JobStatus
+from dags_app.models import DAG, Schedd
+from dags_app.services import control, monitoring, schedds, submission
+from dags_app.states import DAGStatus, GroupStatus, ScheddStatus
+from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.watch import watch_dags
+from requests_app.models import Request
+from requests_app.services.steering import abort_request
+from requests_app.states import RequestStatus
+from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
+from wms2_project.errors import ScheddUnreachable
+
+pytestmark = pytest.mark.django_db
+S = RequestStatus
+LOST, SPARE = "lost@pool", "spare@pool"
+
+
+class Spare:
+    """The schedd that is left; of the lost one nobody gets an answer."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.back = False
+        self.cleared: list[str] = []
+
+    def at(self, name: str = "") -> Spare:
+        if name == LOST and not self.back:
+            raise ScheddUnreachable(f"{name} does not answer", cure="It is asked again")
+        return self
+
+    def find_dag(self, batch_name: str) -> Any:
+        raise AssertionError("it was never sent here")
+
+    def query_dags(self) -> dict[str, DagmanAd]:
+        tokens = DAG.objects.values_list("token", flat=True)
+        return {token: DagmanAd(token, 1, JobStatus.RUNNING, finished=False) for token in tokens}
+
+    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int) -> int:
+        self.sent.append(batch_name)
+        return 7
+
+    def clear_batch(self, batch_name: str, *, reason: str) -> int:
+        self.cleared.append(batch_name)
+        return 1
+
+
+@pytest.fixture
+def spare(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Spare:
+    settings.SCHEDDS = [LOST, SPARE]
+    made = Spare()
+    for module in (control, monitoring, schedds, submission):
+        monkeypatch.setattr(module, "schedd", made.at)
+    Schedd.objects.create(name=LOST, silent_since=ago(hours=1), asked_at=timezone.now())
+    return made
+
+
+def fence() -> None:
+    schedds.fence_schedd(name=LOST, actor="user:olga", reason="its host burnt")
+
+
+def on_lost(waits: RequestStatus, directory: Path, **values: Any) -> tuple[Request, DAG]:
+    request = make_request(status=waits)
+    round_ = make_round(request.workflow)
+    for _ in range(2):
+        make_group(round_)
+    directory.mkdir(exist_ok=True)
+    return request, make_dag(round_, schedd_name=LOST, submit_dir=str(directory), **values)
+
+
+def look_and_advance(request: Request, times: int) -> Request:
+    for _ in range(times):
+        watch_dags(now=timezone.now())
+        advance(request.pk)
+    return Request.objects.get(pk=request.pk)
+
+
+@pytest.mark.parametrize(
+    ("status", "after"),
+    [(S.ACTIVE, S.QUEUED), (S.STOPPING, S.QUEUED), (S.QUEUED, S.QUEUED), (S.HELD, S.HELD)],
+)
+def test_what_a_fenced_schedd_ran_is_stopped_and_resumes(
+    spare: Spare, tmp_path: Path, status: RequestStatus, after: RequestStatus
+) -> None:
+    asked = timezone.now() if status is S.STOPPING else None
+    request, dag = on_lost(status, tmp_path / "dag", stop_requested_at=asked)
+    group = tmp_path / "dag" / "mg_000001"
+    group.mkdir()
+    (group / "merge_output.json").touch()
+    watch_dags(now=timezone.now())
+    dag.refresh_from_db()
+    assert dag.status == DAGStatus.RUNNING, "nothing is concluded from silence alone"
+    fence()
+    watch_dags(now=timezone.now())
+    watch_dags(now=timezone.now())
+    dag.refresh_from_db()
+    assert dag.status == DAGStatus.STOPPED
+    done = dag.round.groups.order_by("index").values_list("status", flat=True)
+    assert list(done) == [GroupStatus.PLANNED, GroupStatus.DONE], "what is on the disk counts"
+    dag.round.groups.filter(index=1).update(status=GroupStatus.COLLECTED)  # there is no real manifest here
+    request = look_and_advance(request, 2)
+    assert request.status == after
+    if after is S.QUEUED:
+        assert DAG.objects.get(parent=dag).kind == "resume"
+
+
+def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(spare: Spare, tmp_path: Path) -> None:
+    _, dag = on_lost(S.PLANNING, tmp_path / "dag", status=DAGStatus.READY, submitted_at=None)
+    with pytest.raises(ScheddUnreachable):
+        submission.ensure_submitted(dag=dag, priority=1)
+    group = tmp_path / "dag" / "mg_000000"
+    group.mkdir()
+    (group / "merge_output.json").touch()
+    (tmp_path / "dag" / "workflow.dag.lock").touch()  # it had begun there, and nobody recorded that
+    fence()
+    sent = submission.ensure_submitted(dag=dag, priority=1)
+    assert (sent.schedd_name, sent.status, spare.sent) == (SPARE, DAGStatus.SUBMITTED, [dag.token])
+    assert not (tmp_path / "dag" / "workflow.dag.lock").exists()
+    assert (tmp_path / "dag" / "workflow.dag.rescue001").read_text() == "DONE mg_000000\n"
+
+
+def test_the_dag_of_an_ended_request_ends_with_the_fence(spare: Spare, tmp_path: Path) -> None:
+    request, dag = on_lost(S.ACTIVE, tmp_path / "one")
+    planned, unsent = on_lost(S.PLANNING, tmp_path / "two", status=DAGStatus.READY, submitted_at=None)
+    for row in (request, planned):
+        abort_request(request=row, actor="user:olga", reason="enough")
+    fence()
+    later = timezone.now() + timedelta(hours=1)
+    watch_dags(now=later)
+    dag.refresh_from_db()
+    unsent.refresh_from_db()
+    assert (dag.status, unsent.status) == (DAGStatus.STOPPED, DAGStatus.STOPPED)
+
+
+@pytest.mark.parametrize("open_again", [schedds.enable_schedd, schedds.drain_schedd])
+def test_a_fenced_schedd_is_opened_when_it_answers_and_runs_nothing_a_second_time(
+    spare: Spare, tmp_path: Path, open_again: Callable[..., Schedd]
+) -> None:
+    _, ended = on_lost(S.HELD, tmp_path / "one", status=DAGStatus.STOPPED, completed_at=timezone.now())
+    _, moved = on_lost(S.ACTIVE, tmp_path / "two")
+    DAG.objects.filter(pk=moved.pk).update(schedd_name=SPARE)
+    _, staying = on_lost(S.ACTIVE, tmp_path / "three")
+    fence()
+    with pytest.raises(ScheddUnreachable):
+        open_again(name=LOST, actor="user:olga", reason="it is back")
+    assert schedds.is_fenced(LOST)
+    spare.back = True
+    row = open_again(name=LOST, actor="user:olga", reason="it is back")
+    assert row.status != ScheddStatus.FENCED
+    assert sorted(spare.cleared) == sorted([ended.token, moved.token])
+    assert staying.token not in spare.cleared
