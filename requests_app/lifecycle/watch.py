@@ -13,7 +13,7 @@ from uuid import UUID
 from dags_app.models import DAG
 from dags_app.services import schedds
 from dags_app.services.collecting import BadManifest
-from dags_app.services.control import remove_dag
+from dags_app.services.control import remove_dag, request_stop
 from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
 from dags_app.services.stalls import StallKind, find_stalls
@@ -97,11 +97,14 @@ def remove_abandoned(*, now: datetime) -> None:
     """A DAG whose request has ended must not run on, however the two came apart; an alert if it does."""
     ended = Request.objects.filter(status__in=sorted(TERMINAL))
     refused: dict[UUID, str] = {}
-    for dag in DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow")):
+    live = DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow"))
+    for dag in live.select_related("workflow"):
+        # A worker that was planning may have made it after the end: then nothing is noted on it yet.
+        dag = request_stop(workflow=dag.workflow, reason="the request has ended") or dag
         if not schedds.may_be_asked(dag.schedd_name, now=now):
             continue
         try:
-            remove_dag(dag=dag, reason=dag.stop_reason or "the request has ended", resumable=False)
+            remove_dag(dag=dag, reason=dag.stop_reason, resumable=False)
         except (TransientError, OSError) as error:  # being submitted just now; its schedd or disk is away
             logger.warning("%s is not removed yet: %s", dag.token, error)
         except Wms2Error as error:

@@ -75,6 +75,13 @@ def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
     assert opened(ended) == []
 
 
+def test_a_dag_made_after_the_abort_by_a_worker_that_was_planning_counts_as_stopped(queue: Queue) -> None:
+    _, dag = running(S.ABORTED)
+    watch.remove_abandoned(now=timezone.now())
+    dag.refresh_from_db()
+    assert (dag.stop_reason, queue.removed) == ("the request has ended", [(dag.token, False)])
+
+
 def test_a_part_that_fails_is_told_after_the_others_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     active, dag = running(S.ACTIVE)
     sees(monkeypatch, Seen(news={dag.workflow_id}))
