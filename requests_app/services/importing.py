@@ -97,7 +97,7 @@ def _store(
     _check_taken_here(spec)
     request = request_of(spec, document)
     _check_priority(request, origin)
-    _check_replaces(request.previous_version, origin)
+    _check_owns(request.previous_version, origin)
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
     try:
@@ -110,7 +110,7 @@ def _store(
         twin = _first(origin, digest)
         if twin is not None:  # two calls with one key at once: the other was faster
             return twin, False
-        _check_replaces(request.previous_version, origin)  # somebody else may have replaced it meanwhile
+        _check_not_replaced(request.previous_version)
         raise Conflict(
             f"a request named {spec.request_name} exists already",
             cure="Choose another name, or restart the existing request to run it again",
@@ -139,16 +139,17 @@ def _check_priority(request: Request, origin: _Origin) -> None:
         )
 
 
-def _check_replaces(previous: Request | None, origin: _Origin) -> None:
-    """Whoever replaces a request ends its outputs: only its owners may, operators for all, and only once."""
-    if previous is None:
-        return
-    if not origin.on_behalf and origin.who not in owners_of(previous):
+def _check_owns(previous: Request | None, origin: _Origin) -> None:
+    """Whoever replaces a request ends its outputs: only its owners may, and operators."""
+    if previous is not None and not origin.on_behalf and origin.who not in owners_of(previous):
         raise NotAllowed(
             f"{previous} is {previous.requestor}'s; you may replace only your own requests",
             cure="Leave previous_version_request out, or ask an operator",
         )
-    newer = Request.objects.filter(previous_version=previous).first()
+
+
+def _check_not_replaced(previous: Request | None) -> None:
+    newer = Request.objects.filter(previous_version=previous).first() if previous else None
     if newer is not None:
         raise Conflict(f"{previous} is replaced by {newer} already", cure=f"Replace {newer} instead")
 
