@@ -21,6 +21,7 @@ class OutputDataset(models.Model):
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="datasets")
     dataset_name = name_field(Name.DATASET)
     status = enum_field(DatasetStatus, default=DatasetStatus.ACTIVE)
+    primary_type = models.CharField(max_length=32, blank=True, default="")  # mc, data …; asked of DBS once
     announced_at = models.DateTimeField(null=True, blank=True)  # VALID in DBS since then
     invalidated_at = models.DateTimeField(null=True, blank=True)
     invalidation_reason = models.TextField(blank=True, default="")

@@ -183,6 +183,21 @@ def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
     )
 
 
+def _primary_type(dataset: OutputDataset) -> str:
+    """What is generated is simulated; anything else is what its input is, as DBS knows it."""
+    workflow = dataset.workflow
+    if not dataset.primary_type:
+        found = None if workflow.generates else dbs().dataset(workflow.input_dataset or "")
+        dataset.primary_type = "mc" if workflow.generates else found.primary_type if found else ""
+        if not dataset.primary_type:
+            raise ServiceRejected(
+                f"DBS does not say what kind of data {workflow.input_dataset} is",
+                cure="Have the input dataset restored in DBS",
+            )
+        dataset.save(update_fields=["primary_type"])
+    return dataset.primary_type
+
+
 def _record(block: OutputBlock) -> BlockRecord:
     workflow = block.dataset.workflow
     parents = (workflow.input_dataset,) if workflow.input_dataset else ()
@@ -197,7 +212,7 @@ def _record(block: OutputBlock) -> BlockRecord:
         prep_id=workflow.prep_id,
         release=workflow.cmssw_version,
         global_tag=workflow.global_tag,
-        primary_type="mc" if workflow.generates else "data",
+        primary_type=_primary_type(block.dataset),
         created_at=int(block.created_at.timestamp()),
         parent_datasets=parents,
     )
