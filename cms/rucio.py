@@ -15,7 +15,7 @@ from rucio.common import exception as rucio_errors
 
 from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, told_as_ours
 from cms.subscriptions import destinations
-from cms.types import BlockFile, FileCounts, Rule, RuleState
+from cms.types import BlockFile, Destination, FileCounts, Rule, RuleState
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
@@ -81,15 +81,16 @@ class RucioClient:
         rse_expression: str,
         *,
         activity: str,
+        copies: int = 1,
         lifetime_sec: int | None = None,
         comment: str = "",
     ) -> str:
-        """The id of our rule for this name and storage expression, made if there is none."""
+        """The id of our rule for this name, storage expression and number of copies; made if need be."""
         with told_as_ours(f"make a rule for {did} at {rse_expression}"):
             try:
                 created = self._client.add_replication_rule(
                     [self._did(did)],
-                    1,
+                    copies,
                     rse_expression,
                     lifetime=lifetime_sec,
                     grouping="DATASET" if "#" in did else "ALL",
@@ -99,7 +100,7 @@ class RucioClient:
                 )
                 return str(created[0])
             except rucio_errors.DuplicateRule:
-                return self._adopt_rule(did, rse_expression, lifetime_sec)
+                return self._adopt_rule(did, rse_expression, copies, lifetime_sec)
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule as it stands, or None if Rucio has forgotten it."""
@@ -109,11 +110,11 @@ class RucioClient:
             except rucio_errors.RuleNotFound:
                 return None
 
-    def find_rule(self, did: str, rse_expression: str) -> str | None:
-        """The id of our rule for this name and storage expression, if there is one."""
+    def find_rule(self, did: str, rse_expression: str, *, copies: int = 1) -> str | None:
+        """The id of our rule for this name, storage expression and number of copies, if there is one."""
         with told_as_ours(f"list the rules of {did}"):
             try:
-                row = self._our_rule(did, rse_expression)
+                row = self._our_rule(did, rse_expression, copies)
             except rucio_errors.DataIdentifierNotFound:
                 return None
             return str(row["id"]) if row else None
@@ -153,8 +154,8 @@ class RucioClient:
             return None
         return float(told[0]["used"] / told[0]["total"])
 
-    def subscriptions_matching(self, dataset: str) -> list[str]:
-        """The storage expressions that Rucio's subscriptions want this dataset at, each once."""
+    def subscriptions_matching(self, dataset: str) -> list[Destination]:
+        """Where Rucio's subscriptions want this dataset, each storage expression once."""
         check(Name.DATASET, dataset)
         with told_as_ours(f"list the subscriptions for {dataset}"):
             rows = list(self._client.list_subscriptions())
@@ -222,9 +223,9 @@ class RucioClient:
             if self._client.get_did(self._config.scope, block_name)["open"]:
                 raise
 
-    def _adopt_rule(self, did: str, rse_expression: str, lifetime_sec: int | None) -> str:
+    def _adopt_rule(self, did: str, rse_expression: str, copies: int, lifetime_sec: int | None) -> str:
         """Find the rule in our way; one that was deleted or is about to expire gets its lifetime back."""
-        row = self._our_rule(did, rse_expression)
+        row = self._our_rule(did, rse_expression, copies)
         if row is None:
             raise ServiceUnavailable(
                 f"Rucio's rule for {did} at {rse_expression} vanished while we adopted it"
@@ -233,8 +234,8 @@ class RucioClient:
             self._client.update_replication_rule(row["id"], {"lifetime": lifetime_sec})
         return str(row["id"])
 
-    def _our_rule(self, did: str, rse_expression: str) -> dict[str, Any] | None:
-        ours = (self._config.account, rse_expression, 1)
+    def _our_rule(self, did: str, rse_expression: str, copies: int) -> dict[str, Any] | None:
+        ours = (self._config.account, rse_expression, copies)
         for row in self._client.list_did_rules(self._config.scope, did):
             if (row["account"], row["rse_expression"], row["copies"]) == ours:
                 found: dict[str, Any] = row

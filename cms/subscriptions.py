@@ -6,22 +6,42 @@ import json
 import logging
 import re
 from collections.abc import Iterable
+from math import inf
 from typing import Any
+
+from cms.types import Destination
 
 log = logging.getLogger(__name__)
 
+EVERYWHERE = "*"  # as the number of copies
 ASLEEP = frozenset({"INACTIVE", "BROKEN"})
 # Keys that say how rules are made, or that Rucio leaves out while a container has no size yet.
 NOT_FILTERS = frozenset({"split_rule", "min_avg_file_size", "max_avg_file_size"})
 
 
-def destinations(rows: Iterable[dict[str, Any]], *, dataset: str, scope: str, account: str) -> list[str]:
-    """The storage expressions of every waking subscription that matches, each once, by subscription name."""
-    wanted: dict[str, None] = {}
+def destinations(
+    rows: Iterable[dict[str, Any]], *, dataset: str, scope: str, account: str
+) -> list[Destination]:
+    """Where every waking subscription that matches wants it, by subscription name.
+
+    Each storage expression comes once, with the most copies that anybody wants there.
+    """
+    wanted: dict[str, Destination] = {}
     for row in sorted(rows, key=lambda row: (str(row["name"]), str(row["account"]))):
         if row["state"] not in ASLEEP and _wants(row, dataset, scope, account):
-            wanted.update((rule["rse_expression"], None) for rule in _document(row["replication_rules"]))
-    return list(wanted)
+            for rule in _document(row["replication_rules"]):
+                found = Destination(rule["rse_expression"], _copies(rule))
+                wanted[found.rse_expression] = _larger(wanted.get(found.rse_expression, found), found)
+    return list(wanted.values())
+
+
+def _copies(rule: dict[str, Any]) -> int | None:
+    copies = rule.get("copies", 1)
+    return None if copies == EVERYWHERE else int(copies)
+
+
+def _larger(one: Destination, other: Destination) -> Destination:
+    return max(one, other, key=lambda wanted: inf if wanted.copies is None else wanted.copies)
 
 
 def _wants(row: dict[str, Any], dataset: str, scope: str, account: str) -> bool:

@@ -116,6 +116,14 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a dataset is wanted, and at how many of those storages; None is at every one."""
+
+    rse_expression: str
+    copies: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
 class SiteInfo:
     """A processing site and the storages its jobs read from."""
 

@@ -69,6 +69,7 @@ class RuleTable(ReadOnlyTable):
     fields = (
         "kind",
         "rse_expression",
+        "copies",
         "rule_id",
         "state",
         "state_since",

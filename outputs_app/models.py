@@ -21,7 +21,7 @@ class OutputDataset(models.Model):
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="datasets")
     dataset_name = name_field(Name.DATASET)
     status = enum_field(DatasetStatus, default=DatasetStatus.ACTIVE)
-    primary_type = models.CharField(max_length=32, blank=True, default="")  # mc, data …; asked of DBS once
+    primary_type = models.CharField(max_length=32, blank=True, default="")  # that of its input
     announced_at = models.DateTimeField(null=True, blank=True)  # VALID in DBS since then
     invalidated_at = models.DateTimeField(null=True, blank=True)
     invalidation_reason = models.TextField(blank=True, default="")
@@ -109,6 +109,7 @@ class RucioRule(models.Model):
     block = models.ForeignKey(OutputBlock, on_delete=models.PROTECT, related_name="rules")
     kind = enum_field(RuleKind)
     rse_expression = models.CharField(max_length=255)
+    copies = models.PositiveSmallIntegerField(default=1)
     rule_id = models.CharField(max_length=64, blank=True, default="")
     state = models.CharField(max_length=32, blank=True, default="")
     state_since = models.DateTimeField(null=True, blank=True)

@@ -44,11 +44,12 @@ def put_into_rucio(block: OutputBlock) -> None:
 def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
     """A rule for every place the subscriptions want it at, disk or tape; none: it stays, announced."""
     wanted = rucio().subscriptions_matching(block.dataset.dataset_name)
-    storages = {expression: set(rucio().rses(expression)) for expression in wanted}
-    reachable = {expression: found for expression, found in storages.items() if found - {block.rse}}
+    storages = {destination: set(rucio().rses(destination.rse_expression)) for destination in wanted}
+    reachable = {destination: found for destination, found in storages.items() if found - {block.rse}}
     tapes = set(rucio().rses(TAPES)) if reachable else set()
-    for expression, found in reachable.items():
-        _ensure_rule(block, RuleKind.TAPE if found <= tapes else RuleKind.TRANSFER, expression)
+    for destination, found in reachable.items():
+        kind = RuleKind.TAPE if found <= tapes else RuleKind.TRANSFER
+        _ensure_rule(block, kind, destination.rse_expression, copies=destination.copies or len(found))
     return BlockStatus.TRANSFERS_REQUESTED if reachable else announce(block, now)
 
 
@@ -62,7 +63,7 @@ def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
 def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:
     """Every copy is complete, and its rule is there to stay; what can be done for the others is done."""
     rules = list(block.rules.filter(kind__in=COPIES, deleted_at__isnull=True))
-    states = {_look_at(block, rule, now) for rule in rules}
+    states = {_look_at(rule, now) for rule in rules}
     suspended = [rule for rule in rules if rule.state == RuleState.SUSPENDED]
     if suspended:
         raise ServiceRejected(
@@ -73,11 +74,11 @@ def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:
     return states <= {RuleState.OK}
 
 
-def _look_at(block: OutputBlock, rule: RucioRule, now: datetime) -> RuleState:
+def _look_at(rule: RucioRule, now: datetime) -> RuleState:
     """How far the copy is. A rule that was deleted protects nothing, whatever state Rucio still shows."""
     seen = rucio().rule(rule.rule_id)
     if seen is None or seen.expires_at is not None:
-        _make_again(block, rule)
+        _make_again(rule)
         state, error = RuleState.INJECT, ""
     else:
         state, error = seen.state, seen.error
@@ -99,7 +100,7 @@ def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
         _delete_rules(block, [RuleKind.SOURCE], now)
         return BlockStatus.SOURCE_RELEASED
     for rule in block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=False):
-        _make_again(block, rule)
+        _make_again(rule)
     return BlockStatus.TRANSFERRING
 
 
@@ -134,34 +135,43 @@ STEPS: dict[Step, Callable[[OutputBlock, datetime], BlockStatus]] = {
 }
 
 
-def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str) -> None:
+def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str, *, copies: int = 1) -> None:
     """The row first, then the rule: a crash in between finds the rule again by what the row says."""
-    rule, _ = RucioRule.objects.get_or_create(block=block, kind=kind, rse_expression=rse)
+    rule, _ = RucioRule.objects.get_or_create(
+        block=block, kind=kind, rse_expression=rse, defaults={"copies": copies}
+    )
     if not rule.rule_id:
-        rule_id = rucio().ensure_rule(block.block_name, rse, activity=ACTIVITY, comment=f"WMS2 {kind}")
-        RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+        _put_into_effect(rule)
 
 
-def _make_again(block: OutputBlock, rule: RucioRule) -> None:
+def _put_into_effect(rule: RucioRule) -> None:
+    rule_id = rucio().ensure_rule(
+        rule.block.block_name,
+        rule.rse_expression,
+        copies=rule.copies,
+        activity=ACTIVITY,
+        comment=f"WMS2 {rule.kind}",
+    )
+    RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+
+
+def _make_again(rule: RucioRule) -> None:
     """The rule was lost or given up and is needed."""
     rule.rule_id, rule.deleted_at = "", None
     rule.save(update_fields=["rule_id", "deleted_at"])
-    _ensure_rule(block, RuleKind(rule.kind), rule.rse_expression)
+    _put_into_effect(rule)
 
 
 def ensure_rules(block: OutputBlock) -> None:
     """Every rule the block should have, made again where Rucio lost it or is about to."""
     for rule in block.rules.filter(deleted_at__isnull=True):
-        rule_id = rucio().ensure_rule(
-            block.block_name, rule.rse_expression, activity=ACTIVITY, comment=f"WMS2 {rule.kind}"
-        )
-        RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+        _put_into_effect(rule)
 
 
 def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> None:
     """A rule that was made but never recorded is found by what its row says."""
     for rule in block.rules.filter(kind__in=kinds, deleted_at__isnull=True):
-        rule_id = rule.rule_id or rucio().find_rule(block.block_name, rule.rse_expression)
+        rule_id = rule.rule_id or rucio().find_rule(block.block_name, rule.rse_expression, copies=rule.copies)
         if rule_id:
             rucio().delete_rule(rule_id)
         RucioRule.objects.filter(pk=rule.pk).update(deleted_at=now)
@@ -184,16 +194,17 @@ def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
 
 
 def _primary_type(dataset: OutputDataset) -> str:
-    """What is generated is simulated; anything else is what its input is, as DBS knows it."""
-    workflow = dataset.workflow
+    """What is made of nothing is simulated; anything else is what its input is, as DBS knows it."""
+    read = dataset.workflow.input_dataset
+    if not read:
+        return "mc"
     if not dataset.primary_type:
-        found = None if workflow.generates else dbs().dataset(workflow.input_dataset or "")
-        dataset.primary_type = "mc" if workflow.generates else found.primary_type if found else ""
-        if not dataset.primary_type:
+        found = dbs().dataset(read)
+        if found is None or not found.primary_type:
             raise ServiceRejected(
-                f"DBS does not say what kind of data {workflow.input_dataset} is",
-                cure="Have the input dataset restored in DBS",
+                f"DBS does not say what kind of data {read} is", cure="Have the input dataset restored in DBS"
             )
+        dataset.primary_type = found.primary_type
         dataset.save(update_fields=["primary_type"])
     return dataset.primary_type
 

@@ -138,13 +138,17 @@ def _add_rses(db: sqlite3.Connection, document: list[Document]) -> Reply:
 def _add_subscription(
     db: sqlite3.Connection, document: Document, credentials: Credentials, now: float
 ) -> Reply:
-    """{"name", "pattern", "rse_expression"}; one of that name that exists already stays."""
+    """{"name", "pattern", "rse_expression"[, "copies"]}; one of that name that exists already stays."""
     known = "SELECT 1 FROM rucio_subscriptions WHERE account = ? AND name = ?"
     if db.execute(known, (credentials.account, document["name"])).fetchone() is None:
         options = {
             "filter": {"scope": ["cms"], "did_type": ["CONTAINER"], "pattern": document["pattern"]},
             "replication_rules": [
-                {"copies": 1, "rse_expression": document["rse_expression"], "activity": "Production Output"}
+                {
+                    "copies": document.get("copies", 1),
+                    "rse_expression": document["rse_expression"],
+                    "activity": "Production Output",
+                }
             ],
         }
         rucio_subscriptions.add(

@@ -65,7 +65,7 @@ def files_below(db: sqlite3.Connection, name: str) -> list[sqlite3.Row]:
 
 
 def add(db: sqlite3.Connection, document: Document, *, account: str, now: float, stuck: bool) -> str:
-    """Make a rule for one name and pick the storage that will fulfil it."""
+    """Make a rule for one name and pick the storages that will fulfil it."""
     name = document["dids"][0]["name"]
     if db.execute("SELECT 1 FROM rucio_dids WHERE name = ?", (name,)).fetchone() is None:
         raise refusal(404, "DataIdentifierNotFound", f"Data identifier {SCOPE}:{name} is not valid.")
@@ -76,7 +76,12 @@ def add(db: sqlite3.Connection, document: Document, *, account: str, now: float,
         rses = resolve(document["rse_expression"], known_rses(db))
     except BadExpression as error:
         raise refusal(409, "InvalidRSEExpression", str(error)) from error
-    rse = min(rses, key=lambda candidate: (len(_missing(db, name, candidate)), candidate))
+    copies = document["copies"]
+    if copies > len(rses):
+        told = f"There are not enough target RSEs to fulfil the request: {len(rses)} of {copies}"
+        raise refusal(409, "InsufficientTargetRSEs", told)
+    nearest = sorted(rses, key=lambda candidate: (len(_missing(db, name, candidate)), candidate))
+    rse = " ".join(nearest[:copies])
     state = "STUCK" if stuck else "REPLICATING" if _missing(db, name, rse) else "OK"
     options = {
         "activity": activity,
@@ -90,7 +95,7 @@ def add(db: sqlite3.Connection, document: Document, *, account: str, now: float,
         name,
         document.get("account") or account,
         document["rse_expression"],
-        document["copies"],
+        copies,
         rse,
         state,
         now + setting(db, RULE_DELAY, 0.0),
@@ -124,7 +129,8 @@ def of_name(db: sqlite3.Connection, name: str) -> list[Document]:
 def describe(db: sqlite3.Connection, row: sqlite3.Row) -> Document:
     """The rule in Rucio's words."""
     options = json.loads(row["options"])
-    total, missing = len(files_below(db, row["name"])), len(_missing(db, row["name"], row["rse"]))
+    total = len(files_below(db, row["name"])) * row["copies"]
+    missing = len(_missing(db, row["name"], row["rse"]))
     is_stuck = row["state"] == "STUCK"
     did_type = db.execute("SELECT kind FROM rucio_dids WHERE name = ?", (row["name"],)).fetchone()["kind"]
     return {
@@ -193,19 +199,18 @@ def settle(db: sqlite3.Connection, now: float) -> None:
         "SELECT id, name, rse FROM rucio_rules WHERE state = 'REPLICATING' AND ready_at <= ?", (now,)
     ).fetchall()
     for row in ripe:
-        arrived = [(lfn, row["rse"]) for lfn in _missing(db, row["name"], row["rse"])]
+        arrived = _missing(db, row["name"], row["rse"])
         db.executemany("INSERT OR IGNORE INTO rucio_replicas VALUES (?, ?)", arrived)
         set_state(db, row["id"], "OK", now)
 
 
-def _missing(db: sqlite3.Connection, name: str, rse: str) -> list[str]:
-    """The files below a name that the storage does not hold."""
-    rows = db.execute(
+def _missing(db: sqlite3.Connection, name: str, rses: str) -> list[tuple[str, str]]:
+    """The files below a name that these storages do not hold, each with the storage."""
+    query = (
         f"{_TREE} SELECT tree.name FROM tree JOIN rucio_dids d ON d.name = tree.name WHERE d.kind = 'FILE'"  # noqa: S608
-        " AND NOT EXISTS (SELECT 1 FROM rucio_replicas r WHERE r.lfn = tree.name AND r.rse = ?)",
-        (name, rse),
+        " AND NOT EXISTS (SELECT 1 FROM rucio_replicas r WHERE r.lfn = tree.name AND r.rse = ?)"
     )
-    return [row["name"] for row in rows]
+    return [(row["name"], rse) for rse in rses.split() for row in db.execute(query, (name, rse))]
 
 
 def set_state(db: sqlite3.Connection, rule_id: str, state: str, now: float) -> None:

@@ -12,7 +12,7 @@ from rucio_peers import Block, RucioPeer
 
 from cms.rucio import MAX_NAMES_PER_CALL, RucioClient
 from cms.rucio_session import MemoryTokenClient, connect
-from cms.types import FileCounts, RuleState
+from cms.types import Destination, FileCounts, RuleState
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 
 ACTIVITY = "Production Output"
@@ -141,6 +141,21 @@ def test_rules_of_one_block_at_two_places_are_two(
     at_source = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
 
     assert rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY) != at_source
+
+
+def test_rule_for_two_copies_is_another_and_wants_every_file_twice(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    both = f"{peer.source}|{peer.destination}"
+    twice = rucio.ensure_rule(registered.name, both, activity=ACTIVITY, copies=2)
+
+    assert rucio.ensure_rule(registered.name, both, activity=ACTIVITY, copies=2) == twice
+    assert rucio.find_rule(registered.name, both, copies=2) == twice
+    assert rucio.find_rule(registered.name, both) is None
+    rule = rucio.rule(twice)
+    assert rule is not None
+    assert rule.locks_ok + rule.locks_replicating == 6
+    assert rucio.ensure_rule(registered.name, both, activity=ACTIVITY) != twice
 
 
 def test_deleted_rule_is_about_to_expire(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
@@ -293,7 +308,7 @@ def test_destinations_come_from_matching_subscriptions(
         False,
     )
 
-    assert rucio.subscriptions_matching(block.dataset) == [peer.destination]
+    assert rucio.subscriptions_matching(block.dataset) == [Destination(peer.destination, 1)]
     assert rucio.subscriptions_matching(block.dataset.replace("/AOD", "/MINIAOD")) == []
 
 

@@ -84,20 +84,20 @@ def block(workflow: Workflow) -> OutputBlock:
 
 
 @pytest.fixture
-def subscribe(lab: Any, workflow: Workflow) -> Callable[[str], None]:
+def subscribe(lab: Any, workflow: Workflow) -> Callable[..., None]:
     """The workflow's datasets are wanted there as well."""
     primary = workflow.output_datasets[0].split("/")[1]
 
-    def add(rse_expression: str) -> None:
-        name = f"{primary}{rse_expression}".lower().replace("=", "")
+    def add(rse_expression: str, copies: int | str = 1) -> None:
+        name = f"{primary}{rse_expression}".lower().replace("=", "").replace("|", "")
         wanted = {"name": name, "pattern": f"^/{primary}/.*", "rse_expression": rse_expression}
-        lab("POST", "subscriptions", wanted)
+        lab("POST", "subscriptions", wanted | {"copies": copies})
 
     return add
 
 
 @pytest.fixture
-def subscribed(subscribe: Callable[[str], None]) -> str:
+def subscribed(subscribe: Callable[..., None]) -> str:
     """The workflow's datasets are wanted somewhere else."""
     subscribe(DESTINATION)
     return DESTINATION

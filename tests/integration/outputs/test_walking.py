@@ -211,6 +211,18 @@ def test_no_subscription_leaves_the_block_at_its_source_protected_and_announced(
     assert (block.status, rule.state, rule.expires_at) == (B.ANNOUNCED, "OK", None)
 
 
+@pytest.mark.parametrize("copies", [2, "*"])
+def test_a_subscription_for_two_copies_gets_two_before_the_source_is_released(
+    copies: int | str, block: OutputBlock, subscribe: Any, lab: Any
+) -> None:
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    subscribe(f"{DESTINATION}|T2_CH_CERN", copies)
+    walk(block)
+    assert (block.status, block.rules.get(kind="transfer").copies) == (B.ANNOUNCED, 2)
+    for storages in rucio().replicas([file.lfn for file in block.files.all()]).values():
+        assert {DESTINATION, "T2_CH_CERN"} <= set(storages)
+
+
 @pytest.mark.usefixtures("subscribed")
 def test_a_subscription_for_tape_archives_the_block(
     block: OutputBlock, workflow: Workflow, subscribe: Any, lab: Any, viewer: APIClient, console: Client

@@ -6,23 +6,24 @@ from typing import Any
 import pytest
 
 from cms.subscriptions import destinations
+from cms.types import Destination
 
 DATASET = "/SingleMuon/Run2024A-Lab-v1/MINIAOD"
 
 
 def subscription(
-    name: str = "s", expression: str = "T2_CH_CERN", state: str = "ACTIVE", **filters: Any
+    name: str = "s", expression: str = "T2_CH_CERN", state: str = "ACTIVE", copies: Any = 1, **filters: Any
 ) -> Any:
     return {
         "name": name,
         "account": "root",
         "state": state,
         "filter": json.dumps(filters),
-        "replication_rules": json.dumps([{"copies": 1, "rse_expression": expression}]),
+        "replication_rules": json.dumps([{"copies": copies, "rse_expression": expression}]),
     }
 
 
-def matching(*rows: Any) -> list[str]:
+def matching(*rows: Any) -> list[Destination]:
     return destinations(rows, dataset=DATASET, scope="cms", account="wms2")
 
 
@@ -59,4 +60,12 @@ def test_sleeping_subscription_wants_nothing(state: str) -> None:
 def test_each_destination_once_in_the_order_of_names() -> None:
     rows = [subscription("b", "T2_DE_DESY"), subscription("c", "T2_CH_CERN"), subscription("a", "T2_CH_CERN")]
 
-    assert matching(*rows) == ["T2_CH_CERN", "T2_DE_DESY"]
+    assert matching(*rows) == [Destination("T2_CH_CERN"), Destination("T2_DE_DESY")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "copies"), [([1, 2], 2), ([2, 1], 2), (["3"], 3), ([2, "*"], None), (["*", 2], None)]
+)
+def test_as_many_copies_as_anybody_wants(wanted: list[Any], copies: int | None) -> None:
+    rows = [subscription(f"s{number}", copies=want) for number, want in enumerate(wanted)]
+    assert matching(*rows) == [Destination("T2_CH_CERN", copies)]

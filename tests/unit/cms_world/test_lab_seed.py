@@ -17,6 +17,7 @@ from cms.dbs import DbsClient, DbsConfig
 from cms.reqmgr2 import ReqMgr2Client, ReqMgr2Config
 from cms.rucio import RucioClient
 from cms.rucio_session import RucioConfig
+from cms.types import Destination
 from lab.cms_world.known import SITE_OF_RSE
 from lab.cms_world.server import World
 from lab.seed.__main__ import seed
@@ -138,7 +139,7 @@ def test_miniaod_has_a_destination_and_aod_has_none(
 ) -> None:
     aod, miniaod = documents[0]["OutputDatasets"]
 
-    assert rucio.subscriptions_matching(miniaod) == ["T2_DE_DESY"]
+    assert rucio.subscriptions_matching(miniaod) == [Destination("T2_DE_DESY")]
     assert rucio.subscriptions_matching(aod) == []
 
 
