@@ -12,7 +12,7 @@ UPDATE dags_app_workflow AS w SET input_events = s.total, input_events_done = s.
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dags_app", "0007_lists")]
+    dependencies = [("dags_app", "0009_fenced_schedds")]
 
     operations = [
         migrations.AddField("workflow", "input_events", models.PositiveBigIntegerField(default=0)),

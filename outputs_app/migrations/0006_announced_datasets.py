@@ -1,3 +1,5 @@
+"""A dataset becomes VALID as a whole, and remembers when."""
+
 from django.db import migrations, models
 from django.db.models import Max, OuterRef, Subquery
 
