@@ -44,7 +44,7 @@ def test_the_list_shows_newest_first_with_progress(viewer: APIClient) -> None:
     older, newer = make_request(), make_request()
     make_file(newer.workflow, events=30)
     round_ = make_round(newer.workflow)
-    make_group(round_, status=GroupStatus.COLLECTED)
+    make_group(round_, status=GroupStatus.COLLECTED, input_events=10)
     make_file(newer.workflow, events=10, state=FileState.PROCESSED, round=round_, first_group=0, last_group=0)
 
     answer = viewer.get(URL)
