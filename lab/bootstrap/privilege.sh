@@ -4,6 +4,7 @@
 ME=$(id -u)
 OWNER=wms2; [ "$ME" = 0 ] || OWNER=$(id -un 2>/dev/null || echo "$ME")
 DROP=()
+export WMS2_PERSON=${SUDO_USER:-$(id -un 2>/dev/null || echo "$ME")}   # what they do inside the stack is recorded as done by them
 
 as_owner() { "${DROP[@]}" "$@"; }
 

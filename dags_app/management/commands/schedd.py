@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from django.utils import timezone
 from dags_app.models import Schedd
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd, known_schedds
 from wms2_project.errors import Wms2Error
+from wms2_project.shell import shell_actor
 
 
 class Command(BaseCommand):
@@ -33,7 +33,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """One service, then the row as it stands."""
-        actor = f"user:{getpass.getuser()}"
+        actor = shell_actor()
         name, reason, minutes = options["name"], options["reason"], options["deadline_minutes"]
         try:
             if options["action"] == "list":

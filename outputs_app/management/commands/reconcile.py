@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,6 +12,7 @@ from outputs_app.reconciliation import Difference
 from outputs_app.selectors import unannounced
 from outputs_app.services import find_differences, repair_outputs
 from wms2_project.errors import Wms2Error
+from wms2_project.shell import shell_actor
 
 
 class Command(BaseCommand):
@@ -55,5 +55,5 @@ class Command(BaseCommand):
         self.stdout.write("DBS and Rucio have what we have")
 
     def _repair(self, workflow: Workflow, reason: str) -> list[Difference]:
-        actor = f"user:{getpass.getuser()}"
+        actor = shell_actor()
         return repair_outputs(workflow=workflow, actor=actor, reason=reason, now=timezone.now())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
@@ -13,6 +12,7 @@ from dags_app.api.views import dag_by_id
 from dags_app.services.control import DagAction, act_on_dag
 from requests_app.services.rescuing import rescue_dag
 from wms2_project.errors import Wms2Error
+from wms2_project.shell import shell_actor
 
 RESCUE = "rescue"
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """One service, then what it did."""
-        actor, reason = f"user:{getpass.getuser()}", options["reason"]
+        actor, reason = shell_actor(), options["reason"]
         try:
             dag = dag_by_id(options["id"])
             if options["action"] == RESCUE:

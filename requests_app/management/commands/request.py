@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from requests_app.models import Request
 from requests_app.services import editing, failing, releasing, restarting, steering
 from requests_app.states import CleanupPolicy
 from wms2_project.errors import InvalidInput, Wms2Error
+from wms2_project.shell import shell_actor
 
 Action = Callable[[Request, str, dict[str, Any]], str]
 
@@ -102,7 +102,7 @@ class Command(BaseCommand):
         if request is None:
             raise CommandError(f"There is no request named {options['name']}")
         try:
-            told = ACTIONS[options["action"]](request, f"user:{getpass.getuser()}", options)
+            told = ACTIONS[options["action"]](request, shell_actor(), options)
         except InvalidInput as error:
             fields = "".join(f"\n  {field}: {message}" for field, message in error.fields.items())
             raise CommandError(f"{error}{fields}") from error

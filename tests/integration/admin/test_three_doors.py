@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -162,14 +161,16 @@ def test_an_action_asks_why_and_keeps_who_did_it(
     console: Client,
     settings: Any,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.SCHEDDS, settings.SUBMIT_ROOT = [SCHEDD], str(tmp_path)
+    monkeypatch.setenv("WMS2_PERSON", "sam")
     doors = ACTIONS[action]
     row = doors.row()
     client, actor = {
         by_rest: (operator, "user:olga"),
         by_console: (console, "user:adam"),
-        by_shell: (None, f"user:{getpass.getuser()}"),
+        by_shell: (None, "user:sam"),
     }[door]
     before = AuditEvent.objects.count()
 

@@ -113,3 +113,28 @@ def test_a_shell_inside_a_stack_does_not_hand_its_private_servers_on(tmp_path: P
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True)
 
     assert done.stdout.split() == ["gone", "outside", "kept"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({"SUDO_USER": "ana", "WMS2_PERSON": "eve"}, "ana"), ({}, "sam")]
+)
+def test_the_person_is_known_after_the_privilege_drop(
+    tmp_path: Path, given: dict[str, str], told: str
+) -> None:
+    fake = tmp_path / "id"
+    fake.write_text('#!/bin/sh\n[ "$1" = -u ] && echo 0 || echo sam\n')
+    fake.chmod(0o755)
+    script = f"""
+        getent() {{ :; }}; WMS2_HOME={tmp_path}
+        . {ROOT}/lab/bootstrap/privilege.sh; make_drop
+        printf '%s\\n' "${{DROP[@]}}"
+    """
+
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**given, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert f"WMS2_PERSON={told}" in done.stdout.splitlines()

@@ -14,8 +14,7 @@ from wms2_project.errors import Wms2Error
 from wms2_project.identity.people import link_identity, set_roles, unlink_identity
 from wms2_project.identity.tokens import issue_token, revoke_token
 from wms2_project.models import X509, ApiToken, Identity
-
-ACTOR = "system:access"
+from wms2_project.shell import shell_actor
 
 
 class Command(BaseCommand):
@@ -48,7 +47,7 @@ class Command(BaseCommand):
         """Do it and say so."""
         try:
             told = getattr(self, f"_{options['action']}")(
-                options, {"actor": ACTOR, "reason": options["reason"]}
+                options, {"actor": shell_actor(), "reason": options["reason"]}
             )
         except Wms2Error as error:
             raise CommandError(str(error)) from error
