@@ -6,13 +6,13 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from dags_app.models import Schedd
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd, known_schedds
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import shell_actor
+from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             else:
                 rows = [enable_schedd(name=name, actor=actor, reason=reason)]
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         for row in rows:
             ends = f" until {row.drain_deadline:%F %T}" if row.drain_deadline else ""
             silent = f", silent since {row.silent_since:%F %T}" if row.silent_since else ""

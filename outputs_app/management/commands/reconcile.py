@@ -12,7 +12,7 @@ from outputs_app.reconciliation import Difference
 from outputs_app.selectors import unannounced
 from outputs_app.services import find_differences, repair_outputs
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import shell_actor
+from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):
@@ -42,7 +42,7 @@ class Command(BaseCommand):
             else:
                 found = find_differences(workflow=workflow)
         except Wms2Error as error:
-            raise CommandError(str(error), returncode=2) from error
+            raise refusal(error, returncode=2) from error
         for difference in found:
             self.stdout.write(str(difference))
         if moving := unannounced(workflow=workflow):

@@ -6,13 +6,13 @@ from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from dags_app.api.views import dag_by_id
 from dags_app.services.control import DagAction, act_on_dag
 from requests_app.services.rescuing import rescue_dag
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import shell_actor
+from wms2_project.shell import refusal, shell_actor
 
 RESCUE = "rescue"
 
@@ -37,5 +37,5 @@ class Command(BaseCommand):
                 action = DagAction(options["action"])
                 told = act_on_dag(dag=dag, action=action, actor=actor, reason=reason).message
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         self.stdout.write(told)

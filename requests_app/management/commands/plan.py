@@ -11,7 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from requests_app.preview import preview_request
-from wms2_project.errors import InvalidInput, Wms2Error
+from wms2_project.errors import Wms2Error
+from wms2_project.shell import refusal
 
 
 class Command(BaseCommand):
@@ -30,11 +31,8 @@ class Command(BaseCommand):
         files = _read(options["files"]) if options["files"] else None
         try:
             body = preview_request(document=document, files=files, now=timezone.now()).body
-        except InvalidInput as error:
-            told = "".join(f"\n  {field}: {message}" for field, message in error.fields.items())
-            raise CommandError(f"{error}{told}") from error
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         self.stdout.write(json.dumps(body, indent=1) if options["json"] else _table(body))
 
 

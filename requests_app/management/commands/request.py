@@ -12,8 +12,8 @@ from django.utils import timezone
 from requests_app.models import Request
 from requests_app.services import editing, failing, releasing, restarting, steering
 from requests_app.states import CleanupPolicy
-from wms2_project.errors import InvalidInput, Wms2Error
-from wms2_project.shell import shell_actor
+from wms2_project.errors import Wms2Error
+from wms2_project.shell import refusal, shell_actor
 
 Action = Callable[[Request, str, dict[str, Any]], str]
 
@@ -103,9 +103,6 @@ class Command(BaseCommand):
             raise CommandError(f"There is no request named {options['name']}")
         try:
             told = ACTIONS[options["action"]](request, shell_actor(), options)
-        except InvalidInput as error:
-            fields = "".join(f"\n  {field}: {message}" for field, message in error.fields.items())
-            raise CommandError(f"{error}{fields}") from error
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         self.stdout.write(told)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from sites_app.services import sync_sites
 from wms2_project.errors import Wms2Error
+from wms2_project.shell import refusal
 
 
 class Command(BaseCommand):
@@ -19,5 +20,5 @@ class Command(BaseCommand):
         try:
             count = sync_sites(now=timezone.now())
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         self.stdout.write(f"{count} sites")

@@ -127,3 +127,9 @@ def test_what_does_not_exist_is_said(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         access(*arguments)
     assert not User.objects.get().groups.exists()
+
+
+def test_a_role_that_does_not_exist_is_named_and_nobody_is_made() -> None:
+    with pytest.raises(CommandError, match="roles: there is no role operater"):
+        access("roles", "newcomer", "operater")
+    assert not User.objects.filter(username="newcomer").exists()

@@ -8,13 +8,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.utils import timezone
 
 from wms2_project.errors import Wms2Error
 from wms2_project.identity.people import link_identity, set_roles, unlink_identity
 from wms2_project.identity.tokens import issue_token, revoke_token
 from wms2_project.models import X509, ApiToken, Identity
-from wms2_project.shell import shell_actor
+from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):
@@ -50,12 +51,13 @@ class Command(BaseCommand):
                 options, {"actor": shell_actor(), "reason": options["reason"]}
             )
         except Wms2Error as error:
-            raise CommandError(str(error)) from error
+            raise refusal(error) from error
         self.stdout.write(told)
 
     def _roles(self, options: dict[str, Any], why: dict[str, str]) -> str:
-        user, _ = User.objects.get_or_create(username=options["user"])
-        set_roles(user=user, roles=options["roles"], **why)
+        with transaction.atomic():  # a refused role leaves no new person behind
+            user, _ = User.objects.get_or_create(username=options["user"])
+            set_roles(user=user, roles=options["roles"], **why)
         return f"{user}: {', '.join(options['roles']) or 'no role of their own'}"
 
     def _token(self, options: dict[str, Any], why: dict[str, str]) -> str:
