@@ -109,13 +109,10 @@ def state_of(ban: SiteBan) -> str:
 class SiteAdmin(ReadOnlyAdmin):
     """Sites, and the switches an operator has."""
 
-    list_display = (
-        "name", "shown_status", "drain_until", "bans_in_force", "running_slots", "pending_slots",
-        "total_slots", "synced_at",
-    )  # fmt: skip
+    list_display = ("name", "shown_status", "drain_until", "bans_in_force", "synced_at")
     fields = (
-        "name", "status", "drain_until", "running_slots", "pending_slots", "total_slots", "work",
-        "storage_elements", "storage_path", "thresholds", "config_data", "synced_at",
+        "name", "status", "drain_until", "work", "storage_elements", "storage_path", "thresholds",
+        "config_data", "synced_at",
     )  # fmt: skip
     inlines = (BanTable,)
     list_filter = ("status",)
