@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any
 
 from dags_app.failures import RoundFailures, bad_files_of, build_clusters, counts_of
 
 MAX_SAMPLES = 5
+MAX_SAID = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,20 @@ def decide_recovery(
     if failures.proof:
         return Hold(f"the DAG was aborted: {failures.proof}", evidence)
     if ratio >= hold_threshold:
-        return Hold(f"{told}, the limit is {hold_threshold:.0%}", evidence)
+        return Hold(headline(f"{told}, the limit is {hold_threshold:.0%}", failures), evidence)
     if rescues >= max_rescues:
-        return Hold(f"{told} after {rescues} rescues", evidence)
+        return Hold(headline(f"{told} after {rescues} rescues", failures), evidence)
     return Rescue(f"{told}; rescue {rescues + 1} of {max_rescues}")
+
+
+def headline(told: str, failures: RoundFailures) -> str:
+    """The sentence with the commonest cause: whoever reads a list of held requests sees what to look at."""
+    clusters = build_clusters(failures)
+    if not clusters:
+        return told
+    where = f" at {clusters[0].site}" if clusters[0].site else ""
+    said = shorten(clusters[0].example, MAX_SAID, placeholder="…")
+    return f"{told}; most often {clusters[0].exit_code}{where}{f': {said}' if said else ''}"
 
 
 def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.db import transaction
 from dags_app.failures import RoundFailures
 from dags_app.models import DAG
 from dags_app.planning.plan import PlanRefused
-from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery
+from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery, headline
 from dags_app.services import failures, production, repairing
 from dags_app.states import DAGKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
@@ -45,7 +45,8 @@ def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
     """A pilot is tried once more, elsewhere if need be; without readable input the hints are believed."""
     found = learn(request, dag, now)
     if found.proof or failures.rescues_of(dag=dag):
-        told = f"the DAG was aborted: {found.proof}" if found.proof else f"the pilot ended {dag.status} twice"
+        twice = headline(f"the pilot ended {dag.status} twice", found)
+        told = f"the DAG was aborted: {found.proof}" if found.proof else twice
         evidence = build_evidence(found, ratio=1.0, rescues=failures.rescues_of(dag=dag))
         return hold(told, **evidence, tried=_tried(request, dag, now))
     repairs = _repairs(request, dag, found, now)

@@ -51,6 +51,7 @@ def test_it_is_tried_once_more_and_then_held_with_the_evidence(measuring: Round)
     assert isinstance(held, Move)
     assert held.to is S.HELD
     assert held.changes["hold_evidence"]["counts"][0]["exit_code"] == 99996
+    assert held.reason.startswith(f"the pilot ended partial twice; most often 99996 at {CERN}: ")
 
 
 def test_without_readable_input_the_estimates_are_believed(measuring: Round) -> None:

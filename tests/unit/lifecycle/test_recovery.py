@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags_app.failures import ABORTS, FailedJob, RoundFailures
-from dags_app.recovery import Blame, BrokenGroup, Hold, Rescue, decide_recovery, decide_repair
+from dags_app.recovery import Blame, BrokenGroup, Hold, Rescue, decide_recovery, decide_repair, headline
 
 A, B, C = "T2_CH_CERN", "T2_DE_DESY", "T1_US_FNAL"
 F1, F2, F3 = "/store/data/1.root", "/store/data/2.root", "/store/data/3.root"
@@ -68,6 +68,27 @@ def test_a_hold_carries_its_evidence() -> None:
     assert {"category": "data", "site": A, "exit_code": 8021, "jobs": 1} in told["counts"]
     assert "the end" in {sample["log_tail"] for sample in told["samples"]}
     assert "2 of 4 groups failed" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("lost", "rescues", "told"),
+    [
+        (1, 0, "1 of 1 groups failed (100%), the limit is 20%"),
+        (0, 3, "0 of 1 groups failed (0%) after 3 rescues"),
+    ],
+)
+def test_the_headline_of_a_hold_names_the_commonest_cause(lost: int, rescues: int, told: str) -> None:
+    twice = [failed(node, site=B, exit_code=60307, message="no\n space " + "left " * 99) for node in "ab"]
+    decision = decide_recovery(
+        failures=failures(1, lost, failed(), *twice), rescues=rescues, hold_threshold=0.2, max_rescues=3
+    )
+    assert decision.reason.startswith(f"{told}; most often 60307 at {B}: no space left left ")
+    assert len(decision.reason) < 240
+
+
+def test_without_records_the_headline_names_no_cause() -> None:
+    assert headline("it failed", failures(1, 1)) == "it failed"
+    assert headline("it failed", failures(1, 1, failed(site="", message=""))) == "it failed; most often 8021"
 
 
 def test_what_concerns_every_node_is_held_at_once_with_the_proof() -> None:
