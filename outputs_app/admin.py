@@ -24,6 +24,7 @@ from wms2_project.console import (
     request_link,
     size_of,
 )
+from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
     BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
@@ -123,7 +124,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     @display(description="files")
     def files(self, row: Any) -> SafeString:
         """What it holds."""
-        told = f"{row.n_files} files"
+        told = counted(row.n_files, "file")
         return link(told, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
 
     @display(description="last error")

@@ -117,7 +117,8 @@ class RequestAdmin(ReadOnlyAdmin):
     @display(description="waits for / last error")
     def what_is_up(self, row: Request) -> SafeString:
         """One line on why it does not move."""
-        return clipped(row.last_error if row.status == S.HELD or row.attempt else row.wait_reason)
+        stopped = row.status in (S.HELD, S.FAILED) or row.attempt
+        return clipped(row.last_error if stopped else row.wait_reason)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None

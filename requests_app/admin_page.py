@@ -24,6 +24,7 @@ from requests_app.selectors import position_in_queue, timeline_of
 from requests_app.states import DEADLINES, SWEPT, TERMINAL, WHY, RequestStatus
 from requests_app.why import why
 from wms2_project.console import Table, age_of, link, progress_bar, request_link, size_of
+from wms2_project.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ def _progress(row: Request, done: Progress) -> str:
     end = done.estimated_completion if row.status == RequestStatus.ACTIVE else None
     return (
         f"{done.events_done:,} of {done.events_total:,} events, {done.groups_done:,} of {done.groups_total:,}"
-        f" groups ({done.jobs_total:,} jobs); {done.events_written:,} events written in {done.files:,} files,"
+        f" groups ({counted(done.jobs_total, 'job')}); {counted(done.events_written, 'event')} written"
+        f" in {counted(done.files, 'file')},"
         f" {done.blocks_announced:,} of {done.blocks:,} blocks announced"
         f"{f'; done about {end:%F %R} UTC' if end else ''}"
     )
@@ -118,10 +120,13 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
         ("Version", row.processing_version),
         ("Replaces", row.previous_version and request_link(str(row.previous_version))),
         ("Replaced by", next_version and request_link(next_version)),
-        ("Input", flow.input_dataset or f"generates {flow.total_events or 0:,} events"),
+        ("Input", flow.input_dataset or f"generates {counted(flow.total_events or 0, 'event')}"),
         ("Output", ", ".join(flow.output_datasets)),
         ("Splitting", f"{flow.splitting_algo} {_inline(_present(flow.splitting_params))}"),
-        ("Resources", f"{flow.memory_mb} MB, {flow.cores} cores, {flow.time_per_event_sec:g} s/event"),
+        (
+            "Resources",
+            f"{flow.memory_mb} MB, {counted(flow.cores, 'core')}, {flow.time_per_event_sec:g} s/event",
+        ),
         ("Sites", ", ".join(flow.site_whitelist) or "all"),
         ("Not at", ", ".join(flow.site_blacklist)),
         (
@@ -182,9 +187,8 @@ def _failures(row: Request, *, now: datetime) -> Table:
     return {
         "headers": ["jobs", "site", "here / elsewhere", "what", "says", "try"],
         "rows": [
-            [one["jobs"], one["site"] or "–", _shares(one),
-             f"{one['category']} {one['exit_code']} in {one['step']}, round {one.get('round', 'that runs')}",
-             _broken(one["example"]), _advice(row, one["suggestion"])]
+            [one["jobs"], one["site"] or "–", _shares(one), _what(one), _broken(one["example"]),
+             _advice(row, one["suggestion"])]
             for one in (*found.running, *found.clusters)
         ],
     }  # fmt: skip
@@ -193,6 +197,12 @@ def _failures(row: Request, *, now: datetime) -> Table:
 def _shares(cluster: Mapping[str, Any]) -> str:
     elsewhere = f"{cluster['share_elsewhere']:.0%}" if cluster["jobs_elsewhere"] else "–"
     return f"{cluster['share_at_site']:.0%} / {elsewhere}"
+
+
+def _what(cluster: Mapping[str, Any]) -> str:
+    """What failed; jobs that died before their first step name none."""
+    step = f" in {cluster['step']}" if cluster["step"] else ""
+    return f"{cluster['category']} {cluster['exit_code']}{step}, round {cluster.get('round', 'that runs')}"
 
 
 def _advice(row: Request, suggestion: Mapping[str, Any]) -> str:

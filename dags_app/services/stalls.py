@@ -24,6 +24,7 @@ from dags_app.models import DAG
 from dags_app.services.schedds import may_be_asked
 from dags_app.states import IN_QUEUE
 from wms2_project.errors import ScheddUnreachable
+from wms2_project.words import counted
 
 logger = logging.getLogger(__name__)
 # Held by a person, or waiting for files to be spooled: see `periodic_remove` in the submit file.
@@ -109,6 +110,6 @@ def describe(kind: StallKind, jobs: list[StuckJob], now: datetime) -> str:
     where = ", ".join(groups[:3]) + (" …" if len(groups) > 3 else "")
     if kind is StallKind.IDLE:
         hours = (now - min(job.since for job in jobs)).total_seconds() / 3600
-        return f"{len(jobs)} jobs in {where} wait for a slot, the first for {hours:.0f} h"
+        return f"{counted(len(jobs), 'job')} in {where} waiting for a slot, the first for {hours:.0f} h"
     ((reason, _),) = Counter(job.reason for job in jobs).most_common(1)
-    return f"{len(jobs)} jobs are held in {where}: {reason or 'no reason was given'}"
+    return f"{counted(len(jobs), 'job')} held in {where}: {reason or 'no reason was given'}"

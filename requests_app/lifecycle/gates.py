@@ -27,6 +27,7 @@ from requests_app.lifecycle.look import Look
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
+from wms2_project.words import counted
 
 _B = BlockStatus
 SILENT = "schedd"  # the name of the gate at which HTCondor is left alone
@@ -295,7 +296,7 @@ def stage_out(look: Look) -> Gate:
     return Gate(
         "stage-out",
         Verdict.BLOCK,
-        f"the outputs of {found['groups']} finished groups are not collected yet",
+        f"the outputs of {counted(found['groups'], 'finished group')} are not collected yet",
         {"groups": found["groups"], "last_error": look.request.last_error},
         since=found["since"],
         remedy="They are collected by themselves; a damaged manifest is named in the error",

@@ -23,6 +23,7 @@ from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.states import RequestStatus as S
 from wms2_project.failpoints import failpoint
+from wms2_project.words import counted
 
 Handler = Callable[[Request, datetime], Outcome]
 
@@ -112,8 +113,8 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             return hold(str(refused))
     failpoint("plan.recorded")
     dag = production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
-    groups = dag.round.groups.count()
-    return Move(S.ACTIVE, f"round {dag.round.number} submitted: {groups} groups, {dag.round.jobs} jobs")
+    made = f"{counted(dag.round.groups.count(), 'group')}, {counted(dag.round.jobs, 'job')}"
+    return Move(S.ACTIVE, f"round {dag.round.number} submitted: {made}")
 
 
 def on_active(request: Request, now: datetime) -> Outcome:
@@ -130,7 +131,8 @@ def on_active(request: Request, now: datetime) -> Outcome:
             if dag.status == DAGStatus.REMOVED:
                 return _removed(dag)
             if dag.status != DAGStatus.COMPLETED:
-                return Move(S.PARTIAL, f"the DAG ended {dag.status}: {dag.nodes_failed} groups failed")
+                failed = counted(dag.nodes_failed, "group")
+                return Move(S.PARTIAL, f"the DAG ended {dag.status}: {failed} failed")
             recovering.learn(request, dag, now)
             production.resolve_round(round_=dag.round, now=now)
     if held is not None:
@@ -177,7 +179,7 @@ def _ended_before(request: Request, dag: DAG, told: str, now: datetime) -> Outco
     """The stop came too late to be the DAG's end: what failed is judged as if nobody had asked for it."""
     if dag.status == DAGStatus.REMOVED:
         return _removed(dag)
-    ended = f"the DAG had ended {dag.status} before the stop, {dag.nodes_failed} groups had failed"
+    ended = f"the DAG had ended {dag.status} before the stop, {counted(dag.nodes_failed, 'group')} had failed"
     if request.hold_after_stop:
         recovering.learn(request, dag, now)
         return hold(f"stopped by an operator: {told}; {ended}", stop_reason=told, dag=dag.token)

@@ -246,6 +246,26 @@ def test_what_may_help_leads_to_the_form_that_does_it(console: Client) -> None:
     assert ">T2_US_Purdue</textarea>" in console.get(form).content.decode().replace("\n", "")
 
 
+def test_the_pages_speak_of_one_in_the_singular_and_of_no_empty_step(console: Client) -> None:
+    row = make_request(status=RequestStatus.HELD)
+    row.workflow.cores = 1
+    row.workflow.save()
+    FailureCluster.objects.create(
+        dag=make_dag(make_round(row.workflow)), workflow=row.workflow, site="T2_US_Purdue",
+        category="infrastructure", exit_code=99400, message="gone", example="gone", jobs=1, jobs_at_site=1,
+        failed_elsewhere=0, jobs_elsewhere=0,
+    )  # fmt: skip
+    html = console.get(page(Request, "change", row.pk)).content.decode()
+    assert "infrastructure 99400, round 0" in html
+    assert " 1 core," in html
+
+
+@pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.FAILED])
+def test_the_list_says_what_stopped_a_request(console: Client, status: RequestStatus) -> None:
+    make_request(status=status, last_error="the pilot ended failed twice")
+    assert "the pilot ended failed twice" in console.get(page(Request, "changelist")).content.decode()
+
+
 def test_an_empty_overview_says_that_nothing_waits(console: Client) -> None:
     assert "Nothing waits for a person" in console.get(reverse("admin:index")).content.decode()
 

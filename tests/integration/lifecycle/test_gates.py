@@ -233,7 +233,7 @@ CASES = [
     Case("held jobs", lambda: running(status=DAGStatus.HALTED), "the DAG is on hold", release_jobs, RUNS),
     Case("throttle", throttled, "2 groups run at a time, 1 wait", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
-    Case("stage-out", uncollected, "1 finished groups", collect, ("completed", "")),
+    Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
     Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
 ]  # fmt: skip

@@ -76,7 +76,7 @@ def test_only_a_hold_that_lasts_is_an_alert(queue: Queue, code: int, seconds: fl
     report_stalls(now=timezone.now())
 
     assert [alert.message for alert in alerts(request)] == (
-        ["1 jobs are held in mg_000001: the reason HTCondor gives"] if alerted else []
+        ["1 job held in mg_000001: the reason HTCondor gives"] if alerted else []
     )
 
 
@@ -135,7 +135,7 @@ def test_days_without_a_slot_are_an_alert_of_their_own(queue: Queue) -> None:
 
     (alert,) = alerts(request)
     assert alert.kind == "jobs_idle"
-    assert "1 jobs in mg_000001 wait for a slot, the first for 49 h" in alert.message
+    assert "1 job in mg_000001 waiting for a slot, the first for 49 h" in alert.message
 
 
 def test_without_a_suspicion_nobody_is_asked(queue: Queue) -> None:

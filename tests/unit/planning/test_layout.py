@@ -28,6 +28,8 @@ LAYOUT = LayoutSpec(
     dagman=DagmanSettings(),
     priority=0,
     memory_ceiling_per_core_mb=3000,
+    wall_time_ceiling_minutes=2880,
+    disk_ceiling_per_core_mb=20_000,
     held_grace_sec=60,
 )
 
