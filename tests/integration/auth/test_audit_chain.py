@@ -158,3 +158,9 @@ def test_many_writers_make_one_chain() -> None:
     in_threads(4, work)
     assert AuditEvent.objects.count() == 80
     assert verify().startswith("whole; head 80:")
+
+
+@pytest.mark.parametrize("head", ["junk", "7", "x:" + "a" * 64, "9" * 30 + ":" + "a" * 64, "7:short"])
+def test_what_is_no_head_is_told(head: str) -> None:
+    with pytest.raises(CommandError, match="is not NUMBER:SEAL"):
+        verify("--head", head)

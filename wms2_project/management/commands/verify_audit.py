@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import re
+from argparse import ArgumentParser, ArgumentTypeError
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Only what was kept elsewhere can show that the end of the chain was cut off."""
-        parser.add_argument("--head", help="NUMBER:SEAL as printed by an earlier run")
+        parser.add_argument(
+            "--head", type=_head, metavar="NUMBER:SEAL", help="as printed by an earlier run"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Say every flaw, then fail; or print the head of the chain."""
@@ -27,10 +30,17 @@ class Command(BaseCommand):
             pass
         found = list(islice(flaws(), MOST))
         if options["head"]:
-            number, _, seal = options["head"].partition(":")
-            if not AuditEvent.objects.filter(number=int(number), seal=seal).exists():
+            number, seal = options["head"]
+            if not AuditEvent.objects.filter(number=number, seal=seal).exists():
                 found.append(f"number {number} is not in the chain as it was: the end was cut off")
         if found:
             raise CommandError("\n".join(["the audit is not whole:", *found]))
         head = AuditEvent.objects.filter(number__isnull=False).order_by("-number").first()
         self.stdout.write(f"whole; head {head.number}:{head.seal}" if head else "whole; empty")
+
+
+def _head(text: str) -> tuple[int, str]:
+    found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{64})", text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r:.80} is not NUMBER:SEAL as an earlier run printed it")
+    return int(found[1]), found[2]
