@@ -1,9 +1,10 @@
-"""What the commands of `manage.py` share: who runs them, and how a refusal is told."""
+"""What the commands of `manage.py` share: who runs them and from where, and how a refusal is told."""
 
 from __future__ import annotations
 
 import getpass
 import os
+from pathlib import Path
 
 from django.core.management.base import CommandError
 
@@ -13,6 +14,11 @@ from wms2_project.errors import InvalidInput, Wms2Error
 def shell_actor() -> str:
     """Whoever typed the command: `./wms2` names them, because it runs us as the stack's owner."""
     return f"user:{os.environ.get('WMS2_PERSON') or getpass.getuser()}"
+
+
+def path_of(name: str) -> Path:
+    """The file a person named: `./wms2` changes the directory, and says from where it was called."""
+    return Path(os.environ.get("WMS2_FROM", ""), name)
 
 
 def refusal(error: Wms2Error, *, returncode: int = 1) -> CommandError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,7 +12,10 @@ from django.utils import timezone
 
 from requests_app.preview import preview_request
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import refusal
+from wms2_project.shell import path_of, refusal
+from wms2_project.words import counted
+
+STANDARD_INPUT = "-"
 
 
 class Command(BaseCommand):
@@ -21,8 +24,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The document, and optionally its input files, so that no service is asked."""
-        parser.add_argument("--request", required=True, type=Path, help="the request document (JSON)")
-        parser.add_argument("--files", type=Path, help="input files (JSON list), instead of DBS and Rucio")
+        parser.add_argument(
+            "--request", required=True, help="the request document (JSON); - is standard input"
+        )
+        parser.add_argument("--files", help="input files (JSON list), instead of DBS and Rucio")
         parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,11 +41,15 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(body, indent=1) if options["json"] else _table(body))
 
 
-def _read(path: Path) -> Any:
+def _read(name: str) -> Any:
+    path = path_of(name)
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
+        return json.loads(sys.stdin.read() if name == STANDARD_INPUT else path.read_text())
+    except OSError as error:  # as root the stack's owner reads it, who may not
+        cure = f"give {STANDARD_INPUT} and it on standard input"
+        raise CommandError(f"{path} cannot be read: {error}; {cure}") from error
+    except ValueError as error:
+        raise CommandError(f"{name} is not JSON: {error}") from error
 
 
 def _table(body: dict[str, Any]) -> str:
@@ -48,10 +57,10 @@ def _table(body: dict[str, Any]) -> str:
     lines = [f"{body['request_name']}: {body['algorithm']}"]
     lines += [f"  {key:22} {value}" for key, value in totals.items()]
     for group in body["groups"]:
-        where = ", ".join(group["sites"])
-        lines.append(f"  {group['name']}: {len(group['jobs'])} jobs, {group['events']} events, at {where}")
+        where, jobs = ", ".join(group["sites"]), counted(len(group["jobs"]), "job")
+        lines.append(f"  {group['name']}: {jobs}, {counted(group['events'], 'event')}, at {where}")
     if body["groups_not_shown"]:
-        lines.append(f"  and {body['groups_not_shown']} groups more")
+        lines.append(f"  and {counted(body['groups_not_shown'], 'group')} more")
     if body["more_rounds"]:
         lines.append("  the rest is planned in later rounds")
     return "\n".join(lines)

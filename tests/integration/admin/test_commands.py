@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +103,21 @@ def test_a_schedd_is_drained_listed_and_enabled(settings: Any) -> None:
         run("schedd", "drain", "three@pool", "--reason", "x")
     with pytest.raises(CommandError, match="a reason is needed"):
         run("schedd", "drain", "two@pool")
+
+
+def test_a_plan_reads_paths_from_the_callers_directory_and_a_dash_as_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WMS2_FROM", str(tmp_path))
+    lfn = "/store/data/Run2031A/Muons/RAW/v1/000/1.root"
+    file = {"lfn": lfn, "size": 10, "events": 10, "locations": ["T2_CH_CERN"], "runs": {"1": [1]}}
+    (tmp_path / "files.json").write_text(json.dumps([file]))
+    (tmp_path / "doc.json").write_text(json.dumps(DOCUMENT))
+    told = run("plan", "--request", "doc.json", "--files", "files.json")
+    monkeypatch.setattr("sys.stdin", StringIO(json.dumps(DOCUMENT)))
+    assert run("plan", "--request", "-", "--files", tmp_path / "files.json") == told
+    assert "mg_000000: 1 job, 10 events" in told
+    with pytest.raises(
+        CommandError, match=f"{tmp_path}/none cannot be read.*give - and it on standard input"
+    ):
+        run("plan", "--request", "none")

@@ -20,9 +20,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Only what was kept elsewhere can show that the end of the chain was cut off."""
-        parser.add_argument(
-            "--head", type=_head, metavar="NUMBER:SEAL", help="as printed by an earlier run"
-        )
+        parser.add_argument("--head", type=_head, metavar="NUMBER:SEAL", help="as printed by an earlier run")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Say every flaw, then fail; or print the head of the chain."""
