@@ -30,6 +30,11 @@ choose_places() {
   export WMS2_HOME WMS2_CACHE
 }
 
+check_owner() { # a stack is closed to other users, who would see nothing there and fail half way
+  { [ ! -d "$WMS2_HOME" ] || [ -x "$WMS2_HOME" ]; } && { [ ! -e "$WMS2_HOME/run" ] || as_owner test -x "$WMS2_HOME/run"; } \
+    || die "the stack in $WMS2_HOME belongs to user $(stat -c %U -- "$WMS2_HOME"), this would run as $OWNER: become that user, or set WMS2_HOME to another directory"
+}
+
 check_room() { # $1 = directory, $2 = MB needed, $3 = the variable that names another place
   local free; free=$(df -Pm -- "$(nearest "$1")" | awk 'NR==2{print $4}')
   [ "$free" -ge "$2" ] || die "only $free MB free for $1, $2 MB are needed: free some space or set $3 to a larger disk"

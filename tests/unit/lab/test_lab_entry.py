@@ -138,3 +138,20 @@ def test_the_person_is_known_after_the_privilege_drop(
     )
 
     assert f"WMS2_PERSON={told}" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("reachable", "told"), [("true", ""), ("false", "belongs to user")])
+def test_the_stack_of_another_user_is_refused_in_one_sentence(
+    tmp_path: Path, reachable: str, told: str
+) -> None:
+    (tmp_path / "run").mkdir()
+    script = f"""
+        OWNER=eve WMS2_HOME={tmp_path}; as_owner() {{ {reachable}; }}; die() {{ echo "$*"; exit 1; }}
+        . {ROOT}/lab/bootstrap/home.sh; check_owner
+    """
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+
+    assert done.returncode == (1 if told else 0)
+    assert told in done.stdout
+    assert done.stderr == ""
