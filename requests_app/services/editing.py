@@ -24,7 +24,14 @@ from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 from wms2_project.grammar import Name, check
 
 SITE_LISTS = ("site_whitelist", "site_blacklist")
-CHANGEABLE = ("priority", "memory_mb", "category_throttles", *SITE_LISTS)
+MAX_PRIORITY = MAX_MEMORY_MB = 1_000_000
+CHANGEABLE = {
+    "priority": f"must be a whole number from 0 to {MAX_PRIORITY:,}",
+    "memory_mb": f"must be a whole number from 1 to {MAX_MEMORY_MB:,}",
+    "category_throttles": "must be at least 1 and at most "
+    + ", ".join(f"{name}={most}" for name, most in MAX_THROTTLES.items()),
+    **dict.fromkeys(SITE_LISTS, "must be a list of sites"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +128,9 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     on_workflow: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for name, value in changes.items():
-        if name == "priority" and _is_whole(value, 0, 1_000_000):
+        if name == "priority" and _is_whole(value, 0, MAX_PRIORITY):
             on_request |= {"priority": value, "rank": float(value)}
-        elif name == "memory_mb" and _is_whole(value, 1, 1_000_000):
+        elif name == "memory_mb" and _is_whole(value, 1, MAX_MEMORY_MB):
             on_workflow["memory_mb"] = value
         elif name == "category_throttles" and _are_throttles(value):
             on_workflow[name] = request.workflow.category_throttles | value
@@ -133,7 +140,8 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
             except InvalidInput as error:
                 wrong |= error.fields
         else:
-            wrong[name] = f"cannot be changed to this; what can be changed: {', '.join(CHANGEABLE)}"
+            unknown = f"cannot be changed; what can be: {', '.join(CHANGEABLE)}"
+            wrong[name] = CHANGEABLE.get(name, unknown)
     if not wrong and any(name in on_workflow for name in SITE_LISTS):
         wrong = _without_sites(request.workflow, on_workflow)
     if wrong or not changes:

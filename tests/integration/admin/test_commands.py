@@ -67,6 +67,20 @@ def test_a_request_is_changed_and_restarted() -> None:
     assert newer.request_name in told
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "legal"),
+    [
+        ("--priority", 99_999_999, "priority: must be a whole number from 0 to 1,000,000"),
+        ("--memory-mb", 0, "memory_mb: must be a whole number from 1 to 1,000,000"),
+        ("--throttles", "Merging=3", "category_throttles: must be at least 1 and at most Processing=100000"),
+    ],
+)
+def test_a_change_out_of_range_is_told_the_range(option: str, value: object, legal: str) -> None:
+    row = make_request(status=S.QUEUED)
+    with pytest.raises(CommandError, match=legal):
+        run("request", "change", row, "--reason", "r", option, value)
+
+
 def test_refusals_are_told() -> None:
     row = make_request(status=S.COMPLETED)
     with pytest.raises(CommandError, match="cannot become stopping"):
