@@ -38,8 +38,8 @@ def say(text: str) -> None:
 def stop_on_signals() -> None:
     """SIGTERM and SIGHUP unwind like Ctrl-C, so that every ``finally`` runs."""
 
-    def interrupt(_signum: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(signum: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(signum))
 
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, interrupt)
@@ -145,11 +145,11 @@ class Stack:
         if self._supervisor is not None and self._supervisor.returncode:
             raise self.failure()
 
-    def release(self) -> None:
+    def release(self, because: signal.Signals = signal.SIGTERM) -> None:
         """Take down what this command started; a second interrupt hurries it."""
         if self._supervisor is None:
             return
-        self._supervisor.send_signal(signal.SIGTERM)
+        self._supervisor.send_signal(because)
         end = time.monotonic() + STOP_TIMEOUT_SEC
         while self._supervisor.poll() is None:
             try:
@@ -168,14 +168,17 @@ class Stack:
 def running_stack(layout: Layout, *, stay: bool = False, speak: Speak = say) -> Iterator[Stack]:
     """A ready stack: the running one, left as it was, or a new one, gone afterwards unless it shall stay."""
     stack = Stack(layout, speak=speak)
-    kept = False
+    kept, because = False, signal.SIGTERM
     try:
         stack.start(stay=stay)
         yield stack
         kept = stay
+    except KeyboardInterrupt as interrupt:
+        because = next(iter(interrupt.args), signal.SIGINT)  # it is what the supervisor says that it heard
+        raise
     finally:
         if not kept:
-            stack.release()
+            stack.release(because)
 
 
 def take_down(layout: Layout) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from lab.client import Relay, Stack
+import signal
+from typing import Any
+
+import pytest
+
+from lab.client import Relay, Stack, running_stack, stop_on_signals
 from lab.paths import Layout
 from lab.stack import GAVE_UP
 
@@ -55,3 +60,32 @@ def test_a_supervisor_that_vanished_without_a_word_is_an_error_with_log_and_cure
 
     assert str(layout.supervisor_log) in told
     assert "./wms2 up" in told
+
+
+class Supervisor:
+    """A process that ends at the first signal."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def send_signal(self, signum: int) -> None:
+        self.heard.append(signum)
+
+    def poll(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_supervisor_hears_the_signal_that_we_got(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, signum: signal.Signals
+) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    supervisor = Supervisor()
+    monkeypatch.setattr(Stack, "start", lambda self, stay: setattr(self, "_supervisor", supervisor))
+    stop_on_signals()
+
+    with pytest.raises(KeyboardInterrupt), running_stack(layout):
+        handlers[signum](signum, None)
+
+    assert supervisor.heard == [signum]
