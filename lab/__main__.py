@@ -9,8 +9,6 @@ from lab.client import say, stop_on_signals
 from lab.errors import LabError
 from lab.paths import Layout
 
-EXIT_USAGE = 2
-
 
 def main(arguments: list[str]) -> int:
     layout = Layout.from_environment()
@@ -43,7 +41,9 @@ def main(arguments: list[str]) -> int:
             from lab.testrun import run_benchmarks
 
             return run_benchmarks(layout, rest)
-    raise LabError(f"cannot understand {' '.join(arguments)!r}: see ./wms2 help", exit_code=EXIT_USAGE)
+    raise LabError(
+        f"cannot understand {' '.join(arguments)!r}: see ./wms2 help", exit_code=commands.EXIT_USAGE
+    )
 
 
 if __name__ == "__main__":

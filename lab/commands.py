@@ -16,6 +16,7 @@ from lab.state import Phase, StackState, load_state
 
 EXIT_DOWN = 3
 EXIT_NOT_WHOLE = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXPORTS = (
     "WMS2_URL",
@@ -124,10 +125,13 @@ def logs(layout: Layout, arguments: list[str]) -> int:
         for name, path in sorted(found.items()):
             print(f"{name:<24} {path.stat().st_size:>10}  {path}")
         return 0
-    if len(names) > 1 or names[0] not in found:
-        choice = ", ".join(sorted(found)) or "none yet"
-        wrong = " ".join(names)
-        raise LabError(f"no log named {wrong!r} in {layout.log}: choose from {choice}", exit_code=2)
+    if len(names) > 1 or names[0].startswith("-"):
+        wrong = " ".join(names[1:] or names)
+        told = f"logs takes one name and -f, not {wrong}: run ./wms2 logs to see the names"
+        raise LabError(told, exit_code=EXIT_USAGE)
+    if names[0] not in found:
+        choice = "".join(f"\n  {name}" for name in sorted(found)) or " none, there is no log yet"
+        raise LabError(f"no log {names[0]!r} in {layout.log}: choose from{choice}", exit_code=EXIT_USAGE)
     sys.stdout.flush()
     tail = ["tail", "-n", "100", *(["-F"] if follow else []), str(found[names[0]])]
     os.execvp(tail[0], tail)  # noqa: S606 - no shell

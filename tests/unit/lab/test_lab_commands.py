@@ -83,8 +83,22 @@ def test_logs_lists_ours_and_the_pools(layout: Layout, capsys: pytest.CaptureFix
 def test_logs_of_an_unknown_name_says_which_there_are(layout: Layout) -> None:
     (layout.log / "web.log").write_text("hello")
 
-    with pytest.raises(LabError, match="choose from web"):
+    (layout.log / "beat.log").write_text("hello")
+
+    with pytest.raises(LabError, match=r"no log 'wbe' in .*: choose from\n  beat\n  web$"):
         commands.logs(layout, ["wbe"])
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"), [(["web", "-n", "3"], "-n 3"), (["web", "beat"], "beat"), (["-x"], "-x")]
+)
+def test_logs_names_the_words_it_does_not_take(layout: Layout, words: list[str], wrong: str) -> None:
+    (layout.log / "web.log").write_text("hello")
+
+    with pytest.raises(LabError, match=f"logs takes one name and -f, not {wrong}:") as refused:
+        commands.logs(layout, words)
+
+    assert refused.value.exit_code == 2
 
 
 def test_down_without_a_stack_is_no_error(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
