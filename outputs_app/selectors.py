@@ -91,6 +91,11 @@ def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
     return sized.order_by("-created_at")[:limit]
 
 
+def announced_count(*, workflow: Workflow) -> int:
+    """How many blocks are announced: those that the catalogues must have."""
+    return OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.ANNOUNCED).count()
+
+
 def unannounced(*, workflow: Workflow) -> str:
     """Which blocks are still on their way, in words; empty when all are announced."""
     rows = OutputBlock.objects.filter(dataset__workflow=workflow).exclude(status=BlockStatus.ANNOUNCED)

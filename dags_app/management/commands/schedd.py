@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dags_app.models import Schedd
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd, known_schedds
-from wms2_project.errors import Wms2Error
+from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.shell import refusal, shell_actor
 
 
@@ -38,6 +38,9 @@ class Command(BaseCommand):
         try:
             if options["action"] == "list":
                 rows = known_schedds()
+            elif not name:
+                known = ", ".join(sorted(row.name for row in known_schedds()))
+                raise InvalidInput(f"Name the schedd to {options['action']}: {known}")
             elif options["keep"] and Schedd.objects.filter(name=name, version__gt=0).exists():
                 rows = list(Schedd.objects.filter(name=name))
             elif options["action"] == "drain":

@@ -9,10 +9,11 @@ from django.utils import timezone
 
 from dags_app.models import Workflow
 from outputs_app.reconciliation import Difference
-from outputs_app.selectors import unannounced
+from outputs_app.selectors import announced_count, unannounced
 from outputs_app.services import find_differences, repair_outputs
 from wms2_project.errors import Wms2Error
 from wms2_project.shell import refusal, shell_actor
+from wms2_project.words import counted
 
 
 class Command(BaseCommand):
@@ -32,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--reason", default="", help="why; needed to repair")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One line per difference."""
+        """One line per difference, and how many blocks were compared."""
         workflow = Workflow.objects.filter(request_name=options["name"]).first()
         if workflow is None:
             raise CommandError(f"there is no request {options['name']}", returncode=2)
@@ -45,6 +46,7 @@ class Command(BaseCommand):
             raise refusal(error, returncode=2) from error
         for difference in found:
             self.stdout.write(str(difference))
+        self.stdout.write(f"compared: {counted(announced_count(workflow=workflow), 'block')}")
         if moving := unannounced(workflow=workflow):
             self.stdout.write(f"not compared: {moving}")
         if found:

@@ -79,6 +79,10 @@ ACTIONS: dict[str, Action] = {
 }
 
 
+CHANGES = ("priority", "memory_mb", "sites", "not_at", "throttles", "dry_run")
+OWNERS = {"hold": "stop", "cleanup_policy": "restart"} | dict.fromkeys(CHANGES, "change")
+
+
 class Command(BaseCommand):
     help = "Stop, release, fail, invalidate, abort, restart or change a request, audited as done by you."
 
@@ -98,6 +102,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Find the request, call one service, say what came of it."""
+        _refuse_strays(options)
         request = Request.objects.select_related("workflow").filter(request_name=options["name"]).first()
         if request is None:
             raise CommandError(f"There is no request named {options['name']}")
@@ -106,3 +111,12 @@ class Command(BaseCommand):
         except Wms2Error as error:
             raise refusal(error) from error
         self.stdout.write(told)
+
+
+def _refuse_strays(options: dict[str, Any]) -> None:
+    """An option that its action does not read would be dropped in silence."""
+    action = options["action"]
+    given = [name for name in OWNERS if options[name] is not None and options[name] is not False]
+    for name in given:
+        if OWNERS[name] != action:
+            raise CommandError(f"--{name.replace('_', '-')} belongs to {OWNERS[name]}, not to {action}")

@@ -81,6 +81,22 @@ def test_a_change_out_of_range_is_told_the_range(option: str, value: object, leg
         run("request", "change", row, "--reason", "r", option, value)
 
 
+@pytest.mark.parametrize(
+    ("action", "extra", "told"),
+    [
+        ("fail", ["--priority", 3], "--priority belongs to change, not to fail"),
+        ("release", ["--hold", "--dry-run"], "--hold belongs to stop, not to release"),
+        ("abort", ["--not-at"], "--not-at belongs to change, not to abort"),
+    ],
+)
+def test_an_option_of_another_action_is_refused(action: str, extra: list[Any], told: str) -> None:
+    row = make_request(status=S.HELD)
+    with pytest.raises(CommandError, match=told):
+        run("request", action, row, "--reason", "r", *extra)
+    row.refresh_from_db()
+    assert row.status == S.HELD
+
+
 def test_refusals_are_told() -> None:
     row = make_request(status=S.COMPLETED)
     with pytest.raises(CommandError, match="cannot become stopping"):
@@ -113,6 +129,8 @@ def test_a_schedd_is_drained_listed_and_enabled(settings: Any) -> None:
     kept = run("schedd", "drain", "two@pool", "--reason", "a spare", "--keep")
     assert kept == "two@pool: enabled needed\n"
     assert run("schedd", "list") == "one@pool: enabled\ntwo@pool: enabled needed\n"
+    with pytest.raises(CommandError, match="Name the schedd to drain: one@pool, two@pool"):
+        run("schedd", "drain", "--reason", "x")
     with pytest.raises(CommandError, match="There is no schedd three@pool"):
         run("schedd", "drain", "three@pool", "--reason", "x")
     with pytest.raises(CommandError, match="a reason is needed"):

@@ -194,7 +194,9 @@ def test_the_command_tells_and_mends(
     assert differing.value.returncode == 1
     assert announced[0].block_name in capsys.readouterr().out
     call_command("reconcile", workflow.request_name, "--repair", "--reason", "a rule was lost")
-    assert "have what we have" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "have what we have" in told
+    assert f"compared: {len(announced)} block" in told
     with pytest.raises(CommandError, match="no request") as unknown:
         call_command("reconcile", "nobody_knows_v1")
     assert unknown.value.returncode == 2
