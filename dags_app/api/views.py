@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from dags_app.api.serializers import DAGDetail, DAGRow
 from dags_app.models import DAG
 from dags_app.states import DAGKind, DAGStatus
+from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.errors import NotFound
@@ -24,8 +25,8 @@ STATUSES = choices(DAGStatus)
 class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     """Which DAGs."""
 
-    status = filters.MultipleChoiceFilter(choices=STATUSES, distinct=False)
-    kind = filters.MultipleChoiceFilter(choices=choices(DAGKind), distinct=False)
+    status = AnyOfFilter(choices=STATUSES)
+    kind = AnyOfFilter(choices=choices(DAGKind))
     workflow = filters.UUIDFilter(field_name="workflow_id")
     request_name = filters.CharFilter(field_name="workflow__request_name")
     schedd_name = filters.CharFilter()

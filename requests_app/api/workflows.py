@@ -22,6 +22,7 @@ from requests_app.models import Request
 from requests_app.progress import progress_of
 from requests_app.selectors import workflow_status
 from requests_app.states import RequestStatus
+from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView
 from wms2_project.errors import NotFound
@@ -130,7 +131,7 @@ class WorkflowStatusBody(serializers.Serializer[Any]):
 class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
     """Which workflows."""
 
-    status = filters.MultipleChoiceFilter(choices=_STATUSES, method="by_status")
+    status = AnyOfFilter(choices=_STATUSES, method="by_status")
     request_name = filters.CharFilter()
     input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
 

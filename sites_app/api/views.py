@@ -18,6 +18,7 @@ from sites_app.models import Site
 from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
 from wms2_project.api.docs import IF_MATCH
+from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.roles import Role, actor_of, check_site
 from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed, versioned
 from wms2_project.errors import InvalidInput, NotFound
@@ -29,7 +30,7 @@ STATUSES = choices(SiteStatus)
 class SiteFilter(filters.FilterSet):  # type: ignore[misc]
     """Which sites."""
 
-    status = filters.MultipleChoiceFilter(choices=STATUSES, distinct=False)
+    status = AnyOfFilter(choices=STATUSES)
     name = filters.CharFilter(lookup_expr="startswith", label="How the name begins.")
 
 

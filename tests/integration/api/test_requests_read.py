@@ -136,6 +136,12 @@ def test_a_wrong_filter_is_refused_by_name(viewer: APIClient, query: str, field:
     assert set(answer.json()["errors"]) == {field}
 
 
+def test_a_status_there_is_not_is_told_those_there_are(viewer: APIClient) -> None:
+    told = str(viewer.get(f"{URL}?status=asleep").json()["errors"]["status"])
+    assert "asleep is none of new, submitted, " in told
+    assert all(status in told for status in RequestStatus)
+
+
 def test_only_the_members_asked_for_are_sent(viewer: APIClient) -> None:
     row = make_request()
     answer = viewer.get(f"{URL}?fields=request_name,request_data")
