@@ -16,8 +16,10 @@ from requests_app.models import AdmissionConfig, Request, StatusTransition
 from requests_app.states import TAKES_CAPACITY, RequestStatus
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
+from wms2_project.leases import wake
 
 _LOOKED_BACK_SEC = 86_400
+_NEAR, _RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
 _ENOUGH_ADMISSIONS = 5  # fewer say nothing about tomorrow
 EDITABLE = {
     "max_active_dags": int,
@@ -35,6 +37,7 @@ class Verdict:
     why: str
     active: int = 0
     ahead: int = 0
+    behind: int = 0  # how many places must become free first
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,34 @@ def ahead_of(request: Request) -> int:
 def decide(request: Request, *, now: datetime) -> Verdict:
     """Admit the request if there is room for it and for everyone ahead of it."""
     config = limits()
-    if config.paused:
-        return Verdict(False, f"admission is paused: {config.pause_reason}")
     active, ahead = active_count(), ahead_of(request)
+    if config.paused:
+        return Verdict(False, f"admission is paused: {config.pause_reason}", active, ahead, behind=ahead)
     state = f"admission {active}/{config.max_active_dags}, position {ahead + 1}"
-    return Verdict(active + ahead < config.max_active_dags, state, active, ahead)
+    behind = max(active + ahead + 1 - config.max_active_dags, 0)
+    return Verdict(not behind, state, active, ahead, behind)
+
+
+def next_look_sec(behind: int) -> float:
+    """How soon it is asked again whose turn it is: rarely far back in line, where nothing happens soon.
+
+    Who has a turn, or is near it, is asked at the usual pace, so it also learns soon that storage has room.
+    """
+    usual = float(settings.POLL_INTERVAL_SEC)
+    return min(usual * max(behind / _NEAR, 1.0), max(_RAREST_LOOK_SEC, usual))
+
+
+def wake_next() -> int:
+    """Those for whom there is a place look now, however long they were told to wait; how many they are.
+
+    A row somebody has locked is being looked at or woken; to wait for it could close a circle of locks.
+    """
+    config = limits()
+    free = 0 if config.paused else config.max_active_dags - active_count()
+    line = Request.objects.filter(status=RequestStatus.QUEUED, attempt=0).order_by("-rank", "created_at")
+    with transaction.atomic():
+        first = line.select_for_update(skip_locked=True).values_list("pk", flat=True)[: max(free, 0)]
+        return wake(Request.objects.filter(pk__in=list(first)))
 
 
 def expected_turn(request: Request, *, now: datetime) -> Turn | None:
@@ -132,6 +158,7 @@ def change_limits(
         audit.record(
             actor=actor, action="change", target="admission limits", reason=reason, changes=dict(changes)
         )
+        wake_next()
     return config
 
 

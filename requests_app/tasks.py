@@ -7,10 +7,9 @@ import logging
 from celery import shared_task
 from django.utils import timezone
 
-from outputs_app.pipeline import Tier
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.due import claim_blocks, claim_callbacks, claim_requests
+from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
 from requests_app.lifecycle.tidying import tidy_up
 from requests_app.lifecycle.watch import watch_dags
 from requests_app.reporting import report_statuses
@@ -21,16 +20,15 @@ from wms2_project.errors import Wms2Error
 
 logger = logging.getLogger(__name__)
 
-# Of two messages Redis hands out the one with the smaller number first.
-PRIORITIES = {Tier.PROTECT: 0, Tier.REQUEST: 3, Tier.POLL: 9}
-
 
 @shared_task(ignore_result=True)
 def sweep() -> None:
     """Hand every due request, block and callback to its queue, all in one trip to the broker."""
     with app.producer_or_acquire() as producer, producer.batch():
         for claim, queue in claim_requests():
-            advance_request.apply_async([str(claim.id)], queue=queue, producer=producer)
+            advance_request.apply_async(
+                [str(claim.id)], queue=queue, priority=priority_of(claim.status), producer=producer
+            )
         for block, tier in claim_blocks():
             advance_block.apply_async(
                 [str(block.id)], queue="outputs", priority=PRIORITIES[tier], producer=producer

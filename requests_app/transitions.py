@@ -9,9 +9,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from requests_app import admission
 from requests_app.alerts import close_alerts
 from requests_app.models import Callback, Request, StatusTransition
-from requests_app.states import TERMINAL, TRANSITIONS, RequestStatus, may_move
+from requests_app.states import TAKES_CAPACITY, TERMINAL, TRANSITIONS, RequestStatus, may_move
 from wms2_project import audit
 from wms2_project.errors import IllegalTransition, StaleVersion
 from wms2_project.logs import current_request_id
@@ -69,6 +70,8 @@ def transition(
         _record(request, from_status=current, reason=reason, actor=actor)
         logger.info("%s: %s → %s by %s: %s", request.request_name, current, to, actor, reason)
         close_alerts(request=request)
+        if current in TAKES_CAPACITY and to not in TAKES_CAPACITY:
+            admission.wake_next()
         if to in TERMINAL and request.callback_url:
             Callback.objects.create(request=request, event=to)
     return request

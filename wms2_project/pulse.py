@@ -12,7 +12,8 @@ from wms2_project.shared import ask
 PULSE_SEC = 5.0
 ALIVE_SEC = 20.0
 _KEY = "wms2:workers:{}"
-_PRIORITY_MARK, _PRIORITY_STEPS = "\x06\x16", (3, 6, 9)  # Celery's own, on Redis
+LEAST_URGENT = 9
+_PRIORITY_MARK, _PRIORITY_STEPS = "\x06\x16", (3, 6, LEAST_URGENT)  # Celery's own, on Redis
 
 
 def beat(worker: str, queues: tuple[str, ...]) -> None:
@@ -49,15 +50,15 @@ def workers_per_queue() -> dict[str, int] | None:
     return ask(read, otherwise=None)
 
 
-def queue_lengths() -> dict[str, int] | None:
-    """How many messages wait in each queue; None when Redis does not tell."""
+def queue_lengths(*, priority: int = LEAST_URGENT) -> dict[str, int] | None:
+    """How many messages wait in each queue, this urgent or more; None when Redis does not tell."""
 
     def read(client: Any) -> dict[str, int] | None:
-        return {name: sum(int(client.llen(key)) for key in _lists(name)) for name in queue_names()}
+        return {name: sum(int(client.llen(key)) for key in _lists(name, priority)) for name in queue_names()}
 
     return ask(read, otherwise=None)
 
 
-def _lists(queue: str) -> list[str]:
+def _lists(queue: str, priority: int) -> list[str]:
     """A queue is a Redis list, and one more for each step of priority below the first."""
-    return [queue, *(f"{queue}{_PRIORITY_MARK}{step}" for step in _PRIORITY_STEPS)]
+    return [queue, *(f"{queue}{_PRIORITY_MARK}{step}" for step in _PRIORITY_STEPS if step <= priority)]

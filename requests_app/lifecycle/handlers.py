@@ -16,6 +16,7 @@ from dags_app.planning.estimates import BadPilotReport
 from dags_app.services import control, input_files, ledger, pilot, production, repairing
 from dags_app.services.production import NothingToPlan, PlanRefused
 from dags_app.states import ENDED_BY_ITSELF, IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
+from requests_app import admission
 from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
@@ -48,7 +49,7 @@ def on_queued(request: Request, now: datetime) -> Outcome:
     look = Look(request, now)
     blocked = gates.in_the_way(look)
     if blocked:
-        return stop_at(blocked)
+        return stop_at(blocked, seconds=admission.next_look_sec(look.turn.behind))
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
         return Move(S.PILOT_RUNNING, f"{look.turn.why}; a pilot measures first")
     return Move(S.PLANNING, look.turn.why)

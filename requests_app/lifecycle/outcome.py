@@ -42,8 +42,8 @@ def hold(reason: str, **evidence: Any) -> Move:
     )
 
 
-def stop_at(gate: Gate) -> Outcome:
+def stop_at(gate: Gate, *, seconds: float | None = None) -> Outcome:
     """What a closed gate means: hold where only a person can open it, else ask it again in a while."""
     if gate.by_hand:
         return hold(gate.detail, gate=gate.name, remedy=gate.remedy, **gate.evidence)
-    return Wait(seconds=settings.POLL_INTERVAL_SEC, why=gate.detail)
+    return Wait(settings.POLL_INTERVAL_SEC if seconds is None else seconds, why=gate.detail)
