@@ -75,6 +75,11 @@ class Request(Leased):
             models.Index(fields=["requestor", "-created_at"], name="request_by_requestor"),
             models.Index(fields=["submitted_by", "-created_at"], name="request_by_submitter"),
             models.Index(fields=["priority"], name="request_by_priority"),
+            models.Index(
+                fields=["previous_version"],
+                name="request_complete_restart",
+                condition=Q(status=RequestStatus.COMPLETED, previous_version__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime
+from time import monotonic
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.db import transaction
 from django.db.models import F
 
 from cms.callback import post_once
@@ -17,35 +17,45 @@ from requests_app.models import Alert
 from wms2_project.errors import ServiceUnavailable, Wms2Error
 
 logger = logging.getLogger(__name__)
-BATCH, MAX_ATTEMPTS = 50, 5
+BATCH, BATCH_SEC, MAX_ATTEMPTS = 50, 30.0, 5
 
 
 def send_alerts(*, now: datetime) -> int:
-    """Send what is unsent; an alert that cannot be sent is tried a few times more. Never twice at once."""
+    """Send what is unsent; an alert that cannot be sent is tried a few times more. Never twice at once.
+
+    A channel that does not answer, or slowly, ends the batch: the rest is as little tried as it was.
+    """
     if not settings.ALERT_WEBHOOK_URL and not settings.ALERT_EMAIL_TO:
         return 0
-    sent = 0
-    for alert in _claimed():
+    sent, began = 0, monotonic()
+    for alert in _unsent():
+        if monotonic() - began > BATCH_SEC:
+            break
+        if not _claim(alert):
+            continue
         try:
             _send(alert)
         except (Wms2Error, OSError) as error:
             logger.warning("alert %s was not sent: %s", alert.pk, error)
+            if isinstance(error, ServiceUnavailable | OSError):
+                break
             continue
         sent += Alert.objects.filter(pk=alert.pk).update(sent_at=now)
     return sent
 
 
-def _claimed() -> list[Alert]:
-    """The next unsent alerts, each counted as tried before anything leaves."""
-    with transaction.atomic():
-        unsent = Alert.objects.select_for_update(skip_locked=True, of=("self",)).filter(
-            sent_at__isnull=True, closed_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS
-        )
-        claimed = list(unsent.select_related("request").order_by("id")[:BATCH])
-        Alert.objects.filter(pk__in=[alert.pk for alert in claimed]).update(
-            send_attempts=F("send_attempts") + 1
-        )
-    return claimed
+def _unsent() -> list[Alert]:
+    """The next open alerts nobody was told of, the least tried first."""
+    unsent = Alert.objects.filter(
+        sent_at__isnull=True, closed_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS
+    )
+    return list(unsent.select_related("request").order_by("send_attempts", "id")[:BATCH])
+
+
+def _claim(alert: Alert) -> bool:
+    """Count it as tried before anything leaves; False if somebody else does so just now."""
+    untouched = Alert.objects.filter(pk=alert.pk, send_attempts=alert.send_attempts, closed_at__isnull=True)
+    return bool(untouched.update(send_attempts=F("send_attempts") + 1))
 
 
 def _send(alert: Alert) -> None:

@@ -51,7 +51,7 @@ def report() -> None:
 
 @shared_task(ignore_result=True)
 def tidy() -> None:
-    """End bans whose time is over, see which outputs keep failing, and send alerts on."""
+    """End bans whose time is over, watch and retire outputs, and send alerts on."""
     tidy_up(now=timezone.now())
 
 

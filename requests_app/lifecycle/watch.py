@@ -21,7 +21,6 @@ from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.alerts import close_others, raise_alert
 from requests_app.models import Alert, Request
 from requests_app.services.collecting import collect
-from requests_app.services.restarting import retire_replaced_outputs
 from requests_app.services.steering import stop_request
 from requests_app.states import SWEPT, TERMINAL, RequestStatus, may_move
 from wms2_project.causes import cause_of
@@ -49,7 +48,7 @@ def watch_dags(*, now: datetime) -> int:
         with _apart(troubles):
             seen = observe_dags(now=now)
             report_unreadable(seen)
-        for part in (remove_abandoned, report_stalls, alert_silence, stop_drained, retire_replaced_outputs):
+        for part in (remove_abandoned, report_stalls, alert_silence, stop_drained):
             with _apart(troubles):
                 part(now=now)
         with _apart(troubles):

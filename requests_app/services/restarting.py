@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -14,7 +15,6 @@ from django.db.models import Q
 
 from dags_app.services import control
 from outputs_app import services as outputs
-from outputs_app.models import OutputDataset
 from outputs_app.states import DatasetStatus
 from requests_app.documents import RequestSpec, read_document
 from requests_app.documents.versions import next_version
@@ -130,17 +130,7 @@ def retire_replaced_outputs(*, now: datetime) -> int:
 
     What one version superseded, a later one with immediate cleanup still invalidates.
     """
-    replaced, cleaned = Q(), Q()
-    for depth in range(1, settings.MAX_RESTARTS + 1):
-        newer = "superseded_by__" * depth
-        complete = {f"{newer}status": S.COMPLETED}
-        replaced |= Q(**complete)
-        cleaned |= Q(**complete, **{f"{newer}cleanup_policy": CleanupPolicy.IMMEDIATE_CLEANUP})
-    active, superseded = (
-        Q(workflow__in=OutputDataset.objects.filter(status=status).values("workflow"))
-        for status in (DatasetStatus.ACTIVE, DatasetStatus.SUPERSEDED)
-    )
-    olds = Request.objects.filter(replaced & active | cleaned & superseded).select_related("workflow")
+    olds = Request.objects.filter(pk__in=_replaced()).select_related("workflow")
     for old in olds:
         new = _replacement(old)
         immediate = new.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP
@@ -148,6 +138,19 @@ def retire_replaced_outputs(*, now: datetime) -> int:
         told = f"replaced by {new} ({new.cleanup_policy})"
         retire(workflow=old.workflow, actor=ACTOR, reason=told, now=now)
     return len(olds)
+
+
+def _replaced() -> set[UUID]:
+    """The requests with such outputs, found backwards from the few restarts that are complete."""
+    complete = Request.objects.filter(status=S.COMPLETED, previous_version__isnull=False)
+    cleaning = Q(cleanup_policy=CleanupPolicy.IMMEDIATE_CLEANUP)
+    found: set[UUID] = set()
+    for depth in range(1, settings.MAX_RESTARTS + 1):
+        older = "__".join(["previous_version"] * depth)
+        kept = f"{older}__workflow__datasets__status"
+        left = Q(**{kept: DatasetStatus.ACTIVE}) | cleaning & Q(**{kept: DatasetStatus.SUPERSEDED})
+        found.update(complete.filter(left).values_list(f"{older}__pk", flat=True))
+    return found
 
 
 def _replacement(old: Request) -> Request:

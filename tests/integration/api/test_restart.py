@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.models import Workflow
 from outputs_app.models import OutputDataset
+from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Request
 from requests_app.services.importing import import_request
 from requests_app.services.restarting import restart_request, retire_replaced_outputs
 from requests_app.states import CleanupPolicy, RequestStatus
-from tests.integration.factories import DOCUMENT, make_dag, make_round
+from tests.integration.factories import DOCUMENT, make_dag, make_request, make_round
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -164,3 +167,33 @@ def test_what_one_version_superseded_a_later_one_with_cleanup_invalidates() -> N
     assert [retire_replaced_outputs(now=timezone.now()) for _ in range(2)] == [1, 0]
     dataset.refresh_from_db()
     assert dataset.status == "invalidated"
+
+
+def test_replaced_outputs_are_found_from_the_few_complete_restarts_and_not_from_all_history() -> None:
+    first = imported()
+    OutputDataset.objects.create(workflow=first.workflow, dataset_name="/Muons/Run2031A-First-v1/AOD")
+    second = restart_request(request=first, actor="user:olga", reason="lost")
+    Request.objects.filter(pk=second.pk).update(status=S.COMPLETED)
+    for _ in range(100):  # among few rows every index is as good
+        make_request(status=S.COMPLETED)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE requests_app_request; SET LOCAL enable_seqscan = off")
+    with CaptureQueriesContext(connection) as asked:
+        retire_replaced_outputs(now=timezone.now())
+    finding = [one["sql"] for one in asked if "outputdataset" in one["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {finding[0]}")
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "request_complete_restart" in plan, plan
+
+
+def test_replaced_outputs_are_retired_when_wms2_tidies_up() -> None:
+    first = imported()
+    dataset = OutputDataset.objects.create(
+        workflow=first.workflow, dataset_name="/Muons/Run2031A-First-v1/AOD"
+    )
+    second = restart_request(request=first, actor="user:olga", reason="lost")
+    Request.objects.filter(pk=second.pk).update(status=S.COMPLETED)
+    tidy_up(now=timezone.now())
+    dataset.refresh_from_db()
+    assert dataset.status == "superseded"

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.core import mail
+from django.db import connection
 from django.utils import timezone
 
 from dags_app.services import control
@@ -18,13 +20,15 @@ from requests_app.alerts import open_alerts, raise_alert
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.outcome import Wait
+from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert
 from requests_app.notifications import MAX_ATTEMPTS, send_alerts
 from requests_app.states import DEADLINES, TRANSITIONS, Overdue, RequestStatus
 from requests_app.transitions import transition
 from tests.integration.factories import make_request
 from tests.integration.receiver import Receiver
-from wms2_project.errors import IllegalTransition
+from wms2_project.errors import IllegalTransition, ServiceRejected, ServiceUnavailable
+from wms2_project.locks import lock_key
 
 pytestmark = pytest.mark.django_db
 S = RequestStatus
@@ -153,3 +157,58 @@ def test_an_alert_is_posted_once_and_again_only_while_the_receiver_is_away(
     assert [(one["request"], one["kind"], one["message"]) for one in told] == [
         (row.request_name, "slow_dag", "it takes long")
     ] * 2
+
+
+def alerts(n: int) -> None:
+    for number in range(n):
+        raise_alert(request=make_request(status=S.QUEUED), kind="slow_dag", message=f"m{number}")
+
+
+def attempts() -> list[int]:
+    return list(Alert.objects.order_by("id").values_list("send_attempts", flat=True))
+
+
+@pytest.mark.parametrize("error", [ServiceUnavailable("no answer"), TimeoutError("no answer")])
+def test_a_channel_that_does_not_answer_ends_the_batch_and_each_alert_gets_its_turn(
+    mailed: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    alerts(3)
+    monkeypatch.setattr("requests_app.notifications._send", Mock(side_effect=error))
+    seen = []
+    for _ in range(4):
+        send_alerts(now=timezone.now())
+        seen.append(attempts())
+    assert seen == [[1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1]]
+
+
+def test_an_alert_that_is_refused_does_not_keep_the_others_back(
+    mailed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alerts(3)
+    monkeypatch.setattr(
+        "requests_app.notifications._send", Mock(side_effect=[ServiceRejected("no such hook"), None, None])
+    )
+    assert send_alerts(now=timezone.now()) == 2
+    assert [alert.sent_at is None for alert in Alert.objects.order_by("id")] == [True, False, False]
+
+
+def test_a_slow_channel_ends_the_batch_in_time(mailed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    alerts(5)
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr("requests_app.notifications.monotonic", lambda: float(next(clock)))
+    assert send_alerts(now=timezone.now()) == 1
+    assert attempts() == [1, 0, 0, 0, 0]
+
+
+def test_nobody_tidies_up_while_another_does(mailed: None) -> None:
+    alerts(1)
+    another = connection.copy()
+    try:
+        with another.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [lock_key("tidy up")])
+        tidy_up(now=timezone.now())
+        assert attempts() == [0]
+    finally:
+        another.close()
+    tidy_up(now=timezone.now())
+    assert attempts() == [1]
