@@ -175,6 +175,23 @@ class EventTable(ReadOnlyTable):
     ordering = ("-id",)
 
 
+class OfSchedd(admin.SimpleListFilter):
+    """The schedds there are rows of, not those of every DAG there was."""
+
+    title = "schedd"
+    parameter_name = "schedd_name"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Schedds to choose from."""
+        chosen = self.value()
+        names = {*Schedd.objects.values_list("name", flat=True)} | ({chosen} if chosen else set())
+        return [(name, name) for name in sorted(names)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The DAGs of the schedd chosen."""
+        return queryset.filter(schedd_name=self.value()) if self.value() else queryset
+
+
 @admin.register(DAG)
 class DAGAdmin(ReadOnlyAdmin):
     """Submissions to DAGMan."""
@@ -188,7 +205,7 @@ class DAGAdmin(ReadOnlyAdmin):
         "nodes_failed", "nodes_held", "groups", "shown_schedd", "exit_code", "parent", "stop_requested_at",
         "stop_reason", "submitted_at", "observed_at", "completed_at", "token", "submit_dir",
     )  # fmt: skip
-    list_filter = ("status", "kind", "schedd_name")
+    list_filter = ("status", "kind", OfSchedd)
     search_fields = ("workflow__request_name", "token")
     search_help_text = "Part of a request's name, or of a DAG's token"
     list_select_related = ("workflow", "round")

@@ -182,6 +182,7 @@ class Round(models.Model):
             one_of(RoundKind, field="kind", name="round_kind"),
             one_of(RoundStatus, field="status", name="round_status"),
         ]
+        indexes = [models.Index(fields=["-created_at", "-id"], name="round_newest")]
 
     def __str__(self) -> str:
         return f"round {self.number}"

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import MergeGroup, Workflow
+from outputs_app.pipeline import Tier, statuses_of
 from outputs_app.states import MOVING, BlockStatus, DatasetStatus, RuleKind
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
@@ -33,6 +34,7 @@ class OutputDataset(models.Model):
             models.UniqueConstraint(fields=["workflow", "dataset_name"], name="output_dataset_once"),
             one_of(DatasetStatus, field="status", name="output_dataset_status"),
         ]
+        indexes = [models.Index(fields=["-created_at", "-id"], name="output_dataset_newest")]
 
     def __str__(self) -> str:
         return self.dataset_name
@@ -77,6 +79,18 @@ class OutputBlock(Leased):
             models.Index(
                 fields=["next_check_at"], name="output_block_due", condition=Q(status__in=sorted(MOVING))
             ),
+            # Blocks whose transfers are polled are many: the urgent few are not searched for among them.
+            models.Index(
+                fields=["next_check_at"],
+                name="output_block_protect",
+                condition=Q(status__in=statuses_of(Tier.PROTECT)),
+            ),
+            models.Index(
+                fields=["next_check_at"],
+                name="output_block_request",
+                condition=Q(status__in=statuses_of(Tier.REQUEST)),
+            ),
+            models.Index(fields=["-created_at", "-id"], name="output_block_newest"),
         ]
 
     def __str__(self) -> str:

@@ -49,3 +49,8 @@ _TIER_OF_STEP = {
     Step.POLL_TRANSFERS: Tier.POLL,
 }
 TIER_OF: dict[BlockStatus, Tier] = {status: _TIER_OF_STEP[step] for status, step in NEXT_STEP.items()}
+
+
+def statuses_of(tier: Tier) -> list[str]:
+    """The statuses whose next step is of this tier."""
+    return sorted(status.value for status, of in TIER_OF.items() if of is tier)

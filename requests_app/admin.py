@@ -24,7 +24,7 @@ from requests_app.admin_forms import (
     RestartForm,
     StopForm,
 )
-from requests_app.admin_list import OpenCampaign, RequestList
+from requests_app.admin_list import OpenCampaign, OpenKind, RequestList
 from requests_app.admin_page import page_of
 from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Alert, Request
@@ -332,8 +332,8 @@ class AlertAdmin(ReadOnlyAdmin):
 
     list_display = ("shown_kind", "of_request", "message", "count", "since", "last_seen_at", "closed_at")
     fields = ("shown_kind", "of_request", "message", "count", "created_at", "last_seen_at", "closed_at")
-    list_filter = ("kind",)
-    search_fields = ("request__request_name", "message")
+    list_filter = (OpenKind,)
+    search_fields = ("request__request_name", "message", "kind")
     list_select_related = ("request",)
     ordering = ("-closed_at", "-id")  # open ones first
 

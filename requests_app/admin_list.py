@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from requests_app.alerts import open_alerts
 from requests_app.models import Request
 from requests_app.progress import progress_of_many
 from requests_app.states import TERMINAL
@@ -30,6 +31,23 @@ class OpenCampaign(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows of the campaign chosen."""
         return queryset.filter(campaign=self.value()) if self.value() else queryset
+
+
+class OpenKind(admin.SimpleListFilter):
+    """Kinds of open alerts; other ones are found by search."""
+
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Kinds to choose from."""
+        chosen = self.value()
+        kinds = sorted({*open_alerts()} | ({chosen} if chosen else set()))
+        return [(kind, kind.replace("_", " ")) for kind in kinds]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The alerts of the kind chosen."""
+        return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 class RequestList(ChangeList):  # type: ignore[misc]

@@ -9,6 +9,7 @@ from django.db.models import Count, F
 from django.db.models.functions import Now
 
 from requests_app.models import Alert, Request
+from wms2_project import metrics
 from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 def raise_alert(*, request: Request, kind: str, message: str) -> None:
     """Open an alert of this kind for the request, or count one more sight of the open one."""
+    metrics.count(metrics.ALERTS, kind)
     seen = Alert.objects.filter(request=request, kind=kind, closed_at__isnull=True)
     if seen.update(message=message, last_seen_at=Now(), count=F("count") + 1):
         return

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from django.db.models import Count, Max, Q, Sum
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from dags_app.models import DAG
 from dags_app.states import LIVE_DAG
 from outputs_app.models import OutputBlock
 from outputs_app.states import MOVING, BlockStatus
 from requests_app import admission
-from requests_app.models import Alert, Request
+from requests_app.alerts import open_alerts
+from requests_app.models import Request
 from requests_app.selectors import by_status, open_requests, sweep_lag_sec
 from requests_app.states import SWEPT, TERMINAL, RequestStatus
 from sites_app.models import Site
@@ -86,13 +87,7 @@ def _loop(now: datetime) -> Iterator[Metric]:
 
 
 def _alerts() -> Iterator[Metric]:
-    kinds = Alert.objects.order_by().values_list("kind")
-    raised = CounterMetricFamily("wms2_alerts", "Alerts raised, each sight counted.", labels=["type"])
-    for kind, count in kinds.annotate(n=Sum("count")):
-        raised.add_metric([kind], count)
-    yield raised
-    still = dict(kinds.filter(closed_at__isnull=True).annotate(n=Count("id")))
-    yield _gauge("wms2_alerts_open", "Alerts nobody has dealt with.", still, label="type")
+    yield _gauge("wms2_alerts_open", "Alerts nobody has dealt with.", open_alerts(), label="type")
 
 
 def _parts() -> Iterator[Metric]:

@@ -152,7 +152,10 @@ class Alert(models.Model):
     send_attempts = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
-        indexes = [models.Index(fields=["id"], name="alert_unsent", condition=Q(sent_at__isnull=True))]
+        indexes = [
+            models.Index(fields=["id"], name="alert_unsent", condition=Q(sent_at__isnull=True)),
+            models.Index(fields=["-closed_at", "-id"], name="alert_newest"),  # the open ones first
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["request", "kind"],

@@ -33,7 +33,8 @@ HTTP_CALLS = Counted(
 )
 TASKS = Counted("wms2_task_seconds", "Celery tasks run, by outcome.", ("task", "outcome"), timed=True)
 STUCK = Counted("wms2_request_stuck_total", "Deadlines of a status that passed.", ("status",))
-ALL = (HTTP_CALLS, TASKS, STUCK)
+ALERTS = Counted("wms2_alerts_total", "Alerts raised, each sight counted.", ("type",))
+ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS)
 
 
 def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:

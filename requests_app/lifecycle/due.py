@@ -10,7 +10,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from outputs_app.models import OutputBlock
-from outputs_app.pipeline import TIER_OF, Tier
+from outputs_app.pipeline import Tier, statuses_of
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
 from wms2_project.leases import Claim, claim_due
@@ -42,9 +42,9 @@ def claim_blocks() -> list[tuple[Claim, Tier]]:
     """Due output blocks, the most urgent tier first."""
     claims: list[tuple[Claim, Tier]] = []
     for tier in Tier:
-        statuses = [status.value for status, of in TIER_OF.items() if of is tier]
         left = max(_room(PRIORITIES[tier])["outputs"] - len(claims), 0)
-        claims += [(claim, tier) for claim in claim_due(OutputBlock, statuses=statuses, limit=left)]
+        claimed = claim_due(OutputBlock, statuses=statuses_of(tier), limit=left)
+        claims += [(claim, tier) for claim in claimed]
     return claims
 
 

@@ -10,10 +10,13 @@ from uuid import uuid4
 import pytest
 import redis
 from django.conf import settings as live_settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from kombu import Queue
 
 from dags_app.models import Workflow
+from outputs_app.models import OutputBlock
 from outputs_app.states import BlockStatus
 from requests_app import admission
 from requests_app.lifecycle import due
@@ -181,3 +184,24 @@ def test_a_free_place_does_not_end_the_wait_after_an_error() -> None:
     rows = line(1, attempt=3)
     limit(5)
     assert due_now(rows) == [False]
+
+
+def test_an_empty_tier_is_found_empty_without_reading_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(monkeypatch, {})
+    block = make_block(make_group(make_round(make_workflow())), status=BlockStatus.TRANSFERRING)
+    polled = [
+        OutputBlock(dataset=block.dataset, block_name=f"/A/B/C#{n}", status=block.status, closed_at=ago())
+        for n in range(300)
+    ]
+    OutputBlock.objects.bulk_create(polled)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE outputs_app_outputblock; SET LOCAL enable_seqscan = off")
+    with CaptureQueriesContext(connection) as asked:
+        due.claim_blocks()
+    plans = []
+    with connection.cursor() as cursor:
+        for one in asked:
+            cursor.execute(f"EXPLAIN {one['sql']}")
+            plans.append("\n".join(row[0] for row in cursor.fetchall()))
+    names = ["output_block_protect", "output_block_request", "output_block_due"]
+    assert [name in plan for name, plan in zip(names, plans, strict=True)] == [True] * 3, plans

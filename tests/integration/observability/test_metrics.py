@@ -59,8 +59,11 @@ def test_the_seeds_metrics_have_the_seeds_names(viewer: APIClient) -> None:
     Request.objects.filter(pk=request.pk).update(status_since=ago(days=40))
     request.refresh_from_db()
 
-    told = scrape(viewer)
+    with CaptureQueriesContext(connection) as asked:
+        told = scrape(viewer)
 
+    over_alerts = [one["sql"] for one in asked if "requests_app_alert" in one["sql"]]
+    assert [sql for sql in over_alerts if '"closed_at" IS NULL' not in sql] == []
     assert told["wms2_workflows", ("active",)] == 1
     assert told["wms2_workflows", ("completed",)] == 1
     assert told["wms2_workflows", ("failed",)] == 0

@@ -1,0 +1,34 @@
+"""Urgent blocks are not searched for among all that are polled; lists are walked newest first."""
+
+from django.db import migrations, models
+
+REQUEST = ["invalidating", "source_protected", "source_released", "transferred"]
+
+
+class Migration(migrations.Migration):
+    dependencies = [("outputs_app", "0006_announced_datasets")]
+
+    operations = [
+        migrations.AddIndex(
+            "outputblock",
+            models.Index(
+                fields=["next_check_at"],
+                name="output_block_protect",
+                condition=models.Q(status__in=["dbs_registered", "pending"]),
+            ),
+        ),
+        migrations.AddIndex(
+            "outputblock",
+            models.Index(
+                fields=["next_check_at"],
+                name="output_block_request",
+                condition=models.Q(status__in=REQUEST),
+            ),
+        ),
+        migrations.AddIndex(
+            "outputblock", models.Index(fields=["-created_at", "-id"], name="output_block_newest")
+        ),
+        migrations.AddIndex(
+            "outputdataset", models.Index(fields=["-created_at", "-id"], name="output_dataset_newest")
+        ),
+    ]

@@ -1,0 +1,11 @@
+"""The list of alerts begins with the open ones, however many there were."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("requests_app", "0008_complete_restarts")]
+
+    operations = [
+        migrations.AddIndex("alert", models.Index(fields=["-closed_at", "-id"], name="alert_newest"))
+    ]
