@@ -76,6 +76,9 @@ class Request(Leased):
             models.Index(fields=["submitted_by", "-created_at"], name="request_by_submitter"),
             models.Index(fields=["priority"], name="request_by_priority"),
             models.Index(
+                fields=["status_since"], name="request_ended", condition=Q(status__in=sorted(TERMINAL))
+            ),
+            models.Index(
                 fields=["previous_version"],
                 name="request_complete_restart",
                 condition=Q(status=RequestStatus.COMPLETED, previous_version__isnull=False),

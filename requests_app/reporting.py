@@ -7,7 +7,7 @@ a report that fails is repeated, later each time, and holds nothing up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -48,14 +48,17 @@ def report_statuses(*, now: datetime) -> None:
             _report(request, now)
 
 
-def _unreported(now: datetime) -> Iterable[Request]:
+def _unreported(now: datetime) -> Sequence[Request]:
+    """Open requests, then those that ended lately: each kind by its own index, never all that ended ever."""
     reports = ReqMgr2Report.objects.filter(workflow=OuterRef("workflow"))
-    recent = Q(status_since__gte=now - KEEP_TRYING) | ~Q(status__in=sorted(TERMINAL))
-    requests = Request.objects.filter(recent, source=FROM_REQMGR2, status__in=sorted(TOLD_AS)).annotate(
+    requests = Request.objects.filter(source=FROM_REQMGR2).annotate(
         told=Subquery(reports.values("told")), due=Subquery(reports.values("next_check_at"))
     )
     new_to_it = Q(told__isnull=True) | ~Q(told=F("status"))
-    return requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")[:BATCH]
+    due = requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")
+    still_open = list(due.filter(status__in=sorted(TOLD_AS.keys() - TERMINAL))[:BATCH])
+    ended = due.filter(status__in=sorted(TERMINAL), status_since__gte=now - KEEP_TRYING)
+    return still_open + list(ended[: BATCH - len(still_open)])
 
 
 def _assignment(request: Request) -> Assignment:

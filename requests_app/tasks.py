@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from celery import shared_task
 from django.utils import timezone
 
@@ -16,9 +14,6 @@ from requests_app.reporting import report_statuses
 from requests_app.services import callbacks
 from sites_app.configuring import measure_storage
 from wms2_project.celery import app
-from wms2_project.errors import Wms2Error
-
-logger = logging.getLogger(__name__)
 
 
 @shared_task(ignore_result=True)
@@ -58,10 +53,7 @@ def tidy() -> None:
 @shared_task(ignore_result=True)
 def measure() -> None:
     """Ask Rucio how full the sites' storages are; what it does not tell now, it tells the next time."""
-    try:
-        measure_storage()
-    except Wms2Error as error:
-        logger.warning("storage is not measured: %s", error)
+    measure_storage()
 
 
 @shared_task(ignore_result=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
 
 from dags_app.adapters import rucio
 from sites_app.models import Site
 from sites_app.selectors import storage_at
 from wms2_project import audit
-from wms2_project.errors import StaleVersion
+from wms2_project.errors import StaleVersion, Wms2Error
 
+logger = logging.getLogger(__name__)
+MEASURE_SEC = 200.0  # within the time limit of a task
 MEASURED = "storage_measured_fraction"
 _COLUMNS = ("total_slots", "running_slots", "pending_slots")
 
@@ -42,16 +48,27 @@ def change_site(
 def measure_storage() -> int:
     """Ask Rucio how full the storage is that each site's jobs write to; answer how many told.
 
-    It is kept beside what a person says (PATCH), which stands until that is taken back with null.
+    It is kept beside what a person says (PATCH), which stands until that is taken back with null. Whoever was
+    asked about longest ago comes first, and what one storage does not tell keeps no other back.
     """
-    told = 0
-    for name in Site.objects.values_list("name", flat=True):
-        used = rucio().used_fraction(storage_at(name))
+    told, began, troubles = 0, monotonic(), []
+    longest_ago = Site.objects.order_by(F("storage_asked_at").asc(nulls_first=True), "name")
+    for name in list(longest_ago.values_list("name", flat=True)):
+        if monotonic() - began > MEASURE_SEC:
+            break
+        Site.objects.filter(pk=name).update(storage_asked_at=Now())
+        try:
+            used = rucio().used_fraction(storage_at(name))
+        except Wms2Error as error:
+            troubles.append(f"{name}: {error}")
+            continue
         with transaction.atomic():
             locked = Site.objects.select_for_update().get(pk=name)
             locked.config_data = _with(locked.config_data, MEASURED, used)
             locked.save(update_fields=["config_data"])
         told += used is not None
+    if troubles:
+        logger.warning("%d storages are not measured, the first is %s", len(troubles), troubles[0])
     return told
 
 

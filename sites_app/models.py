@@ -29,6 +29,7 @@ class Site(models.Model):
     schedd_name = models.CharField(max_length=255, blank=True, default="")
     collector_host = models.CharField(max_length=255, blank=True, default="")
     config_data = models.JSONField(default=dict, blank=True)
+    storage_asked_at = models.DateTimeField(null=True, blank=True)  # when Rucio was asked how full it is
     version = models.PositiveIntegerField(default=0)
     synced_at = models.DateTimeField(null=True, blank=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Q, Value
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from dags_app.adapters import schedd, schedd_names
 from dags_app.models import DAG, Schedd
@@ -81,10 +82,14 @@ def _candidates(names: Iterable[str]) -> Iterable[Candidate]:
     )
     load = {row["schedd_name"]: row for row in counted}
     for name in names:
+        if not may_be_asked(name, now=timezone.now()):
+            continue
         try:
             room = schedd(name).limits().room()
         except ScheddUnreachable:
+            note_silence(name, now=timezone.now())
             continue
+        note_answer(name, now=timezone.now())
         row = load.get(name, {"dags": 0, "waiting": 0})
         yield Candidate(name=name, room=room, waiting=row["waiting"], dags=row["dags"])
 

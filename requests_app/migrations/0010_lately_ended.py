@@ -1,0 +1,18 @@
+"""Requests that ended lately are found without reading all that ever did."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("requests_app", "0009_newest_alerts")]
+
+    operations = [
+        migrations.AddIndex(
+            "request",
+            models.Index(
+                fields=["status_since"],
+                name="request_ended",
+                condition=models.Q(status__in=["aborted", "completed", "failed"]),
+            ),
+        )
+    ]

@@ -1,0 +1,11 @@
+"""Storages are asked about in turn: since when each waits for its turn."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("sites_app", "0002_one_ban")]
+
+    operations = [
+        migrations.AddField("site", "storage_asked_at", models.DateTimeField(blank=True, null=True))
+    ]

@@ -1,0 +1,66 @@
+"""Storage is measured a bit at every site in turn, whatever one of them, or Rucio, does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sites_app import configuring
+from sites_app.configuring import MEASURED, measure_storage
+from sites_app.models import Site
+from tests.integration.factories import ago, make_site
+from wms2_project.errors import ServiceUnavailable
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The storages Rucio was asked about; one of them makes it fail."""
+    names: list[str] = []
+
+    def used_fraction(rse: str) -> float:
+        names.append(rse)
+        if rse == "T2_XX_Broken":
+            raise ServiceUnavailable("Rucio did not answer")
+        return 0.5
+
+    monkeypatch.setattr(configuring, "rucio", lambda: SimpleNamespace(used_fraction=used_fraction))
+    return names
+
+
+def site(name: str, asked_at: datetime | None = None, **values: Any) -> Site:
+    return make_site(name, storage_asked_at=asked_at, **values)
+
+
+def test_the_storage_asked_about_longest_ago_comes_first(asked: list[str]) -> None:
+    site("T2_AA_Now", ago(minutes=1))
+    site("T2_BB_Old", ago(days=2))
+    site("T2_CC_Never")
+    assert measure_storage() == 3
+    assert asked == ["T2_CC_Never", "T2_BB_Old", "T2_AA_Now"]
+
+
+def test_one_storage_that_cannot_be_measured_keeps_none_of_the_others_back(asked: list[str]) -> None:
+    broken = site("T2_XX_Broken", config_data={MEASURED: 0.9})
+    site("T2_YY_Works")
+    assert measure_storage() == 1
+    broken.refresh_from_db()
+    assert broken.config_data == {MEASURED: 0.9}  # what was known last
+    assert broken.storage_asked_at is not None  # it had its turn
+
+
+def test_what_does_not_fit_into_the_time_is_first_the_next_time(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        site(f"T2_DE_{number}")
+    clock = iter(range(0, 10_000, 80))
+    monkeypatch.setattr(configuring, "monotonic", lambda: float(next(clock)))
+    measure_storage()
+    assert asked == ["T2_DE_0", "T2_DE_1"]
+    measure_storage()
+    assert asked == ["T2_DE_0", "T2_DE_1", "T2_DE_2", "T2_DE_3"]
