@@ -6,7 +6,7 @@ REQUEST = ["invalidating", "source_protected", "source_released", "transferred"]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("outputs_app", "0006_announced_datasets")]
+    dependencies = [("outputs_app", "0008_rule_copies")]
 
     operations = [
         migrations.AddIndex(

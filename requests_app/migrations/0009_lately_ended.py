@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("requests_app", "0009_newest_alerts")]
+    dependencies = [("requests_app", "0008_newest_alerts")]
 
     operations = [
         migrations.AddIndex(

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("requests_app", "0007_by_priority")]
+    dependencies = [("requests_app", "0006_by_priority")]
 
     operations = [
         migrations.AddIndex(

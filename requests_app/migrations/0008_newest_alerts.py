@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("requests_app", "0008_complete_restarts")]
+    dependencies = [("requests_app", "0007_complete_restarts")]
 
     operations = [
         migrations.AddIndex("alert", models.Index(fields=["-closed_at", "-id"], name="alert_newest"))
