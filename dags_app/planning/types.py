@@ -30,7 +30,8 @@ class SitePool:
 
     def reading(self, storages: frozenset[str]) -> frozenset[str]:
         """The usable sites that read at least one of these storages."""
-        return self.holding(storages) & self.names
+        known = (self.by_storage.get(storage, frozenset()) for storage in storages)
+        return self.names.intersection(frozenset().union(*known))
 
     def holding(self, storages: frozenset[str]) -> frozenset[str]:
         """Every site that reads one of these storages; one that no known site reads stands for itself."""
