@@ -18,7 +18,7 @@ from kombu import Queue
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock
 from outputs_app.states import BlockStatus
-from requests_app import admission
+from requests_app import admission, tasks
 from requests_app.lifecycle import due
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
@@ -106,6 +106,19 @@ def test_transfers_that_wait_to_be_polled_do_not_keep_a_block_from_being_protect
         make_block(group, status=status, next_check_at=long_ago, closed_at=long_ago)
     waiting(monkeypatch, {("outputs", 3): 1, ("outputs", 9): 9})
     assert [claim.status for claim, _ in due.claim_blocks()] == [BlockStatus.PENDING]
+
+
+def test_a_look_at_the_line_is_sent_as_the_least_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(monkeypatch, {})
+    queued, running = make_request(status=S.QUEUED), make_request(status=S.ACTIVE)
+    sent: dict[str, tuple[str, int]] = {}
+    monkeypatch.setattr(
+        tasks.advance_request,
+        "apply_async",
+        lambda args, queue, priority, producer: sent.update({args[0]: (queue, priority)}),
+    )
+    tasks.sweep()
+    assert sent == {str(queued.pk): ("lifecycle", 9), str(running.pk): ("condor", 0)}
 
 
 @pytest.fixture

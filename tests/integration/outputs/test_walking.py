@@ -21,14 +21,13 @@ from outputs_app.services import advance_block, fail_blocks, invalidate_outputs
 from outputs_app.states import BlockStatus
 from outputs_app.steps import release_source
 from requests_app import tasks
-from requests_app.lifecycle import handlers
-from requests_app.lifecycle.due import claim_blocks
+from requests_app.lifecycle import due, handlers
+from requests_app.lifecycle.due import PRIORITIES, claim_blocks
 from requests_app.lifecycle.finishing import watch_outputs
 from requests_app.lifecycle.outcome import Move, Wait
 from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert, Request, StatusTransition
 from requests_app.states import TERMINAL, RequestStatus
-from requests_app.tasks import PRIORITIES
 from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
 
@@ -41,8 +40,11 @@ def rule_states(lab: Any, block: OutputBlock, **change: str) -> None:
     assert lab("PUT", "rules", {"name": block.block_name, **change})["changed"] == 1
 
 
-def test_what_is_urgent_is_handed_out_first(workflow: Workflow, settings: Any) -> None:
+def test_what_is_urgent_is_handed_out_first(
+    workflow: Workflow, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.SWEEP_BATCH = 3
+    monkeypatch.setattr(due, "queue_lengths", lambda priority: {})
     polled, requested, pending = (add_block(workflow, files=0) for _ in range(3))
     later = add_block(workflow, files=0)
     long_ago = timezone.now() - timedelta(hours=1)
@@ -76,6 +78,7 @@ def test_the_sweep_sends_each_block_with_the_priority_of_its_tier(
 ) -> None:
     polled, pending = add_block(workflow, files=0), add_block(workflow, files=0)
     OutputBlock.objects.filter(pk=polled.pk).update(status=B.TRANSFERRING)
+    Request.objects.update(next_check_at=timezone.now() + timedelta(hours=1))
     sent: dict[str, int] = {}
     monkeypatch.setattr(
         tasks.advance_block,
