@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 
 from dags_app.services import control
 from outputs_app import services as outputs
@@ -128,7 +127,7 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
 def retire_replaced_outputs(*, now: datetime) -> int:
     """Outputs whose newer version is complete are superseded or invalidated; how many workflows that were.
 
-    What one version superseded, a later one with immediate cleanup still invalidates.
+    What is superseded was to be kept: from then on only a person invalidates it.
     """
     olds = Request.objects.filter(pk__in=_replaced()).select_related("workflow")
     for old in olds:
@@ -143,23 +142,17 @@ def retire_replaced_outputs(*, now: datetime) -> int:
 def _replaced() -> set[UUID]:
     """The requests with such outputs, found backwards from the few restarts that are complete."""
     complete = Request.objects.filter(status=S.COMPLETED, previous_version__isnull=False)
-    cleaning = Q(cleanup_policy=CleanupPolicy.IMMEDIATE_CLEANUP)
     found: set[UUID] = set()
     for depth in range(1, settings.MAX_RESTARTS + 1):
         older = "__".join(["previous_version"] * depth)
-        kept = f"{older}__workflow__datasets__status"
-        left = Q(**{kept: DatasetStatus.ACTIVE}) | cleaning & Q(**{kept: DatasetStatus.SUPERSEDED})
-        found.update(complete.filter(left).values_list(f"{older}__pk", flat=True))
+        active = {f"{older}__workflow__datasets__status": DatasetStatus.ACTIVE}
+        found.update(complete.filter(**active).values_list(f"{older}__pk", flat=True))
     return found
 
 
 def _replacement(old: Request) -> Request:
-    """The complete newer version that decides: the first that wants cleanup, else the first."""
-    complete: list[Request] = []
-    newer = Request.objects.filter(previous_version=old).first()
-    while newer is not None:
-        if newer.status == S.COMPLETED:
-            complete.append(newer)
-        newer = Request.objects.filter(previous_version=newer).first()
-    cleaning = [one for one in complete if one.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP]
-    return (cleaning or complete)[0]
+    """The next version that is complete: it decides what becomes of these outputs."""
+    newer = Request.objects.get(previous_version=old)
+    while newer.status != S.COMPLETED:
+        newer = Request.objects.get(previous_version=newer)
+    return newer
