@@ -45,7 +45,7 @@ def kill(stack: Stack, service: str) -> None:
 
 
 def test_anything_may_be_killed_at_any_moment(stack: Stack, suffix: str) -> None:
-    toy = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625, "wait_sec_per_event": 1.5}
+    toy = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625, "wait_sec_per_event": 1.0}
     document = stack.seed(suffix)[2] | {"PayloadConfig": {"toy": toy}}
     name = stack.post("requests", document)["request_name"]
     stack.wait_for(name, "planning", "active")
