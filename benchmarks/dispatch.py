@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import redis
@@ -19,6 +20,8 @@ from wms2_project.celery import app
 
 DUE = 10_000
 BARE_QUEUE = "bare"
+TAKEN = "taken:"
+_numbers = count()
 
 
 @contextmanager
@@ -40,13 +43,28 @@ def _open_redis(run: Run) -> Iterator[redis.Redis]:
         server.close()
 
 
-def queued_ids(server: redis.Redis) -> list[str]:
-    """The first argument of every task in the queues."""
-    ids: list[str] = []
+def take_all(server: redis.Redis) -> int:
+    """Take what waits in the queues, as workers would: a full queue is given nothing more."""
+    taken = 0
     for queue in sorted(set(QUEUES.values())):
-        messages: list[bytes] = server.lrange(queue, 0, -1)  # type: ignore[assignment]
+        waiting: Any = server.llen(queue)
+        if waiting:
+            server.rename(queue, f"{TAKEN}{next(_numbers)}")
+            taken += waiting
+    return taken
+
+
+def taken_ids(server: redis.Redis) -> list[str]:
+    """The first argument of every task that was taken."""
+    ids: list[str] = []
+    for key in _taken(server):
+        messages: Any = server.lrange(key, 0, -1)
         ids += [_arguments(message)[0] for message in messages]
     return ids
+
+
+def _taken(server: redis.Redis) -> list[Any]:
+    return list(server.scan_iter(f"{TAKEN}*"))
 
 
 def _arguments(message: bytes) -> list[str]:
@@ -66,12 +84,17 @@ def dispatch_due(run: Run) -> Measured:
 
         def sweep_all() -> None:
             """A sweep hands out a batch; so many sweeps as it takes."""
-            while len_of_queues(server) < due:
+            handed_out = 0
+            while handed_out < due:
                 sweep()
+                batch = take_all(server)
+                assert batch, f"the sweep handed out nothing after {handed_out}"
+                handed_out += batch
 
         def check() -> None:
             sweep()  # what is in flight must not be handed out again
-            ids = queued_ids(server)
+            take_all(server)
+            ids = taken_ids(server)
             assert len(ids) == len(set(ids)) == due, f"{len(ids)} tasks for {due} due requests"
 
         again()
@@ -95,15 +118,6 @@ def dispatch_due(run: Run) -> Measured:
     return Measured(value=pairs.ratio, samples=pairs.as_samples(), note=note, spread=pairs.spread)
 
 
-def len_of_queues(server: redis.Redis) -> int:
-    """Tasks waiting."""
-    lengths: Any = [server.llen(queue) for queue in sorted(set(QUEUES.values()))]
-    return sum(lengths)
-
-
 def _usual_size(server: redis.Redis) -> int:
-    for queue in sorted(set(QUEUES.values())):
-        message: Any = server.lindex(queue, 0)
-        if message:
-            return len(message)
-    raise AssertionError("the sweep queued nothing")
+    message: Any = server.lindex(_taken(server)[0], 0)
+    return len(message)
