@@ -8,6 +8,7 @@ from lab import commands
 from lab.client import say, stop_on_signals
 from lab.errors import LabError
 from lab.paths import Layout
+from lab.processes import default_signals
 
 
 def main(arguments: list[str]) -> int:
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    default_signals()
     stop_on_signals()
     try:
         sys.exit(main(sys.argv[1:]))

@@ -33,6 +33,18 @@ def adopt_orphans() -> None:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def default_signals() -> None:
+    """Undo the signal settings inherited from the caller, before anything is started.
+
+    A shell ignores SIGINT and SIGQUIT for its background jobs; exec keeps that, and every service and test
+    would inherit it. SIGPIPE and SIGXFSZ are ignored by Python itself, and Popen resets them.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for sig in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(sig) is signal.SIG_IGN:
+            signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
+
+
 def spawn(
     argv: Sequence[str | Path],
     *,

@@ -1,4 +1,4 @@
-"""What holds for every test: lanes have databases of their own, and no single example is timed."""
+"""What holds for every test: default signals, a database for each lane, and no single example is timed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from lab.lanes import lane_name
+from lab.processes import default_signals
 
+default_signals()
 # On a busy machine any example may take long; what is too slow is the benchmarks' business.
 hypothesis_settings.register_profile("wms2", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("wms2")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from lab.paths import Layout
 from lab.processes import clear_leftovers, mark, members, spawn, started_at, wipe, working_directory
@@ -104,3 +107,60 @@ def test_working_directory_of_a_process_that_is_gone_is_unknown() -> None:
 
     assert working_directory(child.pid) is None
     assert working_directory(os.getpid()) == os.getcwd()
+
+
+# What a shell does to its background jobs, and a careless parent to its children.
+SPOILED = """
+import os, signal, sys
+for name in ("SIGINT", "SIGQUIT", "SIGUSR1"):
+    signal.signal(signal.Signals[name], signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def signals(status: str, field: str) -> set[int]:
+    """The signals in a mask of /proc/PID/status."""
+    mask = int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def test_what_the_lab_starts_has_default_signals_whatever_the_caller_ignored(
+    layout: Layout, tmp_path: Path
+) -> None:
+    tail = tmp_path / "bin" / "tail"
+    tail.parent.mkdir()
+    tail.write_text("#!/bin/sh\nexec cat /proc/self/status\n")
+    tail.chmod(0o755)
+    (layout.log / "web.log").touch()
+    env = {
+        "PATH": f"{tail.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(layout.app),
+        "WMS2_HOME": str(layout.home),
+        "WMS2_APP": str(layout.app),
+    }
+
+    lab = [sys.executable, "-c", SPOILED, sys.executable, "-P", "-m", "lab", "logs", "web"]
+    status = subprocess.run(lab, env=env, capture_output=True, text=True, check=True).stdout
+
+    assert signals(status, "SigIgn") <= PYTHONS_OWN  # the lab execs tail, which keeps what Python ignores
+    assert signals(status, "SigBlk") == set()
+
+
+def test_a_test_runs_with_default_signals() -> None:
+    status = Path("/proc/self/status").read_text()
+
+    assert signals(status, "SigIgn") <= PYTHONS_OWN
+    assert signals(status, "SigBlk") == set()
+
+
+def test_tests_have_default_signals_whatever_the_caller_ignored(layout: Layout) -> None:
+    this = f"{Path(__file__).relative_to(layout.app)}::{test_a_test_runs_with_default_signals.__name__}"
+    pytest_ = [sys.executable, "-m", "pytest", "-q", this]
+
+    done = subprocess.run(
+        [sys.executable, "-c", SPOILED, *pytest_], cwd=layout.app, capture_output=True, text=True
+    )
+
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
