@@ -19,12 +19,11 @@ LANE = "WMS2_TEST_LANE"  # a test database of its own is named after it
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Paths tested one after the other; `speaks` if its progress is shown while it runs."""
+    """Paths tested one after the other."""
 
     name: str
     paths: tuple[str, ...]
     left_out: tuple[str, ...] = ()
-    speaks: bool = False
     redis: int | None = None  # a Redis database of its own
 
     def arguments(self) -> list[str]:
@@ -62,7 +61,7 @@ def lanes(root: Path) -> list[Lane]:
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
     return [
-        Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED), speaks=True),
+        Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED)),
         Lane("steering", _STEERED),
         Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
         Lane("database", rest, left_out=taken, redis=1),

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.client import running_stack
+from lab.client import running_stack, say
 from lab.disposable import discard, discard_old_runs
 from lab.errors import LabError
 from lab.host import private_tmp, reachable_path
 from lab.lanes import DISTURBING, lanes
 from lab.paths import Layout
-from lab.processes import mark, wipe
+from lab.results import FAILED, NO_TESTS_COLLECTED, Result, render_summary
+from lab.running import Command, Commands, run_command
 from lab.services.application import Addresses, application_settings
-from lab.tiers import UNIT, rank
+from lab.tiers import UNIT, rank, with_seed
+from lab.tree import changes, snapshot
 
 PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
-NO_TESTS_COLLECTED = 5
-LAST_WORDS_SEC = 5.0
+LEFT = "the tests created, changed or removed it: they must write below tmp_path or SUBMIT_ROOT"
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # some tests move DAGs from one schedd to another
     "WMS2_TRACES": "otlp",
@@ -47,7 +45,7 @@ class TestPlan:
 
 def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
     """One tier, the paths given, or everything: unit first, then what needs services."""
-    rest, tier = list(arguments), None
+    rest, tier = with_seed(arguments), None
     for index, argument in enumerate(rest):
         if argument == "--tier" and index + 1 < len(rest):
             tier = rest[index + 1]
@@ -70,37 +68,65 @@ def run_tests(layout: Layout, arguments: list[str]) -> int:
     plan = plan_tests(arguments, root=layout.app)
     for name, value in STACK_SETTINGS.items():
         os.environ.setdefault(name, value)
-    if plan.whole:
-        code = run_everything(layout, plan.arguments)
-    elif plan.services:
-        code = run_in_stack(layout, pytest_command(layout, *plan.paths, *plan.arguments))
-    else:
-        code = run_unit_tests(layout, plan)
+    code = run_everything(layout, plan.arguments) if plan.whole else run_some(layout, plan)
     if code in (0, NO_TESTS_COLLECTED):
         discard(layout)
     return code
 
 
+def run_some(layout: Layout, plan: TestPlan) -> int:
+    """One pytest on the terminal. Its exit code, or 1 if it passed and the tests left something behind."""
+    before = snapshot(layout.app)
+    if plan.services:
+        code = run_in_stack(layout, pytest_command(layout, *plan.paths, *plan.arguments))
+    else:
+        code = run_unit_tests(layout, plan)
+    left = changes(before, snapshot(layout.app))
+    for path in left:
+        say(f"error: {path}: {LEFT}")
+    return code or int(bool(left))
+
+
 def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
-    """Unit tests first; then all others on one stack, in lanes, and at last those that disturb the rest."""
-    unit = run_unit_tests(layout, plan_tests(["--tier", UNIT, *arguments], root=layout.app))
-    if unit not in (0, NO_TESTS_COLLECTED):
-        return unit
+    """Run every test, whatever fails before, and close with one summary."""
+    discard_old_runs(layout)
+    layout.make()
+    began, before = time.monotonic(), snapshot(layout.app)
+    commands, left = Commands(layout), list[Result]()
+    try:
+        with commands:
+            try:
+                _run_everything(layout, commands, arguments)
+            except LabError:  # there is no stack, but unit tests need none
+                commands.wait()
+                raise
+        left = [Result(path, FAILED, reason=LEFT) for path in changes(before, snapshot(layout.app))]
+    finally:
+        results = [*commands.results(), *left]
+        print(render_summary(results, seconds=time.monotonic() - began), flush=True)
+    return int(any(result.outcome == FAILED for result in results))
+
+
+def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]) -> None:
+    """Lanes side by side on one stack, then what disturbs them; unit tests use the cores' idle time."""
+    unit = ["nice", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
+    commands.start(Command(UNIT, unit, unit_environment(layout)))
     with running_stack(layout) as stack:
-        environment = {**os.environ, **stack.environment, **TESTS_OWN}
         stack.relay.speak = lambda _text: None
+        environment = {**os.environ, **stack.environment, **TESTS_OWN}
         beside = [
-            Command(
-                argv=pytest_command(layout, *lane.arguments(), *arguments),
-                environment={**environment, **lane.environment(environment)},
-                log=None if lane.speaks else layout.run / f"tests-{lane.name}.log",
+            commands.start(
+                Command(
+                    lane.name,
+                    pytest_command(layout, *lane.arguments(), *arguments),
+                    {**environment, **lane.environment(environment)},
+                )
             )
             for lane in lanes(layout.app)
         ]
-        codes = run_commands(layout, beside)
-        alone = pytest_command(layout, *DISTURBING, *arguments)
-        codes.append(run_command(layout, alone, environment))
-    return next((code for code in codes if code not in (0, NO_TESTS_COLLECTED)), 0)
+        commands.wait(*beside)
+        commands.start(Command("disturbing", pytest_command(layout, *DISTURBING, *arguments), environment))
+        commands.wait()
 
 
 def run_unit_tests(layout: Layout, plan: TestPlan) -> int:
@@ -109,7 +135,8 @@ def run_unit_tests(layout: Layout, plan: TestPlan) -> int:
 
 
 def pytest_command(layout: Layout, *arguments: str) -> list[str]:
-    return [str(layout.venv / "bin" / "python"), "-m", "pytest", "-p", "lab.tiers", *arguments]
+    python = str(layout.venv / "bin" / "python")
+    return [python, "-m", "pytest", "-p", "lab.tiers", "-p", "lab.results", *arguments]
 
 
 def run_benchmarks(layout: Layout, arguments: list[str]) -> int:
@@ -129,15 +156,22 @@ def run_in_stack(layout: Layout, argv: Sequence[str]) -> int:
 
 
 def run_alone(layout: Layout, argv: Sequence[str]) -> int:
-    """Run a command whose settings lead nowhere: a unit test that calls a service fails at once."""
+    """Run a command that needs no services."""
     discard_old_runs(layout)
     layout.make()
+    return run_command(layout, argv, unit_environment(layout))
+
+
+def unit_environment(layout: Layout) -> dict[str, str]:
+    """Settings that lead nowhere: a unit test that calls a service fails at once."""
     nowhere = "127.0.0.1:1"
     settings = application_settings(layout, Addresses(web=nowhere, flower=nowhere, traces=nowhere))
+    own = layout.run / UNIT  # the stack empties its own TMPDIR when it starts
+    own.mkdir(mode=0o700, exist_ok=True)
     settings |= {
         "DATABASE_URL": f"postgres://nobody:nothing@{nowhere}/none",
         "REDIS_URL": f"redis://{nowhere}/0",
-        "TMPDIR": str(private_tmp(layout.run)),
+        "TMPDIR": str(private_tmp(own)),
         "LC_ALL": "C.UTF-8",
         "PATH": f"{layout.venv / 'bin'}:{reachable_path()}",
     }
@@ -145,54 +179,4 @@ def run_alone(layout: Layout, argv: Sequence[str]) -> int:
         f"WMS2_{name}_URL": f"http://{nowhere}/{name.lower()}"
         for name in ("REQMGR2", "DBS", "DBS_WRITER", "RUCIO", "RUCIO_AUTH", "CRIC")
     }
-    return run_command(layout, argv, {**os.environ, **settings, **TESTS_OWN})
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command with its environment; what it says goes to the terminal, or to a log shown at its end."""
-
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    log: Path | None = None
-
-
-def run_command(layout: Layout, argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The command's exit code."""
-    return run_commands(layout, [Command(argv, environment)])[0]
-
-
-def run_commands(layout: Layout, commands: Sequence[Command]) -> list[int]:
-    """Run them side by side. After an interrupt, which a terminal sends them too, they may finish."""
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        processes.extend(_start(layout, command) for command in commands)
-        codes = [_exit_code(process.wait()) for process in processes]
-    except KeyboardInterrupt:
-        end = time.monotonic() + LAST_WORDS_SEC
-        while any(process.poll() is None for process in processes) and time.monotonic() < end:
-            time.sleep(0.05)
-        for process in processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        raise
-    finally:
-        wipe(layout, "command")
-        for command in commands:
-            if command.log is not None and command.log.exists():
-                sys.stdout.write(command.log.read_text(errors="replace"))
-        sys.stdout.flush()
-    return codes
-
-
-def _start(layout: Layout, command: Command) -> subprocess.Popen[bytes]:
-    env = {**command.environment, **mark(layout, "command")}
-    if command.log is None:
-        return subprocess.Popen(command.argv, cwd=layout.app, env=env)
-    with command.log.open("wb") as log:
-        return subprocess.Popen(command.argv, cwd=layout.app, env=env, stdout=log, stderr=log)
-
-
-def _exit_code(returncode: int) -> int:
-    """As a shell would tell it: death by signal N is 128 + N."""
-    return 128 - returncode if returncode < 0 else returncode
+    return {**os.environ, **settings, **TESTS_OWN}

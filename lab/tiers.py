@@ -1,11 +1,16 @@
-"""The tiers of the tests, cheapest first. Also a pytest plugin that keeps them in this order."""
+"""The tiers of the tests, cheapest first. Also a pytest plugin that keeps this order, or shuffles each tier."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
+
+RANDOM_ORDER = "--random-order"
 
 UNIT = "unit"
 ORDER = (UNIT, "integration", "contract", "faults", "e2e")
@@ -16,11 +21,42 @@ def rank(tier: str) -> tuple[int, str]:
     return (ORDER.index(tier) if tier in ORDER else len(ORDER), tier)
 
 
+def with_seed(arguments: Sequence[str]) -> list[str]:
+    """Give a bare --random-order a seed: one for all lanes, and pytest takes no path for it."""
+    seed = f"{RANDOM_ORDER}={SystemRandom().randrange(10**6)}"
+    return [seed if argument == RANDOM_ORDER else argument for argument in arguments]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "shuffle the modules of each tier and the tests of each module (give a seed to repeat an order)"
+    parser.addoption(RANDOM_ORDER, metavar="SEED", type=int, help=words)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    seed = config.getoption(RANDOM_ORDER)
+    return [] if seed is None else [f"random order: {RANDOM_ORDER}={seed}"]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """pytest-django moves tests that use the database to the front; unit tests should still fail first."""
     tests = config.rootpath / "tests"
+    seed = config.getoption(RANDOM_ORDER)
+    if seed is not None:
+        shuffle(items, Random(seed))  # noqa: S311 - an order, not a secret
     items.sort(
         key=lambda item: (
             rank(item.path.relative_to(tests).parts[0]) if tests in item.path.parents else rank("")
         )
     )
+
+
+def shuffle(items: list[pytest.Item], random: Random) -> None:
+    """Shuffle tests within their modules and the modules; module fixtures are still set up once."""
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    order = list(modules.values())
+    random.shuffle(order)
+    for module in order:
+        random.shuffle(module)
+    items[:] = [item for module in order for item in module]

@@ -13,8 +13,11 @@ from lab.lanes import lane_name
 from lab.processes import default_signals
 
 default_signals()
-# On a busy machine any example may take long; what is too slow is the benchmarks' business.
-hypothesis_settings.register_profile("wms2", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
+# nowhere: a run depends on no earlier one and writes nothing into the checkout.
+hypothesis_settings.register_profile(
+    "wms2", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis_settings.load_profile("wms2")
 
 

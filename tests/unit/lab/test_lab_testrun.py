@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,11 @@ from lab.errors import LabError
 from lab.lanes import DISTURBING, Lane, lanes
 from lab.paths import Layout
 from lab.processes import members
-from lab.testrun import Command, plan_tests, run_alone, run_command, run_commands
+from lab.running import Command, Commands, run_command
+from lab.testrun import plan_tests, run_alone
 
 ROOT = Path(__file__).resolve().parents[3]
+SEED = "--random-order="
 
 
 @pytest.fixture
@@ -78,15 +83,17 @@ def test_every_test_that_needs_services_is_in_one_lane_or_disturbs_them_all() ->
     assert set(DISTURBING) <= set(files)
 
 
-def test_commands_run_side_by_side_and_the_silent_ones_are_shown_in_the_end(
+def test_commands_run_side_by_side_and_are_shown_in_the_end(
     layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    reader = Command(["bash", "-c", f"cat {fifo}; exit 3"], os.environ, log=tmp_path / "log")
-    writer = Command(["bash", "-c", f"echo met > {fifo}"], os.environ)
-    assert run_commands(layout, [reader, writer]) == [3, 0]
-    assert "met" in capsys.readouterr().out
+    with Commands(layout) as commands:
+        reader = commands.start(Command("reader", ["bash", "-c", f"cat {fifo}; exit 3"], os.environ))
+        writer = commands.start(Command("writer", ["bash", "-c", f"echo met > {fifo}"], os.environ))
+        commands.wait()
+    assert (reader.code, writer.code) == (3, 0)
+    assert "reader\nmet" in capsys.readouterr().out
 
 
 def test_the_exit_code_is_the_command_s(layout: Layout) -> None:
@@ -110,22 +117,50 @@ def test_unit_tests_get_settings_that_lead_nowhere(layout: Layout) -> None:
     assert run_alone(layout, [sys.executable, "-c", script]) == 0
 
 
-def test_the_plugin_puts_cheap_tests_first_and_keeps_their_order(root: Path) -> None:
+@pytest.fixture
+def collect(root: Path) -> Callable[..., list[str]]:
+    """Collect two tiers of three tests each, with the plugin, and return the test ids in their order."""
     for tier in ("e2e", "unit"):
-        (root / "tests" / tier / "test_x.py").write_text("def test_b(): pass\ndef test_a(): pass\n")
-    argv = [sys.executable, "-m", "pytest", "-p", "lab.tiers", "-p", "no:django", "--collect-only", "-q"]
+        for name in ("test_x.py", "test_y.py"):
+            (root / "tests" / tier / name).write_text(
+                "def test_b(): pass\ndef test_a(): pass\ndef test_c(): pass\n"
+            )
+    argv = [sys.executable, "-m", "pytest", "-p", "lab.tiers", "--collect-only", "-q"]
 
-    done = subprocess.run(
-        [*argv, "--import-mode=importlib", "--rootdir", ".", "tests/e2e", "tests/unit"],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    def ids(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            [*argv, "--import-mode=importlib", "--rootdir", ".", *arguments, "tests/e2e", "tests/unit"],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            capture_output=True,
+            text=True,
+        )
+        return [line for line in done.stdout.splitlines() if "::" in line]
 
-    assert done.stdout.splitlines()[:4] == [
-        "tests/unit/test_x.py::test_b",
-        "tests/unit/test_x.py::test_a",
-        "tests/e2e/test_x.py::test_b",
-        "tests/e2e/test_x.py::test_a",
-    ]
+    return ids
+
+
+def test_the_plugin_puts_cheap_tests_first_and_keeps_their_order(collect: Callable[..., list[str]]) -> None:
+    files = ["tests/unit/test_x.py", "tests/unit/test_y.py", "tests/e2e/test_x.py", "tests/e2e/test_y.py"]
+
+    assert collect() == [f"{file}::test_{name}" for file in files for name in "bac"]
+
+
+def test_a_seed_shuffles_within_tiers_and_modules_and_can_be_repeated(
+    collect: Callable[..., list[str]],
+) -> None:
+    plain, one, again, other = (collect(*chosen) for chosen in ([], [SEED + "1"], [SEED + "1"], [SEED + "2"]))
+
+    assert one == again
+    assert len({tuple(plain), tuple(one), tuple(other)}) == 3
+    assert sorted(one) == sorted(plain)
+    modules = [test.partition("::")[0] for test in one]
+    assert [name for name, _ in groupby(modules)] == list(dict.fromkeys(modules))
+    assert all("unit" in module for module in modules[:6])
+
+
+def test_a_random_order_without_a_seed_has_one_for_all_lanes(root: Path) -> None:
+    plan = plan_tests(["--random-order", "-x"], root=root)
+
+    assert re.fullmatch(SEED + r"\d+", plan.arguments[0])
+    assert plan.arguments[1:] == ("-x",)
