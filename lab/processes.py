@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab.paths import Layout
@@ -45,6 +45,18 @@ def default_signals() -> None:
             signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
 
 
+def dying_with_us(sig: signal.Signals) -> Callable[[], None]:
+    """A `preexec_fn` for a child that gets the signal when this process dies."""
+    parent = os.getpid()
+
+    def in_child() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
+        if os.getppid() != parent:  # we died between fork and prctl
+            os._exit(1)
+
+    return in_child
+
+
 def spawn(
     argv: Sequence[str | Path],
     *,
@@ -54,14 +66,6 @@ def spawn(
     die_with_us: signal.Signals | None,
 ) -> subprocess.Popen[bytes]:
     """Start a process in its own session, so that Ctrl-C reaches only us, appending its words to a file."""
-    parent = os.getpid()
-
-    def in_child() -> None:
-        if die_with_us is not None:
-            libc.prctl(PR_SET_PDEATHSIG, int(die_with_us), 0, 0, 0)
-            if os.getppid() != parent:  # we died between fork and prctl
-                os._exit(1)
-
     with output.open("ab") as out:
         return subprocess.Popen(
             argv,
@@ -71,7 +75,7 @@ def spawn(
             cwd=cwd,
             env=dict(env),
             start_new_session=True,
-            preexec_fn=in_child,
+            preexec_fn=None if die_with_us is None else dying_with_us(die_with_us),
         )
 
 

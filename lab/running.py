@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from lab.client import say
 from lab.paths import Layout
-from lab.processes import mark, wipe
+from lab.processes import dying_with_us, mark, wipe
 from lab.results import RESULTS, Result, count_outcomes, read_results, unexplained
 
 LAST_WORDS_SEC = 5.0
@@ -59,6 +59,7 @@ class Commands:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self.place = replace(layout, home=layout.run)  # not the stack's: it clears its own when it starts
         self.started: list[Running] = []
 
     def __enter__(self) -> Self:
@@ -69,7 +70,7 @@ class Commands:
     ) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._interrupt()
-        wipe(self.layout, "command")
+        wipe(self.place, "command")
         for one in self.started:
             one.process.wait()
             one.show()
@@ -77,10 +78,13 @@ class Commands:
     def start(self, command: Command) -> Running:
         log = self.layout.run / f"tests-{command.name}.log"
         results = self.layout.run / f"tests-{command.name}.results"
-        env = {**command.environment, **mark(self.layout, "command"), RESULTS: str(results)}
+        env = {**command.environment, **mark(self.place, "command"), RESULTS: str(results)}
+        dying = dying_with_us(signal.SIGTERM)
         with contextlib.ExitStack() as stack:
             out = stack.enter_context(log.open("wb")) if command.name else None
-            process = subprocess.Popen(command.argv, cwd=self.layout.app, env=env, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                command.argv, cwd=self.layout.app, env=env, stdout=out, stderr=out, preexec_fn=dying
+            )
         self.started.append(Running(command, process, log, results))
         return self.started[-1]
 

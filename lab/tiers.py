@@ -1,4 +1,4 @@
-"""The tiers of the tests, cheapest first. Also a pytest plugin that keeps this order, or shuffles each tier."""
+"""The tiers of the tests, cheapest first. A pytest plugin too: it keeps this order, or shuffles each tier."""
 
 from __future__ import annotations
 

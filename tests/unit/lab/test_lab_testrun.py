@@ -16,7 +16,7 @@ import pytest
 from lab.errors import LabError
 from lab.lanes import DISTURBING, Lane, lanes
 from lab.paths import Layout
-from lab.processes import members
+from lab.processes import clear_leftovers, members
 from lab.running import Command, Commands, run_command
 from lab.testrun import plan_tests, run_alone
 
@@ -104,7 +104,15 @@ def test_the_exit_code_is_the_command_s(layout: Layout) -> None:
 def test_nothing_a_command_started_survives_it(layout: Layout) -> None:
     run_command(layout, ["bash", "-c", "sleep 1000 & disown"], os.environ)
 
-    assert members(layout) == []
+    assert members(Commands(layout).place) == []
+
+
+def test_a_stack_that_clears_its_leftovers_leaves_the_tests_alone(layout: Layout) -> None:
+    with Commands(layout) as commands:
+        waiting = commands.start(Command("unit", ["sleep", "1000"], os.environ))
+        clear_leftovers(layout, patience_sec=0)
+
+        assert waiting.process.poll() is None
 
 
 def test_unit_tests_get_settings_that_lead_nowhere(layout: Layout) -> None:
