@@ -72,14 +72,20 @@ def status(layout: Layout) -> int:
         return EXIT_DOWN
     print(render_status(state, now=time.time()))
     print(describe(layout, state))
+    for service in state.failing:
+        print(
+            f"degraded: {service.name} died {service.deaths} times in a row ({service.last_death} the last "
+            f"time) and is started again by itself: read {service.log} and fix the cause"
+        )
     return 0 if state.whole else EXIT_NOT_WHOLE
 
 
 def render_status(state: StackState, *, now: float) -> str:
     rows = [("service", "pid", "state", "uptime", "restarts")]
-    rows.append(("supervisor", str(state.pid), str(state.phase), span(now - state.since), ""))
+    phase = "degraded" if state.phase is Phase.READY and state.failing else str(state.phase)
+    rows.append(("supervisor", str(state.pid), phase, span(now - state.since), ""))
     for service in state.services:
-        word = "up" if service.alive else "dead"
+        word = "failing" if service.failing else "up" if service.alive else "dead"
         uptime = span(now - service.since) if service.alive else ""
         rows.append((service.name, str(service.pid or "-"), word, uptime, str(service.restarts or "")))
     return "\n".join(f"{a:<12} {b:>8}  {c:<9} {d:>9}  {e}".rstrip() for a, b, c, d, e in rows)

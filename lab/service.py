@@ -16,6 +16,10 @@ from lab.processes import mark, spawn, started_at
 from lab.state import ServiceState
 
 WORDS_BYTES = 1_000_000
+DEATHS_ALLOWED = 3  # in a row; one more and the service is failing
+STABLE_AFTER_SEC = 60.0  # a service that was up for so long has recovered
+RESTART_DELAY_SEC = 0.5  # doubles with every death in a row
+MAX_RESTART_DELAY_SEC = 60.0
 
 
 @dataclass(slots=True)
@@ -34,13 +38,16 @@ class Service:
 
     pid: int = 0
     since: float = 0.0
-    deaths: list[float] = field(default_factory=list)
+    deaths: int = 0  # in a row: since it was last up for STABLE_AFTER_SEC
+    last_death: str = ""
     restarts: int = 0
+    started: float = 0.0  # by the monotonic clock
     restart_due: float | None = None
     _process: subprocess.Popen[bytes] | None = None  # kept: a collected Popen would reap behind our back
     _log_start: int = 0
 
     def spawn(self, layout: Layout, base_env: Mapping[str, str]) -> None:
+        self.started = time.monotonic()
         if self.before_spawn:
             self.before_spawn()
         rotate(self.log)
@@ -60,9 +67,30 @@ class Service:
             self._process.returncode = exit_code
         self.pid = 0
 
+    def count_death(self, how: str, *, now: float) -> float:
+        """Set and return the delay in seconds before the next start: longer with every death in a row."""
+        self.deaths = 1 if now - self.started >= STABLE_AFTER_SEC else self.deaths + 1
+        self.last_death = how
+        delay_sec = min(RESTART_DELAY_SEC * 2 ** min(self.deaths - 1, 30), MAX_RESTART_DELAY_SEC)
+        self.restart_due = now + delay_sec
+        return delay_sec
+
+    def recover(self, *, now: float) -> bool:
+        """Forget the deaths of a service that stays up. True if it was failing until now."""
+        if not self.pid or not self.deaths or now - self.started < STABLE_AFTER_SEC:
+            return False
+        was_failing, self.deaths = self.failing, 0
+        return was_failing
+
+    @property
+    def failing(self) -> bool:
+        return self.deaths > DEATHS_ALLOWED
+
     @property
     def words(self) -> str:
         """What it has written since it was started last; of a long story the end."""
+        if not self.log.exists():
+            return ""
         with self.log.open("rb") as log:
             log.seek(max(self._log_start, self.log.stat().st_size - WORDS_BYTES))
             return log.read().decode(errors="replace")
@@ -77,6 +105,10 @@ class Service:
             started_at=started_at(self.pid) if self.pid else None,
             since=self.since,
             restarts=self.restarts,
+            deaths=self.deaths,
+            failing=self.failing,
+            last_death=self.last_death,
+            log=str(self.log),
         )
 
 

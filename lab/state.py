@@ -30,6 +30,10 @@ class ServiceState:
     started_at: int | None
     since: float
     restarts: int
+    deaths: int = 0  # in a row
+    failing: bool = False  # it died too often in a row, and has not stayed up since
+    last_death: str = ""
+    log: str = ""
 
     @property
     def alive(self) -> bool:
@@ -51,8 +55,12 @@ class StackState:
 
     @property
     def whole(self) -> bool:
-        """Everything that should run does."""
-        return self.phase is Phase.READY and all(service.alive for service in self.services)
+        """Everything that should run does, and stays up."""
+        return self.phase is Phase.READY and all(s.alive and not s.failing for s in self.services)
+
+    @property
+    def failing(self) -> tuple[ServiceState, ...]:
+        return tuple(service for service in self.services if service.failing)
 
 
 def save_state(layout: Layout, state: StackState) -> None:

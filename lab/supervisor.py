@@ -1,5 +1,7 @@
 """Starts services, names and restarts the ones that die, and stops them in order.
 
+A service that keeps dying before the stack was ready ends the stack. Later it is restarted after ever longer
+delays, and the other services keep running.
 Always unprivileged. Every child is its own session and dies with the supervisor; orphaned grandchildren
 come to it. The first SIGTERM stops in order, the second at once.
 """
@@ -21,9 +23,6 @@ from lab.processes import adopt_orphans, mark, send, spawn, started_at, wipe
 from lab.service import Service, indent
 from lab.state import Phase, StackState, save_state
 
-DEATHS_ALLOWED = 3
-DEATHS_WINDOW_SEC = 60.0
-RESTART_DELAY_SEC = 0.5  # doubles with every death
 INSIST_AFTER_SEC = 1.0
 STOP_BUDGET_SEC = 4.0  # for all services together, however slow the machine; nothing is lost by a kill
 STOP_AT_LEAST_SEC = 0.5
@@ -33,6 +32,10 @@ TICK_SEC = 0.05
 def note(text: str) -> None:
     """One line of the supervisor's log, which is its standard error."""
     print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
+
+
+def describe_exit(exit_code: int) -> str:
+    return f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 class Supervisor:
@@ -134,10 +137,20 @@ class Supervisor:
         now = time.monotonic()
         for service in self.services:
             if service.restart_due is not None and now >= service.restart_due and not self.stopping:
-                service.spawn(self.layout, self.base_env)
-                service.restarts += 1
+                self._restart(service)
+            elif service.recover(now=now):
                 self.remember()
-                note(f"{service.name} restarted")
+                note(f"{service.name} recovered")
+
+    def _restart(self, service: Service) -> None:
+        try:
+            service.spawn(self.layout, self.base_env)
+        except (OSError, LabError) as error:
+            self._on_death(service, f"could not be started: {error}")
+            return
+        service.restarts += 1
+        self.remember()
+        note(f"{service.name} restarted")
 
     def _reap(self) -> None:
         while True:
@@ -154,21 +167,23 @@ class Supervisor:
                 if service.pid == pid:
                     service.ended(exit_code)
                     if not self.stopping:
-                        self._on_death(service, exit_code)
+                        self._on_death(service, describe_exit(exit_code))
 
-    def _on_death(self, service: Service, exit_code: int) -> None:
-        how = f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+    def _on_death(self, service: Service, how: str) -> None:
         note(f"{service.name} died ({how}), see {service.log}; its last lines:\n{service.tail()}")
-        now = time.monotonic()
-        service.deaths = [death for death in service.deaths if now - death < DEATHS_WINDOW_SEC] + [now]
+        delay_sec = service.count_death(how, now=time.monotonic())
         # a dead condor_master leaves its schedd on the spool: nothing of the service may outlive it
         wipe(self.layout, service.name)
-        if len(service.deaths) > DEATHS_ALLOWED:
+        if service.failing and self._phase is Phase.STARTING:
             raise LabError(
-                f"{service.name} died {len(service.deaths)} times within a minute ({how} the last time), "
+                f"{service.name} died {service.deaths} times in a row ({how} the last time), "
                 f"see {service.log}: {service.cure}"
             )
-        service.restart_due = now + RESTART_DELAY_SEC * 2 ** (len(service.deaths) - 1)
+        if service.failing:
+            note(
+                f"degraded: {service.name} died {service.deaths} times in a row. It is started again in "
+                f"{delay_sec:g} s, the other services keep running"
+            )
         self.remember()
 
     # ---- stopping ----

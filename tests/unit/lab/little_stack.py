@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from lab import supervisor as supervision
+from lab import service as service_policy
 from lab.errors import LabError
 from lab.paths import Layout
 from lab.service import Service, says
@@ -27,13 +27,15 @@ def main(home: str, described: str, order: str) -> int:
             argv=["/bin/bash", "-c", each["script"]],
             ready=says("ready"),
             log=layout.log / f"{each['name']}.log",
-            cwd=layout.home,
+            cwd=layout.home / each.get("cwd", ""),
             insist_signal=signal.Signals[each["insist"]] if "insist" in each else None,
             grace_sec=each.get("grace_sec", 2.0),
         )
         for each in json.loads(described)
     ]
-    supervision.RESTART_DELAY_SEC = 0.05
+    service_policy.RESTART_DELAY_SEC = service_policy.MAX_RESTART_DELAY_SEC = 0.05
+    for service in services:
+        service.cwd.mkdir(exist_ok=True)
     supervisor = Supervisor(layout, os.environ)
     try:
         supervisor.start(*services)

@@ -11,7 +11,7 @@ from lab import commands
 from lab.errors import LabError
 from lab.paths import Layout
 from lab.processes import started_at
-from lab.state import Phase, ServiceState, StackState
+from lab.state import Phase, ServiceState, StackState, save_state, take_lock
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,40 @@ def test_status_tells_the_living_from_the_dead() -> None:
 
     assert lines[2].split() == ["web", str(pid), "up", "1h02m", "2"]
     assert lines[3].split() == ["beat", "-", "dead"]
+
+
+def test_status_names_a_failing_service_and_its_log(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pid = os.getpid()
+    web = ServiceState(
+        name="web",
+        pid=pid,  # up for the moment, but it has not stayed up yet
+        started_at=started_at(pid),
+        since=0.0,
+        restarts=5,
+        deaths=5,
+        failing=True,
+        last_death="exit code 7",
+        log="/logs/web.log",
+    )
+    lock = take_lock(layout)
+    save_state(
+        layout,
+        StackState(pid=pid, started_at=started_at(pid), since=0.0, phase=Phase.READY, services=(web,)),
+    )
+
+    code = commands.status(layout)
+
+    assert code == 1
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert lines[1].split()[2] == "degraded"
+    assert lines[2].split()[:3] == ["web", str(pid), "failing"]
+    assert "degraded: web died 5 times in a row (exit code 7 the last time)" in said
+    assert "/logs/web.log" in said
+    assert lock is not None
+    os.close(lock)
 
 
 @pytest.mark.parametrize(

@@ -125,15 +125,54 @@ def test_what_a_dead_service_left_running_is_gone_before_it_is_restarted(stack: 
     assert child not in members(stack.layout, "condor")
 
 
-def test_a_service_that_keeps_dying_ends_the_stack_with_one_sentence(stack: LittleStack) -> None:
-    stack.start(service("beat"), service("web", "echo ready; sleep 0.05; exit 7"))
+def test_a_service_that_keeps_dying_at_start_up_ends_the_stack_with_one_sentence(stack: LittleStack) -> None:
+    stack.start(service("beat"), service("web", "echo no such table; exit 7"))
 
     assert stack.ended() == 1
     last = [line for line in stack.log.read_text().splitlines() if "gave up: " in line]
     assert len(last) == 1
-    assert "web died 4 times within a minute (exit code 7 the last time)" in last[0]
+    assert "web died 4 times in a row (exit code 7 the last time)" in last[0]
     assert str(stack.layout.log / "web.log") in last[0]
+    assert "    | no such table" in stack.log.read_text()
     assert members(stack.layout) == []
+
+
+def test_a_service_that_keeps_dying_later_is_restarted_alone_and_reported(stack: LittleStack) -> None:
+    stack.start(
+        service("web", "echo ready; while [ ! -e broken ]; do sleep 0.02; done; exit 7"), service("beat")
+    )
+    stack.until_ready()
+    beat = stack.pid("beat")
+
+    (stack.layout.home / "broken").touch()
+
+    stack.until(lambda: (state := stack.state()) is not None and state.services[0].deaths > 5)
+    state = stack.state()
+    assert state
+    assert [failing.name for failing in state.failing] == ["web"]
+    assert not state.whole
+    assert state.failing[0].last_death == "exit code 7"
+    assert state.failing[0].log == str(stack.layout.log / "web.log")
+    assert state.phase is Phase.READY
+    assert stack.pid("beat") == beat
+    assert "degraded: web died 4 times in a row" in stack.log.read_text()
+
+
+def test_a_service_that_cannot_be_started_again_leaves_the_others_running(stack: LittleStack) -> None:
+    stack.start(service("web", f"cd {stack.layout.home}/own; {OBEDIENT}", cwd="own"), service("beat"))
+    stack.until_ready()
+    beat, own = stack.pid("beat"), stack.layout.home / "own"
+
+    own.rename(own.with_name("gone"))
+    os.kill(stack.pid("web"), signal.SIGKILL)
+
+    stack.until(lambda: (state := stack.state()) is not None and bool(state.failing))
+    state = stack.state()
+    assert state
+    assert "could not be started" in state.failing[0].last_death
+    assert stack.pid("beat") == beat
+    own.with_name("gone").rename(own)
+    stack.until(lambda: stack.pid("web") != 0)
 
 
 def test_a_service_that_is_never_ready_is_named(stack: LittleStack) -> None:
