@@ -30,7 +30,7 @@ class ScheddPort(Protocol):
         ...
 
     def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:
-        """Look in the queue, then in history; history older than `not_before` (epoch) is not searched."""
+        """Look in the queue, then in history from its end back to `not_before` (epoch) and some margin."""
         ...
 
     def query_dags(self, batch_names: Iterable[str] | None = None) -> Mapping[str, DagmanAd]:
@@ -45,8 +45,8 @@ class ScheddPort(Protocol):
         """The groups of the DAGs named, with their batch, that have a job which is not on hold."""
         ...
 
-    def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd | None:
-        """The final ad of a DAG that has left the queue; None if history does not hold it."""
+    def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float = 0.0) -> DagmanAd | None:
+        """The final ad of a DAG that left the queue after `not_before`; None if history does not hold it."""
         ...
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:

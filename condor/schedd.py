@@ -35,6 +35,7 @@ _MAX_STUCK = 1000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
+_CLOCK_SKEW_SEC = 3600  # at most, between the schedd's host and ours
 _HOLD_ROUNDS = 5
 _CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
 
@@ -124,9 +125,9 @@ class Schedd:
         ads = self._query(f"JobUniverse == 5 && JobStatus != 5 && {ours}", ["JobBatchName", "Iwd"])
         return {(ad["JobBatchName"], _group_of(ad)) for ad in ads}
 
-    def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd | None:
+    def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float = 0.0) -> DagmanAd | None:
         check_int("cluster_id", cluster_id, 1, 2**31 - 1)
-        return self._from_history(batch_name, f" && ClusterId == {cluster_id}", 0.0)
+        return self._from_history(batch_name, f" && ClusterId == {cluster_id}", not_before)
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
         """A held DAGMan is woken first: only a running one writes the rescue file that a resume needs.
@@ -227,7 +228,13 @@ class Schedd:
             time.sleep(_WAKE_POLL_SEC)
 
     def _from_history(self, batch_name: str, further: str, not_before: float) -> DagmanAd | None:
-        since = f"EnteredCurrentStatus < {int(not_before)}" if not_before > 0 else None
+        """Search from the newest ad back to the first one that ended before `not_before`.
+
+        Ads are appended when a job leaves the queue. Removed and spooled jobs may do that long after their
+        last change of status, so these do not end the search.
+        """
+        ended_before = f"EnteredCurrentStatus < {int(not_before - _CLOCK_SKEW_SEC)}"
+        since = f"JobStatus == 4 && StageInFinish is undefined && {ended_before}" if not_before > 0 else None
         ads = self._call(
             "history",
             constraint=f"{_batch(batch_name)} && {_OUTER}{further}",

@@ -53,7 +53,7 @@ class Sight:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One look at everything: the workflows with news, those whose files cannot be read and why,
-    and those of which nobody knows, because their schedd was not asked or did not answer.
+    and those of which nobody knows, because their schedd or its history was not asked or did not answer.
     """
 
     news: set[UUID] = field(default_factory=set)
@@ -70,6 +70,27 @@ class Ending:
 
     exit_code: int | None
     removed: bool
+
+
+@dataclass(slots=True)
+class History:
+    """The history of one schedd. After a failed query it is not asked again: each costs a timeout."""
+
+    name: str
+    answers: bool = True
+
+    def final_ad(self, dag: DAG) -> DagmanAd | None:
+        if not self.answers:
+            return None
+        last_seen = dag.observed_at or dag.submitted_at or dag.created_at
+        try:
+            return schedd(self.name).finished_dag(
+                dag.token, dag.dagman_cluster_id or 0, not_before=last_seen.timestamp()
+            )
+        except ScheddUnreachable as error:
+            logger.warning("no answer from the history of %s: %s", self.name, error)
+            self.answers = False
+            return None
 
 
 def observe_dags(*, now: datetime) -> Seen:
@@ -112,14 +133,18 @@ def _end_fenced(dags: list[DAG], now: datetime, seen: Seen) -> None:
 
 def _observe_schedd(name: str, dags: list[DAG], now: datetime, seen: Seen) -> None:
     ads = schedd(name).query_dags()
+    history = History(name)
     sights: list[Sight] = []
     for dag in dags:
         try:
             ad = ads.get(dag.token)
             if ad is not None:
                 sights.append(_look(dag, ad))
-            elif (ending := _ending(dag, now)) is not None and _finish(dag, ending, now):
+            elif (ending := _ending(dag, history, now)) is not None:
+                _finish(dag, ending, now)
                 seen.news.add(dag.workflow_id)
+            elif not history.answers:
+                seen.unknown.add(dag.workflow_id)
         except (UnreadableFile, OSError) as error:  # the last good reading stands; the others are seen too
             logger.warning("%s: %s", dag.token, error)
             seen.unreadable[dag.workflow_id] = str(error)
@@ -175,21 +200,23 @@ def _is_of(dag: DAG, status: StatusFile) -> bool:
     return dag.submitted_at is None or status.written_at >= int(dag.submitted_at.timestamp())
 
 
-def _ending(dag: DAG, now: datetime) -> Ending | None:
+def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
     """How the DAG ended, from history, else from what it left on disk; None while that is unclear."""
-    ad = schedd(dag.schedd_name).finished_dag(dag.token, dag.dagman_cluster_id or 0)
+    ad = history.final_ad(dag)
     if ad is not None:
         return Ending(exit_code=ad.exit_code, removed=ad.job_status is JobStatus.REMOVED)
     metrics = Path(f"{dag.dag_file_path}.metrics")
     if metrics.exists() and metrics.stat().st_mtime > (dag.submitted_at or now).timestamp():
         final = parse_metrics(metrics.read_bytes())
         return Ending(exit_code=final.exit_code, removed=final.dag_status == 4)
+    if not history.answers:
+        return None
     last_seen = dag.observed_at or dag.submitted_at or now
     vanished = now - last_seen > timedelta(seconds=settings.DAG_VANISHED_AFTER_SEC)
     return Ending(exit_code=None, removed=False) if vanished else None
 
 
-def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
+def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
     """The last look: every manifest on disk counts, whatever the last status file said."""
     groups = list(dag.round.groups.all())
     done = {group.index for group in groups if _has_manifest(dag, group) or _is_credited(group)}
@@ -225,7 +252,6 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> bool:
         _update(dag, changes | {"nodes_done": done_nodes}, event="ended")
     failpoint("monitor.ended")
     _known.pop(dag.pk, None)
-    return True
 
 
 def _rescue_of(dag: DAG) -> Path | None:

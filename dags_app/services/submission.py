@@ -6,6 +6,7 @@ schedd is tried only after the first has answered that it does not know the toke
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from django.db import transaction
@@ -21,6 +22,8 @@ from dags_app.services.schedds import choose_schedd, is_fenced, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
+
+PLACED = "placed"
 
 
 def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
@@ -56,7 +59,7 @@ def _adopted(dag: DAG) -> DAG:
     dag = DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
     if dag.status != DAGStatus.READY or not dag.schedd_name or is_fenced(dag.schedd_name):
         return dag
-    presence, ad = schedd(dag.schedd_name).find_dag(dag.token)
+    presence, ad = schedd(dag.schedd_name).find_dag(dag.token, not_before=_placed_at(dag).timestamp())
     if presence is Presence.UNKNOWN:
         raise ScheddUnreachable(f"cannot tell whether {dag.token} is in the queue", cure="It is asked again")
     if ad is None:
@@ -71,7 +74,21 @@ def _place(dag: DAG) -> None:
     if is_fenced(dag.schedd_name):
         _settle_lost(Path(dag.submit_dir))
     dag.schedd_name = choose_schedd()
-    DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=dag.schedd_name)
+    with transaction.atomic():
+        DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=dag.schedd_name)
+        DAGEvent.objects.create(
+            dag=dag,
+            event_type=PLACED,
+            from_status=DAGStatus.READY,
+            to_status=DAGStatus.READY,
+            detail={"schedd": dag.schedd_name},
+        )
+
+
+def _placed_at(dag: DAG) -> datetime:
+    """When its schedd was chosen: before that nothing was sent there. Older rows have no such event."""
+    placed = dag.events.filter(event_type=PLACED).order_by("-id").first()
+    return dag.created_at if placed is None else placed.at
 
 
 def _settle_lost(directory: Path) -> None:

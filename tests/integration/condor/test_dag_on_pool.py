@@ -77,6 +77,17 @@ def test_a_dag_is_found_while_it_runs_and_after(ran: Ran) -> None:
     assert ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id + 1) is None
 
 
+def test_a_search_of_history_goes_back_to_the_time_given_and_no_further(ran: Ran) -> None:
+    def found(not_before: float) -> tuple[bool, Presence]:
+        ended = ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id, not_before=not_before)
+        return ended is not None, ran.bench.schedd.find_dag(ran.name, not_before=not_before)[0]
+
+    assert ran.ad.submitted_at is not None
+    assert found(ran.ad.submitted_at.timestamp()) == (True, Presence.FOUND)
+    a_day_later = ran.ad.submitted_at.timestamp() + 86_400
+    assert found(a_day_later) == (False, Presence.ABSENT)
+
+
 def test_what_jobs_leave_in_back_comes_to_reports(ran: Ran) -> None:
     assert set(reports(ran.group)) == set(NODES[1:])
     assert "proc_000000.report.json" in (ran.group / "reports" / "merge.seen").read_text()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import htcondor2
 import pytest
+from django.utils import timezone
 
 from condor.types import Presence
 from dags_app.adapters import schedd
@@ -70,9 +72,53 @@ def test_a_submission_that_reports_an_error_but_happened_is_adopted(
     assert clusters(dag.token) == {adopted.dagman_cluster_id}
 
 
+def test_history_is_searched_back_to_the_intent_and_not_to_the_creation_of_the_row(
+    dag: DAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = timezone.now() - timedelta(days=7)  # a rescue may wait for its admission
+    DAG.objects.filter(pk=dag.pk).update(created_at=long_ago)
+    searched: list[float] = []
+
+    def submit_nothing(*args: Any, **kwargs: Any) -> int:
+        raise ScheddUnreachable("no answer")
+
+    def find_nothing(token: str, *, not_before: float) -> tuple[Presence, None]:
+        searched.append(not_before)
+        return Presence.UNKNOWN, None
+
+    began = timezone.now().timestamp()
+    with monkeypatch.context() as broken:
+        broken.setattr(schedd(), "submit_dag", submit_nothing)
+        with pytest.raises(ScheddUnreachable, match="no answer"):
+            production.ensure_submitted(dag=dag, priority=0)
+        broken.setattr(schedd(), "find_dag", find_nothing)
+        with pytest.raises(ScheddUnreachable, match="cannot tell"):
+            production.ensure_submitted(dag=DAG.objects.get(pk=dag.pk), priority=0)
+
+    assert len(searched) == 1
+    assert began <= searched[0] <= timezone.now().timestamp()
+
+
+def test_a_dag_placed_by_an_earlier_release_is_searched_back_to_its_creation(
+    dag: DAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DAG.objects.filter(pk=dag.pk).update(schedd_name=schedd().name)
+    searched: list[float] = []
+
+    def find_nothing(token: str, *, not_before: float) -> tuple[Presence, None]:
+        searched.append(not_before)
+        return Presence.UNKNOWN, None
+
+    monkeypatch.setattr(schedd(), "find_dag", find_nothing)
+    with pytest.raises(ScheddUnreachable):
+        production.ensure_submitted(dag=dag, priority=0)
+
+    assert searched == [dag.created_at.timestamp()]
+
+
 def test_no_answer_is_not_taken_for_absent(dag: DAG, monkeypatch: pytest.MonkeyPatch) -> None:
     DAG.objects.filter(pk=dag.pk).update(schedd_name=schedd().name)  # it may have been sent there
-    monkeypatch.setattr(schedd(), "find_dag", lambda token: (Presence.UNKNOWN, None))
+    monkeypatch.setattr(schedd(), "find_dag", lambda token, **how: (Presence.UNKNOWN, None))
     with pytest.raises(ScheddUnreachable):
         production.ensure_submitted(dag=dag, priority=0)
     assert clusters(dag.token) == set()

@@ -40,7 +40,7 @@ class Spare:
             raise ScheddUnreachable(f"{name} does not answer", cure="It is asked again")
         return self
 
-    def find_dag(self, batch_name: str) -> Any:
+    def find_dag(self, batch_name: str, *, not_before: float) -> Any:
         raise AssertionError("it was never sent here")
 
     def query_dags(self) -> dict[str, DagmanAd]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from django.utils import timezone
 from condor.types import DagmanAd, JobStatus
 from dags_app.models import DAG
 from dags_app.services import monitoring
+from dags_app.services.schedds import silent_since
 from dags_app.states import DAGStatus, GroupStatus
 from tests.integration.factories import make_dag, make_group, make_round, make_workflow
+from wms2_project.errors import ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +29,8 @@ class Queue:
     def __init__(self) -> None:
         self.ads: dict[str, DagmanAd] = {}
         self.last: dict[str, Any] = {"job_status": JobStatus.COMPLETED, "exit_code": 1}
+        self.history_answers = True
+        self.searched: list[float] = []
 
     def add(self, dag: DAG, **values: Any) -> None:
         defaults: dict[str, Any] = {"cluster_id": 1, "job_status": JobStatus.RUNNING, "finished": False}
@@ -33,7 +39,10 @@ class Queue:
     def query_dags(self) -> dict[str, DagmanAd]:
         return self.ads
 
-    def finished_dag(self, batch_name: str, cluster_id: int) -> DagmanAd:
+    def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float) -> DagmanAd:
+        self.searched.append(not_before)
+        if not self.history_answers:
+            raise ScheddUnreachable("history: no answer within 15 s")
         return DagmanAd(batch_name, cluster_id, finished=True, **self.last)
 
 
@@ -161,6 +170,57 @@ def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:
     dag.refresh_from_db()
     assert dag.status == DAGStatus.HALTED
     assert dag.events.get().to_status == DAGStatus.HALTED
+
+
+def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, queue: Queue) -> None:
+    gone, running, also_gone = (a_dag(tmp_path, schedd_name="busy") for _ in range(3))
+    queue.add(running)
+    write_status(running, done=2)
+    queue.history_answers = False
+
+    seen = monitoring.observe_dags(now=timezone.now())
+
+    assert seen.news == {running.workflow_id}
+    assert seen.unknown == {gone.workflow_id, also_gone.workflow_id}
+    assert running.round.groups.filter(status=GroupStatus.DONE).count() == 2
+    assert silent_since("busy") is None
+    assert len(queue.searched) == 1, "each query of a silent history costs a timeout"
+    assert set(DAG.objects.values_list("status", flat=True)) == {DAGStatus.RUNNING}
+
+
+def test_a_silent_history_proves_no_dag_vanished(tmp_path: Path, queue: Queue) -> None:
+    long_ago = timezone.now() - timedelta(days=2)
+    dag = a_dag(tmp_path, submitted_at=long_ago, observed_at=long_ago)
+    queue.history_answers = False
+
+    assert monitoring.observe_dags(now=timezone.now()).unknown == {dag.workflow_id}
+    dag.refresh_from_db()
+    assert dag.status == DAGStatus.RUNNING
+
+
+def test_the_ending_that_dagman_left_on_disk_needs_no_history(tmp_path: Path, queue: Queue) -> None:
+    long_ago = timezone.now() - timedelta(days=2)
+    dag = a_dag(tmp_path, submitted_at=long_ago, observed_at=long_ago)
+    numbers = ("nodes_succeeded", "dag_nodes_succeeded", "nodes_failed", "dag_nodes_failed", "start_time")
+    metrics = dict.fromkeys([*numbers, "end_time", "total_nodes", "rescue_dag_number"], 0)
+    metrics |= {"metrics_version": 2, "version": 25, "exitcode": 1, "DagStatus": 2}
+    Path(f"{dag.dag_file_path}.metrics").write_text(json.dumps(metrics))
+    queue.history_answers = False
+
+    seen = monitoring.observe_dags(now=timezone.now())
+
+    assert (seen.news, seen.unknown) == ({dag.workflow_id}, set())
+    dag.refresh_from_db()
+    assert (dag.status, dag.exit_code) == (DAGStatus.FAILED, 1)
+
+
+def test_history_is_searched_back_to_when_the_dag_was_last_seen(tmp_path: Path, queue: Queue) -> None:
+    now = timezone.now()
+    a_dag(tmp_path, submitted_at=now - timedelta(days=9), observed_at=now - timedelta(minutes=1))
+
+    monitoring.observe_dags(now=now)
+
+    assert queue.searched == [(now - timedelta(minutes=1)).timestamp()]
 
 
 def test_dags_without_news_cost_no_statement_each(tmp_path: Path, queue: Queue) -> None:

@@ -143,9 +143,21 @@ def test_silent_history_is_unknown_too() -> None:
 
 def test_absent_needs_queue_and_history_to_say_so() -> None:
     schedd, stand_in = schedd_with(query=[], history=[])
-    assert schedd.find_dag(NAME, not_before=1000.5) == (Presence.ABSENT, None)
+    assert schedd.find_dag(NAME, not_before=10_000.5) == (Presence.ABSENT, None)
     assert [operation for operation, _ in stand_in.asked] == ["query", "history"]
-    assert stand_in.asked[1][1]["since"] == "EnteredCurrentStatus < 1000"
+
+
+def test_a_search_of_history_ends_at_the_first_match_or_an_hour_before_the_time_given() -> None:
+    schedd, stand_in = schedd_with(query=[], history=[])
+
+    schedd.find_dag(NAME, not_before=10_000.5)
+    schedd.finished_dag(NAME, 40, not_before=10_000.5)
+
+    searches = [asked for operation, asked in stand_in.asked if operation == "history"]
+    assert [search["limit"] for search in searches] == [1, 1]
+    # removed and spooled jobs may stay in the queue long after their last change of status
+    bound = "JobStatus == 4 && StageInFinish is undefined && EnteredCurrentStatus < 6400"
+    assert [search["since"] for search in searches] == [bound, bound]
 
 
 def test_a_dag_in_history_is_found_finished() -> None:
