@@ -48,6 +48,9 @@ _TIER_OF_STEP = {
     Step.UNDO: Tier.REQUEST,
     Step.POLL_TRANSFERS: Tier.POLL,
 }
+# While our own limit of calls to a service is used up: how long a worker waits, and when it is tried again
+RATE_LIMIT_PATIENCE_SEC = {Tier.PROTECT: 10.0, Tier.REQUEST: 2.0, Tier.POLL: 0.0}
+RATE_LIMIT_RETRY_SEC = {Tier.PROTECT: 1.0, Tier.REQUEST: 5.0, Tier.POLL: 30.0}
 TIER_OF: dict[BlockStatus, Tier] = {status: _TIER_OF_STEP[step] for status, step in NEXT_STEP.items()}
 
 

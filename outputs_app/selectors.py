@@ -113,6 +113,11 @@ def obstacles(*, workflow: Workflow, trouble: Trouble | None) -> str:
     told = ""
     if trouble is not None:
         told += f"; {trouble.blocks} blocks keep failing since {trouble.since:%F %R}: {trouble.message}"
+    waiting = OutputBlock.objects.filter(
+        dataset__workflow=workflow, failing_since__isnull=True, status__in=sorted(MOVING)
+    ).exclude(last_error="")
+    if messages := list(waiting.values_list(Left("last_error", MAX_TOLD), flat=True)):
+        told += f"; {len(messages)} blocks wait for a call: {messages[0]}"
     stuck = RucioRule.objects.filter(
         block__dataset__workflow=workflow, state=RuleState.STUCK, deleted_at__isnull=True
     )

@@ -14,7 +14,7 @@ from dags_app.adapters import dbs, rucio
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
 from outputs_app.states import COPIES, BlockStatus, DatasetStatus, RuleKind
-from wms2_project.errors import ServiceRejected
+from wms2_project.errors import RateLimited, ServiceRejected
 
 ACTIVITY = "Production Output"
 TAPES = "rse_type=TAPE"
@@ -55,9 +55,18 @@ def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
 
 def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
     """Are all copies there? A stuck rule is pushed on, one that vanished is made again."""
-    OutputBlock.objects.filter(pk=block.pk).update(last_transfer_check=now)
-    block.last_transfer_check = now
-    return BlockStatus.TRANSFERRED if _copies_are_safe(block, now) else BlockStatus.TRANSFERRING
+    previous = block.last_transfer_check
+    _note_check(block, now)
+    try:
+        return BlockStatus.TRANSFERRED if _copies_are_safe(block, now) else BlockStatus.TRANSFERRING
+    except RateLimited:  # it was not checked
+        _note_check(block, previous)
+        raise
+
+
+def _note_check(block: OutputBlock, at: datetime | None) -> None:
+    OutputBlock.objects.filter(pk=block.pk).update(last_transfer_check=at)
+    block.last_transfer_check = at
 
 
 def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:

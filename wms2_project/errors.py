@@ -81,6 +81,12 @@ class ServiceUnavailable(TransientError):
     code = "service_unavailable"
 
 
+class RateLimited(TransientError):
+    """Our own limit of calls to a service is used up. Nothing was sent, and nothing is wrong."""
+
+    code = "rate_limited"
+
+
 class ServiceRejected(PermanentError):
     """An outside service understood the call and refused it."""
 

@@ -1,7 +1,8 @@
 """A guard before each outside service, shared by all workers through Redis.
 
-It keeps our calls below a rate, and after some failures in a row lets nobody call for a while, so that a
-service that is down costs no worker its time. Without Redis there is no guard, and calls go on.
+It keeps our calls below a rate and grants what is left of it to the most urgent caller that waits. After
+some failures in a row it lets nobody call for a while, so that a service that is down costs no worker its
+time. Without Redis there is no guard, and calls go on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import pybreaker
@@ -19,12 +21,15 @@ from limits.errors import StorageError
 from limits.storage import RedisStorage
 from limits.strategies import FixedWindowRateLimiter
 
-from wms2_project.errors import ServiceUnavailable, TransientError
+from wms2_project import metrics
+from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError
 
 logger = logging.getLogger(__name__)
 SERVICES = ("reqmgr2", "dbs", "rucio", "cric")
 REDIS_PATIENCE_SEC = 2.0
 MAX_TURN_SEC = 10.0
+PLACE_SEC = 3.0  # how long a caller that waits keeps less urgent ones away; it renews that while it waits
+USUAL_RANK = 1
 NOBODY_TRIED_SEC = 1800.0  # longer than any backoff: a breaker this old only says that nobody called since
 
 
@@ -45,6 +50,32 @@ class Outage:
     service: str
     since: float
     message: str
+
+
+@dataclass(slots=True)
+class Turn:
+    """How urgent calls are (0: most), and how long the first one waits; later ones wait MAX_TURN_SEC."""
+
+    rank: int
+    patience_sec: float
+    calls: int = 0
+
+
+_turn: ContextVar[Turn | None] = ContextVar("turn", default=None)
+
+
+@contextmanager
+def calling_as(rank: int, *, patience_sec: float) -> Iterator[None]:
+    """Make the calls inside with this rank; the first one waits for so long at most."""
+    token = _turn.set(Turn(rank, patience_sec))
+    try:
+        yield
+    finally:
+        _turn.reset(token)
+
+
+def current_turn() -> Turn:
+    return _turn.get() or Turn(USUAL_RANK, MAX_TURN_SEC)
 
 
 class Guard:
@@ -100,16 +131,31 @@ class Guard:
         return self._breaker
 
     def _take_turn(self) -> None:
-        limit = RateLimitItemPerSecond(self._options.calls_per_sec)
-        end = time.monotonic() + MAX_TURN_SEC
+        """Wait until the limit has a call left that nothing more urgent waits for."""
+        limit, turn = RateLimitItemPerSecond(self._options.calls_per_sec), current_turn()
+        end = time.monotonic() + (MAX_TURN_SEC if turn.calls else turn.patience_sec)
         try:
-            while not self._limiter.hit(limit, "wms2", self.service):
-                if time.monotonic() > end:
-                    raise ServiceUnavailable(f"our own limit of {limit} to {self.service} is used up")
+            while self._is_outranked(turn.rank) or not self._limiter.hit(limit, "wms2", self.service):
+                self._redis.set(self._place(turn.rank), 1, px=int(PLACE_SEC * 1000))
+                if time.monotonic() >= end:
+                    metrics.count(metrics.RATE_LIMITED, self.service, str(turn.rank))
+                    raise RateLimited(
+                        f"our own limit of {limit.amount} calls per second to {self.service} is used up",
+                        cure="It is tried again; WMS2_SERVICE_CALLS_PER_SEC sets the limit",
+                    )
                 reset = self._limiter.get_window_stats(limit, "wms2", self.service).reset_time
                 time.sleep(min(max(reset - time.time(), 0.01), 1.0))
-        except StorageError:
+        except (StorageError, redis.RedisError):
             return
+        turn.calls += 1
+
+    def _is_outranked(self, rank: int) -> bool:
+        """Does a more urgent call wait?"""
+        places = [self._place(one) for one in range(rank)]
+        return bool(places) and bool(self._redis.exists(*places))
+
+    def _place(self, rank: int) -> str:
+        return f"{_namespace(self.service)}:waiting:{rank}"
 
     def remember(self, message: str) -> None:
         """What the service said last, for people."""

@@ -34,7 +34,12 @@ HTTP_CALLS = Counted(
 TASKS = Counted("wms2_task_seconds", "Celery tasks run, by outcome.", ("task", "outcome"), timed=True)
 STUCK = Counted("wms2_request_stuck_total", "Deadlines of a status that passed.", ("status",))
 ALERTS = Counted("wms2_alerts_total", "Alerts raised, each sight counted.", ("type",))
-ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS)
+RATE_LIMITED = Counted(
+    "wms2_rate_limited_total",
+    "Work put off because our own limit of calls to a service was used up; rank 0 is the most urgent.",
+    ("service", "rank"),
+)
+ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED)
 
 
 def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:

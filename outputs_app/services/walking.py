@@ -11,18 +11,24 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from outputs_app.models import OutputBlock
-from outputs_app.pipeline import NEXT_STEP, TIER_OF, Step
+from outputs_app.pipeline import (
+    NEXT_STEP,
+    RATE_LIMIT_PATIENCE_SEC,
+    RATE_LIMIT_RETRY_SEC,
+    TIER_OF,
+    Step,
+)
 from outputs_app.services.moving import move_block
 from outputs_app.services.recording import close_block
 from outputs_app.states import MOVING, BlockStatus, DatasetStatus
 from outputs_app.steps import STEPS
 from wms2_project.causes import caused
-from wms2_project.errors import StaleVersion, Wms2Error
+from wms2_project.errors import RateLimited, StaleVersion, Wms2Error
+from wms2_project.guards import calling_as
 from wms2_project.leases import backoff_seconds, release, working_on
 from wms2_project.locks import try_lock
 
 logger = logging.getLogger(__name__)
-CALM = {"attempt": 0, "last_error": "", "failing_since": None}
 FORWARD = MOVING - {BlockStatus.INVALIDATING}
 
 
@@ -36,10 +42,12 @@ def advance_block(block_id: UUID | str) -> None:
         with caused(f"walk {block.status}", target=name, block=block.block_name), working_on(block):
             try:
                 _refuse_killer(block)
-                wait, worked = _walk(block)
+                wait = _walk(block)
             except StaleVersion as changed:  # somebody decided otherwise; the next look does what they want
                 logger.info("%s", changed)
                 release(block, seconds=0)
+            except RateLimited as limited:
+                _wait_for_limit(block, str(limited))
             except Wms2Error as error:
                 logger.warning("%s: %s", type(error).__name__, error)
                 _record_error(block, str(error))
@@ -47,8 +55,7 @@ def advance_block(block_id: UUID | str) -> None:
                 logger.exception("unexpected error")
                 _record_error(block, f"{type(error).__name__}: {error}")
             else:
-                # Only a step that succeeded ends a row of errors; a block that had to wait proves nothing.
-                release(block, seconds=wait, **(CALM if worked else {}))
+                release(block, seconds=wait)
 
 
 def _refuse_killer(block: OutputBlock) -> None:
@@ -56,25 +63,40 @@ def _refuse_killer(block: OutputBlock) -> None:
         raise Wms2Error(f"working on this block killed {block.worker_deaths} workers in a row")
 
 
-def _walk(block: OutputBlock) -> tuple[float, bool]:
-    """Do step after step until the block must wait; answer for how many seconds, and if any was done.
+def _walk(block: OutputBlock) -> float:
+    """Do step after step until the block must wait; answer for how many seconds.
 
     A step of a lower tier is left to the sweep, which hands out what is more urgent first.
     """
     if block.dataset.status == DatasetStatus.INVALIDATED and block.status in FORWARD:
         move_block(block=block, to=BlockStatus.INVALIDATING)
-    tier, worked = TIER_OF.get(BlockStatus(block.status)), False
+    tier = TIER_OF.get(BlockStatus(block.status))
     while tier is not None and TIER_OF.get(BlockStatus(block.status)) is tier:
         now = timezone.now()
         wait = _seconds_to_wait(block, now)
         if wait > 0:
-            return wait, worked
-        reached = STEPS[NEXT_STEP[BlockStatus(block.status)]](block, now)
-        worked = True
+            return wait
+        with calling_as(tier, patience_sec=RATE_LIMIT_PATIENCE_SEC[tier]):
+            reached = STEPS[NEXT_STEP[BlockStatus(block.status)]](block, now)
+        _forget_errors(block)
         if reached == block.status:
-            return float(settings.TRANSFER_POLL_INTERVAL_SEC), worked
+            return float(settings.TRANSFER_POLL_INTERVAL_SEC)
         move_block(block=block, to=reached)
-    return 0.0, worked
+    return 0.0
+
+
+def _forget_errors(block: OutputBlock) -> None:
+    """Only a step that succeeded ends a row of errors; a block that had to wait proves nothing."""
+    if block.last_error:
+        OutputBlock.objects.filter(pk=block.pk).update(attempt=0, last_error="", failing_since=None)
+        block.attempt, block.last_error, block.failing_since = 0, "", None
+
+
+def _wait_for_limit(block: OutputBlock, message: str) -> None:
+    """Try again soon. That is no failure, but it is shown, unless it would hide one."""
+    shown = {} if block.failing_since else {"last_error": message[:4000], "last_error_at": timezone.now()}
+    tier = TIER_OF[BlockStatus(block.status)]
+    release(block, seconds=RATE_LIMIT_RETRY_SEC[tier], **shown)
 
 
 def _seconds_to_wait(block: OutputBlock, now: datetime) -> float:

@@ -20,13 +20,14 @@ from requests_app.models import Request
 from requests_app.states import TERMINAL, RequestStatus
 from requests_app.transitions import transition
 from wms2_project.causes import caused
-from wms2_project.errors import Conflict, TransientError, Wms2Error
+from wms2_project.errors import Conflict, RateLimited, TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
 from wms2_project.leases import backoff_seconds, give_back, release, working_on
 from wms2_project.locks import try_lock
 
 logger = logging.getLogger(__name__)
 ACTOR = "system:lifecycle"
+RATE_LIMIT_RETRY_SEC = 5.0
 
 
 def advance(request_id: UUID | str) -> None:
@@ -62,6 +63,8 @@ def _decide(request: Request) -> Outcome:
         return hold(f"working on this request killed {request.worker_deaths} workers in a row")
     try:
         return stuck.overdue(request, now) or handlers.HANDLERS[RequestStatus(request.status)](request, now)
+    except RateLimited as limited:  # nothing failed, so nothing is counted
+        return Wait(RATE_LIMIT_RETRY_SEC, str(limited), {"attempt": request.attempt})
     except Wms2Error as error:
         logger.warning("%s: %s", type(error).__name__, error)
         return _after_error(request, str(error), permanent=not isinstance(error, TransientError))

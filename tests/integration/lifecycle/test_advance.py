@@ -9,14 +9,14 @@ import pytest
 from django.utils import timezone
 
 from requests_app.lifecycle import handlers
-from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.advance import RATE_LIMIT_RETRY_SEC, advance
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.models import Alert, Request
 from requests_app.services.editing import change_request
 from requests_app.services.steering import abort_request, stop_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
-from wms2_project.errors import PermanentError, TransientError
+from wms2_project.errors import PermanentError, RateLimited, TransientError
 from wms2_project.leases import wake
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +83,18 @@ def test_a_transient_error_is_visible_and_never_holds(handle: Callable[..., None
     request.refresh_from_db()
     assert (request.status, request.attempt, request.last_error) == ("active", 15, "the schedd sleeps")
     assert request.next_check_at > timezone.now()
+
+
+def test_waiting_for_our_own_rate_limit_is_no_error(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.ACTIVE, fails_with(RateLimited("our own limit of 20 calls per second is used up")))
+    request = make_request(status=RequestStatus.ACTIVE, attempt=3)
+
+    advance_again(request)
+
+    request.refresh_from_db()
+    assert (request.status, request.attempt, request.last_error) == ("active", 3, "")
+    assert "our own limit" in request.wait_reason
+    assert request.next_check_at - timezone.now() <= timedelta(seconds=RATE_LIMIT_RETRY_SEC)
 
 
 @pytest.mark.parametrize("error", [PermanentError("the manifest is damaged"), ZeroDivisionError("a bug")])

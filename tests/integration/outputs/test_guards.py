@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,14 +17,16 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from outputs_app.models import OutputBlock
+from outputs_app.pipeline import Tier
 from outputs_app.selectors import unannounced
 from outputs_app.services import advance_block
 from outputs_app.states import BlockStatus
 from requests_app.models import Request
 from tests.integration.outputs.blocks import add_block, walk
 from tests.integration.outputs.conftest import Faults
-from wms2_project.errors import NotFound, ServiceUnavailable
-from wms2_project.guards import Guard, GuardOptions, outages
+from wms2_project import guards
+from wms2_project.errors import NotFound, RateLimited, ServiceUnavailable
+from wms2_project.guards import Guard, GuardOptions, calling_as, outages
 
 
 @pytest.fixture
@@ -97,6 +100,75 @@ def test_workers_share_one_rate(service: str, options: GuardOptions) -> None:
     for number in range(9):
         call(workers[number % 2])
     assert time.monotonic() - began > 1.0  # 9 calls at 4 a second need a third second's window
+
+
+PROTECT, REQUEST, POLL = Tier
+
+
+def used_up(options: GuardOptions) -> GuardOptions:
+    """A limit that never has a call left."""
+    return replace(options, calls_per_sec=0)
+
+
+def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: GuardOptions) -> None:
+    limited = Guard(service, used_up(options))
+    for _ in range(2 * options.failures):
+        with (
+            calling_as(PROTECT, patience_sec=0.0),
+            pytest.raises(RateLimited, match="our own limit of 0 calls"),
+        ):
+            call(limited)
+    call(Guard(service, options))
+    assert outages(options.redis_url, now=time.time(), services=[service]) == []
+
+
+def test_what_is_not_urgent_does_not_wait_in_the_worker(
+    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards.time, "sleep", lambda _seconds: pytest.fail("it waited"))
+    with calling_as(POLL, patience_sec=0.0), pytest.raises(RateLimited):
+        call(Guard(service, used_up(options)))
+
+
+def test_a_step_that_has_begun_waits_for_its_further_calls(
+    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(guards.time, "sleep", waits.append)
+    monkeypatch.setattr(guards, "MAX_TURN_SEC", 0.2)
+    with calling_as(POLL, patience_sec=0.0):
+        call(Guard(service, options))
+        with pytest.raises(RateLimited):
+            call(Guard(service, used_up(options)))
+    assert waits
+
+
+@pytest.mark.parametrize(
+    ("waiting", "refused"), [(PROTECT, {REQUEST, POLL}), (REQUEST, {POLL}), (POLL, set())]
+)
+def test_calls_left_go_to_the_most_urgent_tier_that_waits(
+    waiting: Tier, refused: set[Tier], service: str, options: GuardOptions
+) -> None:
+    with calling_as(waiting, patience_sec=0.0), pytest.raises(RateLimited):
+        call(Guard(service, used_up(options)))
+
+    got: set[Tier] = set()
+    for tier in Tier:
+        with calling_as(tier, patience_sec=0.0), contextlib.suppress(RateLimited):
+            call(Guard(service, options))
+            got.add(tier)
+
+    assert got == set(Tier) - refused
+
+
+def test_less_urgent_calls_are_made_again_when_nothing_urgent_waits_any_more(
+    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "PLACE_SEC", 0.2)
+    with calling_as(PROTECT, patience_sec=0.0), pytest.raises(RateLimited):
+        call(Guard(service, used_up(options)))
+    with calling_as(POLL, patience_sec=30.0):
+        call(Guard(service, options))
 
 
 def test_without_redis_calls_go_on_unguarded(service: str) -> None:

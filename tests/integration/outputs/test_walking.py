@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,12 +14,13 @@ from rest_framework.test import APIClient
 
 from dags_app.adapters import rucio
 from dags_app.models import Workflow
+from outputs_app import steps
 from outputs_app.models import OutputBlock, RucioRule
-from outputs_app.pipeline import Tier
+from outputs_app.pipeline import NEXT_STEP, RATE_LIMIT_PATIENCE_SEC, RATE_LIMIT_RETRY_SEC, Step, Tier
 from outputs_app.selectors import unannounced
 from outputs_app.services import advance_block, fail_blocks, invalidate_outputs
 from outputs_app.states import BlockStatus
-from outputs_app.steps import release_source
+from outputs_app.steps import STEPS, release_source
 from requests_app import tasks
 from requests_app.lifecycle import due, handlers
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks
@@ -30,6 +31,8 @@ from requests_app.models import Alert, Request, StatusTransition
 from requests_app.states import TERMINAL, RequestStatus
 from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
+from wms2_project.errors import RateLimited
+from wms2_project.guards import Turn, current_turn
 
 pytestmark = pytest.mark.django_db
 B = BlockStatus
@@ -270,6 +273,105 @@ def active(workflow: Workflow) -> Request:
     Request.objects.filter(pk=request.pk).update(status=RequestStatus.ACTIVE, status_since=hour_ago)
     request.refresh_from_db()
     return request
+
+
+LIMITED = "our own limit of 20 calls per second to rucio is used up"
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
+    def refuse(block: OutputBlock, now: datetime) -> BlockStatus:
+        raise RateLimited(LIMITED)
+
+    monkeypatch.setitem(STEPS, step, refuse)
+
+
+def test_waiting_for_our_own_rate_limit_is_no_failure(
+    active: Request, block: OutputBlock, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.OUTPUT_ALERT_AFTER_SEC = settings.OUTPUT_HOLD_AFTER_SEC = 0.0
+    limit(monkeypatch, Step.REGISTER)
+
+    for _ in range(3):
+        advance_block(block.pk)
+
+    block.refresh_from_db()
+    assert (block.attempt, block.failing_since, block.owner) == (0, None, "")
+    assert block.next_check_at - timezone.now() <= timedelta(seconds=RATE_LIMIT_RETRY_SEC[Tier.PROTECT])
+    tidy_up(now=timezone.now() + timedelta(hours=7))
+    assert not Alert.objects.exists()
+    waiting = handlers.on_active(active, timezone.now() + timedelta(hours=7))
+    assert isinstance(waiting, Wait)
+    assert f"1 blocks wait for a call: {LIMITED}" in unannounced(workflow=block.dataset.workflow)
+
+
+def test_a_rate_limit_neither_adds_to_a_row_of_errors_nor_hides_it(
+    block: OutputBlock, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults(DOWN | {"status": 503})
+    advance_block(block.pk)
+    block.refresh_from_db()
+    since, attempt = block.failing_since, block.attempt
+    limit(monkeypatch, Step.PROTECT)
+
+    advance_block(block.pk)
+
+    block.refresh_from_db()
+    assert (block.failing_since, block.attempt, "503" in block.last_error) == (since, attempt, True)
+
+
+def test_a_step_that_succeeds_before_a_rate_limit_ends_the_row_of_errors(
+    block: OutputBlock, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults({"service": "dbs", "kind": "status", "status": 503, "times": None})
+    advance_block(block.pk)
+    faults()
+    limit(monkeypatch, Step.PROTECT)
+
+    advance_block(block.pk)
+
+    block.refresh_from_db()
+    assert (block.status, block.attempt, block.failing_since) == (B.DBS_REGISTERED, 0, None)
+    assert LIMITED in block.last_error
+
+
+@pytest.mark.usefixtures("subscribed")
+def test_a_poll_that_found_the_limit_used_up_is_repeated_before_the_next_interval(
+    block: OutputBlock, lab: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.TRANSFER_POLL_INTERVAL_SEC = 300.0
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    walk(block, until=B.TRANSFERS_REQUESTED)
+
+    def refuse(rule: RucioRule, now: datetime) -> None:
+        raise RateLimited(LIMITED)
+
+    with monkeypatch.context() as limited:
+        limited.setattr(steps, "_look_at", refuse)
+        advance_block(block.pk)
+    block.refresh_from_db()
+    assert block.last_transfer_check is None
+    assert block.next_check_at - timezone.now() <= timedelta(seconds=RATE_LIMIT_RETRY_SEC[Tier.POLL])
+    assert walk(block).status == B.ANNOUNCED
+
+
+@pytest.mark.parametrize(
+    ("status", "tier"),
+    [(B.PENDING, Tier.PROTECT), (B.SOURCE_PROTECTED, Tier.REQUEST), (B.TRANSFERRING, Tier.POLL)],
+)
+def test_a_step_calls_in_the_name_of_its_tier(
+    status: BlockStatus, tier: Tier, block: OutputBlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    OutputBlock.objects.filter(pk=block.pk).update(status=status)
+    turns: list[Turn] = []
+
+    def note_turn(block: OutputBlock, now: datetime) -> BlockStatus:
+        turns.append(current_turn())
+        raise RateLimited(LIMITED)
+
+    monkeypatch.setitem(STEPS, NEXT_STEP[status], note_turn)
+    advance_block(block.pk)
+
+    assert [(turn.rank, turn.patience_sec) for turn in turns] == [(tier, RATE_LIMIT_PATIENCE_SEC[tier])]
 
 
 def test_a_block_that_keeps_failing_backs_off_alerts_and_holds_its_request(
