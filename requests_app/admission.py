@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from requests_app.models import AdmissionConfig, Request, StatusTransition
 from requests_app.states import TAKES_CAPACITY, RequestStatus
@@ -18,6 +18,7 @@ from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
 
+GATE = "admission"  # the name of its gate
 _LOOKED_BACK_SEC = 86_400
 _NEAR, _RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
 _ENOUGH_ADMISSIONS = 5  # fewer say nothing about tomorrow
@@ -64,10 +65,24 @@ def active_count() -> int:
     return Request.objects.filter(status__in=sorted(TAKES_CAPACITY)).count()
 
 
+def line() -> QuerySet[Request]:
+    """Queued requests that only admission stops, and those no gate was asked about yet.
+
+    A request that another gate stops, the wait after an error too, takes no place before those behind it.
+    """
+    return Request.objects.filter(status=RequestStatus.QUEUED, attempt=0, wait_gate__in=["", GATE])
+
+
+def in_line(request: Request) -> bool:
+    """Return whether the request is one of them."""
+    queued = request.status == RequestStatus.QUEUED
+    return queued and not request.attempt and request.wait_gate in ("", GATE)
+
+
 def ahead_of(request: Request) -> int:
-    """How many queued requests go first."""
+    """How many requests of the line go first."""
     first = Q(rank__gt=request.rank) | Q(rank=request.rank, created_at__lt=request.created_at)
-    return Request.objects.filter(first, status=RequestStatus.QUEUED).count()
+    return line().filter(first).count()
 
 
 def decide(request: Request, *, now: datetime) -> Verdict:
@@ -91,15 +106,15 @@ def next_look_sec(behind: int) -> float:
 
 
 def wake_next() -> int:
-    """Those for whom there is a place look now, however long they were told to wait; how many they are.
+    """Make the first N requests of the line due now, N being the free places. Return how many were due.
 
     A row somebody has locked is being looked at or woken; to wait for it could close a circle of locks.
     """
     config = limits()
     free = 0 if config.paused else config.max_active_dags - active_count()
-    line = Request.objects.filter(status=RequestStatus.QUEUED, attempt=0).order_by("-rank", "created_at")
+    rows = line().order_by("-rank", "created_at").select_for_update(skip_locked=True)
     with transaction.atomic():
-        first = line.select_for_update(skip_locked=True).values_list("pk", flat=True)[: max(free, 0)]
+        first = rows.values_list("pk", flat=True)[: max(free, 0)]
         return wake(Request.objects.filter(pk__in=list(first)))
 
 

@@ -37,6 +37,7 @@ class Request(Leased):
     status = enum_field(RequestStatus, default=RequestStatus.NEW)
     status_since = models.DateTimeField()
     wait_reason = models.TextField(blank=True, default="")
+    wait_gate = models.CharField(max_length=32, blank=True, default="")  # the gate it stopped at last
     hold_evidence = models.JSONField(null=True, blank=True)
     hold_after_stop = models.BooleanField(default=False)
     overrides = models.JSONField(default=dict, blank=True)  # what an operator changed at release

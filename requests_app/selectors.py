@@ -39,7 +39,6 @@ def timeline_of(request: Request) -> QuerySet[StatusTransition]:
 def admission_queue() -> AdmissionQueue:
     """Capacity, and who is next."""
     config = admission.limits()
-    queued = Request.objects.filter(status=RequestStatus.QUEUED)
     counts = Request.objects.filter(status__in=sorted(TAKES_CAPACITY | {RequestStatus.QUEUED})).aggregate(
         active=Count("pk", filter=Q(status__in=sorted(TAKES_CAPACITY))),
         queued=Count("pk", filter=Q(status=RequestStatus.QUEUED)),
@@ -50,13 +49,13 @@ def admission_queue() -> AdmissionQueue:
         queued_workflows=counts["queued"],
         paused=config.paused,
         pause_reason=config.pause_reason,
-        next_in_queue=queued.order_by("-rank", "created_at").first(),
+        next_in_queue=admission.line().order_by("-rank", "created_at").first(),
     )
 
 
 def position_in_queue(request: Request) -> int | None:
-    """1 for the next to be admitted; None when it is not queued."""
-    return admission.ahead_of(request) + 1 if request.status == RequestStatus.QUEUED else None
+    """1 for the next to be admitted; None when it is not queued, or when another gate stops it."""
+    return admission.ahead_of(request) + 1 if admission.in_line(request) else None
 
 
 _WORKFLOW_STATUS = {

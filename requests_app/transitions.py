@@ -56,6 +56,7 @@ def transition(
         "updated_at": now,
         "next_check_at": now,
         "wait_reason": "",
+        "wait_gate": "",
         "attempt": 0,
         "version": F("version") + 1,
     }

@@ -7,7 +7,6 @@ a growing wait, so that one request's trouble never touches another.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
 from django.conf import settings
@@ -15,9 +14,9 @@ from django.utils import timezone
 
 from requests_app.lifecycle import gates, handlers, stuck
 from requests_app.lifecycle.look import Look
-from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
-from requests_app.states import TERMINAL, RequestStatus
+from requests_app.states import TAKES_CAPACITY, TERMINAL, RequestStatus
 from requests_app.transitions import transition
 from wms2_project.causes import caused
 from wms2_project.errors import Conflict, RateLimited, TransientError, Wms2Error
@@ -43,17 +42,26 @@ def advance(request_id: UUID | str) -> None:
         with (
             caused(f"advance {request.status}", target=request.request_name, status=request.status),
             working_on(request),
-            _turn(request) as turn,
         ):
-            if not turn:
-                release(request, seconds=1.0)
-                return
-            _apply(request, _decide(request))
+            outcome = _decide(request)
+            admits = isinstance(outcome, Move) and outcome.to in TAKES_CAPACITY
+            if request.status == RequestStatus.QUEUED and admits:
+                _admit(request, outcome)
+            else:
+                _apply(request, outcome)
 
 
-def _turn(request: Request) -> AbstractContextManager[bool]:
-    """Admission counts and then admits: only one request may be between the two."""
-    return try_lock("admission") if request.status == RequestStatus.QUEUED else nullcontext(True)
+def _admit(request: Request, decided: Outcome) -> None:
+    """Admission counts and then admits: only one request at a time may be between the two.
+
+    The decision was made without the lock, because it may take long; so the places are counted again.
+    """
+    with try_lock("admission") as held:
+        if not held:
+            release(request, seconds=1.0)
+            return
+        turn = gates.admitted(Look(request, timezone.now()))
+        _apply(request, stop_at(turn) if turn.blocks else decided)
 
 
 def _decide(request: Request) -> Outcome:
@@ -79,7 +87,7 @@ def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
     if permanent and attempt >= settings.MAX_CONSECUTIVE_ERRORS:
         return hold(error, attempts=attempt)
     changes = {"attempt": attempt, "last_error": error[:4000], "last_error_at": timezone.now()}
-    return Wait(backoff_seconds(attempt), gates.waited_out(attempt, error), changes)
+    return Wait(backoff_seconds(attempt), gates.waited_out(attempt, error), gates.COOL_OFF, changes)
 
 
 def _apply(request: Request, outcome: Outcome) -> None:
@@ -102,7 +110,8 @@ def _wait(request: Request, outcome: Wait) -> None:
     """Give the request back until then. Whatever happened to it meanwhile is seen to at once: after news the
     outcome still holds, after a person's change it was decided on an older state and is dropped.
     """
-    changes = {"attempt": 0, "wait_reason": outcome.why[:1000]} | outcome.changes
+    waits = {"attempt": 0, "wait_reason": outcome.why[:1000], "wait_gate": outcome.gate}
+    changes = waits | outcome.changes
     unchanged = Request.objects.filter(pk=request.pk, version=request.version)
     unwoken = unchanged.filter(next_check_at=request.next_check_at)
     if give_back(unwoken, seconds=outcome.seconds, **changes) or give_back(unchanged, seconds=0, **changes):

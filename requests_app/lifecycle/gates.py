@@ -31,6 +31,7 @@ from wms2_project.words import counted
 
 _B = BlockStatus
 SILENT = "schedd"  # the name of the gate at which HTCondor is left alone
+COOL_OFF = "cool-off"
 IN_RUCIO = tuple(state for state in _B if state not in (_B.PENDING, _B.ANNOUNCED))
 
 
@@ -111,9 +112,9 @@ def cooloff(look: Look) -> Gate:
     """Is an error being waited out? Whatever makes the request due, a wake too, ends the wait."""
     request = look.request
     if not request.attempt or request.next_check_at <= look.now:
-        return _passed("cool-off", "no error is being waited out", attempt=request.attempt)
+        return _passed(COOL_OFF, "no error is being waited out", attempt=request.attempt)
     return Gate(
-        "cool-off",
+        COOL_OFF,
         Verdict.BLOCK,
         waited_out(request.attempt, request.last_error),
         {"attempt": request.attempt, "last_error": request.last_error, "next_try_at": request.next_check_at},
@@ -149,9 +150,9 @@ def admitted(look: Look) -> Gate:
     """Is it this request's turn?"""
     verdict = look.turn
     if verdict.admitted:
-        return _passed("admission", verdict.why)
+        return _passed(admission.GATE, verdict.why)
     return Gate(
-        "admission",
+        admission.GATE,
         Verdict.BLOCK,
         verdict.why,
         {"active_dags": verdict.active, "ahead": verdict.ahead},
@@ -358,7 +359,7 @@ _S = RequestStatus
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
     _S.SUBMITTED: (*ALWAYS, validation),
-    _S.QUEUED: (*ALWAYS, validation, admitted, storage, schedds, *PLACEMENT),
+    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, admitted),  # its own gates, then the line
     _S.PILOT_RUNNING: (*ALWAYS, *RUNNING, *PLACEMENT),
     _S.PLANNING: (*ALWAYS, *PLACEMENT),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS),

@@ -7,6 +7,7 @@ at any point, because every effect they cause is find-or-create.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -49,6 +50,8 @@ def on_queued(request: Request, now: datetime) -> Outcome:
     look = Look(request, now)
     blocked = gates.in_the_way(look)
     if blocked:
+        if not look.turn.admitted:  # until its turn comes, nobody has to decide anything
+            blocked = replace(blocked, by_hand=False)
         return stop_at(blocked, seconds=admission.next_look_sec(look.turn.behind))
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
         return Move(S.PILOT_RUNNING, f"{look.turn.why}; a pilot measures first")

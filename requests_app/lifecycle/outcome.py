@@ -24,11 +24,13 @@ class Move:
 class Wait:
     """Nothing to decide yet: look again in so many seconds. `why` is shown to people.
 
-    `changes` are columns that change with it; errors in a row are counted anew unless they say otherwise.
+    `gate` is the one that stops it. `changes` are columns that change with it; errors in a row are counted
+    anew unless they say otherwise.
     """
 
     seconds: float
     why: str
+    gate: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -46,4 +48,4 @@ def stop_at(gate: Gate, *, seconds: float | None = None) -> Outcome:
     """What a closed gate means: hold where only a person can open it, else ask it again in a while."""
     if gate.by_hand:
         return hold(gate.detail, gate=gate.name, remedy=gate.remedy, **gate.evidence)
-    return Wait(settings.POLL_INTERVAL_SEC if seconds is None else seconds, why=gate.detail)
+    return Wait(settings.POLL_INTERVAL_SEC if seconds is None else seconds, why=gate.detail, gate=gate.name)
