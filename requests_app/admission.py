@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
@@ -11,16 +11,18 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from requests_app.models import AdmissionConfig, Request, StatusTransition
-from requests_app.states import TAKES_CAPACITY, RequestStatus
+from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
+from wms2_project.waiting import STORAGE, register, wake_waiting
 
 GATE = "admission"  # the name of its gate
 _LOOKED_BACK_SEC = 86_400
-_NEAR, _RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
+_NEAR, RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
 _ENOUGH_ADMISSIONS = 5  # fewer say nothing about tomorrow
 EDITABLE = {
     "max_active_dags": int,
@@ -102,7 +104,7 @@ def next_look_sec(behind: int) -> float:
     Who has a turn, or is near it, is asked at the usual pace, so it also learns soon that storage has room.
     """
     usual = float(settings.POLL_INTERVAL_SEC)
-    return min(usual * max(behind / _NEAR, 1.0), max(_RAREST_LOOK_SEC, usual))
+    return min(usual * max(behind / _NEAR, 1.0), max(RAREST_LOOK_SEC, usual))
 
 
 def wake_next() -> int:
@@ -116,6 +118,20 @@ def wake_next() -> int:
     with transaction.atomic():
         first = rows.values_list("pk", flat=True)[: max(free, 0)]
         return wake(Request.objects.filter(pk__in=list(first)))
+
+
+def wake_at(gates: Collection[str]) -> int:
+    """Make the requests due that wait at one of these gates, and give them their places back.
+
+    Locked rows are left out, as above; they are asked again within minutes by themselves.
+    """
+    waiting = Request.objects.filter(status__in=sorted(SWEPT), wait_gate__in=gates)
+    with transaction.atomic():
+        rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", flat=True))
+        return Request.objects.filter(pk__in=rows).update(next_check_at=Now(), wait_gate="")
+
+
+register(wake_at)
 
 
 def expected_turn(request: Request, *, now: datetime) -> Turn | None:
@@ -174,6 +190,8 @@ def change_limits(
             actor=actor, action="change", target="admission limits", reason=reason, changes=dict(changes)
         )
         wake_next()
+        if "storage_critical_fraction" in changes:
+            wake_waiting(STORAGE)
     return config
 
 

@@ -8,5 +8,6 @@ class RequestsConfig(AppConfig):
     verbose_name = "Requests"
 
     def ready(self) -> None:
-        """Register this layer's health checks."""
+        """Register this layer's health checks, and how its waiting requests are made due."""
         import_module("requests_app.health")
+        import_module("requests_app.admission")

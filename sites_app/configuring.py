@@ -16,6 +16,7 @@ from sites_app.models import Site
 from sites_app.selectors import storage_at
 from wms2_project import audit
 from wms2_project.errors import StaleVersion, Wms2Error
+from wms2_project.waiting import SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 MEASURE_SEC = 200.0  # within the time limit of a task
@@ -41,6 +42,7 @@ def change_site(
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action="change", target=site.name, reason=reason, changes=dict(changes))
+        wake_waiting(SITES, STORAGE)
     site.refresh_from_db()
     return site
 
@@ -64,8 +66,11 @@ def measure_storage() -> int:
             continue
         with transaction.atomic():
             locked = Site.objects.select_for_update().get(pk=name)
+            before = locked.config_data.get(MEASURED)
             locked.config_data = _with(locked.config_data, MEASURED, used)
             locked.save(update_fields=["config_data"])
+            if before is not None and (used is None or used < before):
+                wake_waiting(STORAGE)
         told += used is not None
     if troubles:
         logger.warning("%d storages are not measured, the first is %s", len(troubles), troubles[0])

@@ -10,18 +10,21 @@ from dags_app.adapters import cric
 from sites_app.models import Site
 from sites_app.states import SiteStatus
 from wms2_project import audit
+from wms2_project.waiting import SITES, STORAGE, wake_waiting
 
 
 def sync_sites(*, now: datetime) -> int:
     """Take over every site CRIC knows, and its storages. What an operator decided stays."""
     found = cric().sites()
     rows = [Site(name=site.name, storage_elements=list(site.rses), synced_at=now) for site in found]
-    Site.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["name"],
-        update_fields=["storage_elements", "synced_at"],
-    )
+    with transaction.atomic():
+        Site.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["name"],
+            update_fields=["storage_elements", "synced_at"],
+        )
+        wake_waiting(SITES)
     return len(rows)
 
 
@@ -43,5 +46,6 @@ def _set_status(site: Site, status: SiteStatus, *, until: datetime | None, reaso
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action=status.value, target=site.name, reason=reason, until=ends)
+        wake_waiting(SITES, STORAGE)  # also for a drain: its end may be another one now
     site.refresh_from_db()
     return site

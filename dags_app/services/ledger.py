@@ -51,6 +51,13 @@ def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileS
             yield avoiding_bad_copies(found)
 
 
+def storages_to_read(*, workflow: Workflow, prepared: bool) -> list[frozenset[str]]:
+    """The different sets of storages that hold files to be read by the prepared DAG, or else to be planned."""
+    tried = Q(state__in=(FileState.FRESH, FileState.ATTEMPTED), attempts__lt=settings.MAX_FILE_ATTEMPTS)
+    left = workflow.input_files.filter(Q(state=FileState.ASSIGNED) if prepared else tried)
+    return [frozenset(one) for one in left.order_by().values_list("locations", flat=True).distinct()]
+
+
 def avoiding_bad_copies(files: list[FileSpec]) -> list[FileSpec]:
     """A copy that nobody could read lately is not read while there is another."""
     bad = bad_replicas()

@@ -18,6 +18,7 @@ from dags_app.placement import Candidate, decide_schedd
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
 from wms2_project import audit
 from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
+from wms2_project.waiting import SCHEDDS, wake_waiting
 
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
 
@@ -183,4 +184,5 @@ def _set_status(
         row.save()
         ends = deadline.isoformat() if deadline is not None else None
         audit.record(actor=actor, action=status.value, target=name, reason=reason, deadline=ends)
+        wake_waiting(SCHEDDS)
     return row

@@ -27,6 +27,9 @@ class GateBody(serializers.Serializer[Any]):
     evidence = serializers.DictField()
     since = serializers.DateTimeField(allow_null=True)
     remedy = serializers.CharField(allow_blank=True)
+    opens_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it opens by itself, if that is known."
+    )
 
 
 class TurnBody(serializers.Serializer[Any]):

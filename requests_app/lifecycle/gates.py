@@ -27,6 +27,7 @@ from requests_app.lifecycle.look import Look
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
+from wms2_project.waiting import SCHEDDS, SITES, STORAGE
 from wms2_project.words import counted
 
 _B = BlockStatus
@@ -52,6 +53,7 @@ class Gate:
     evidence: dict[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     remedy: str = ""
+    opens_at: datetime | None = None  # when it opens by itself, if that is known
     by_hand: bool = False  # it opens only if somebody does something: the lifecycle holds the request
 
     @property
@@ -135,9 +137,9 @@ def storage(look: Look) -> Gate:
     used = {name: storage_used(data) for name, data in told}
     full = {name: one for name, one in used.items() if one is not None and one > limit}
     if not full or len(full) < len(used):
-        return _passed("storage", f"storage has room at {len(used) - len(full)} of {len(used)} sites")
+        return _passed(STORAGE, f"storage has room at {len(used) - len(full)} of {len(used)} sites")
     return Gate(
-        "storage",
+        STORAGE,
         Verdict.BLOCK,
         f"output storage is above {limit:.0%} at every usable site",
         {"limit": limit, "used": full},
@@ -164,9 +166,9 @@ def admitted(look: Look) -> Gate:
 def schedds(look: Look) -> Gate:
     """Does a schedd take new DAGs?"""
     if not all_closed():
-        return _passed("schedds", "a schedd takes new DAGs")
+        return _passed(SCHEDDS, "a schedd takes new DAGs")
     return Gate(
-        "schedds",
+        SCHEDDS,
         Verdict.BLOCK,
         "every schedd is draining or fenced",
         since=look.request.status_since,
@@ -175,14 +177,24 @@ def schedds(look: Look) -> Gate:
 
 
 def sites(look: Look) -> Gate:
-    """Is there a site it may use? A DAG that is made already has its sites."""
-    if _is_made(look):
-        return _passed("sites", "its DAG is made")
-    workflow, names = look.workflow, look.sites.names
+    """Is there a site it may use? A DAG that is made has its sites; one that goes on is given them anew."""
+    if _is_made(look) and not (look.prepared and look.awaited_site):
+        return _passed(SITES, "its DAG is made")
+    workflow, names, awaited = look.workflow, look.sites.names, look.awaited_site
+    if awaited is not None:
+        return Gate(
+            SITES,
+            Verdict.BLOCK,
+            awaited.told,
+            {"site": awaited.absence.site, "until": awaited.absence.until, "cause": awaited.absence.cause},
+            since=look.request.status_since,
+            remedy="Wait, enable the site or lift its ban, or change the request's site lists",
+            opens_at=awaited.absence.until,
+        )
     if names:
-        return _passed("sites", f"{len(names)} sites may be used", sites=sorted(names)[:50])
+        return _passed(SITES, f"{len(names)} sites may be used", sites=sorted(names)[:50])
     return Gate(
-        "sites",
+        SITES,
         Verdict.BLOCK,
         "no site may run this request: site lists, drains and bans leave none",
         {"whitelist": workflow.site_whitelist, "blacklist": workflow.site_blacklist},

@@ -52,10 +52,17 @@ def on_queued(request: Request, now: datetime) -> Outcome:
     if blocked:
         if not look.turn.admitted:  # until its turn comes, nobody has to decide anything
             blocked = replace(blocked, by_hand=False)
-        return stop_at(blocked, seconds=admission.next_look_sec(look.turn.behind))
+        return stop_at(blocked, seconds=_pause_at(blocked, look))
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
         return Move(S.PILOT_RUNNING, f"{look.turn.why}; a pilot measures first")
     return Move(S.PLANNING, look.turn.why)
+
+
+def _pause_at(gate: gates.Gate, look: Look) -> float:
+    """Seconds until the gate is asked again; whatever may open it earlier makes the request due."""
+    if gate.opens_at is None:
+        return admission.next_look_sec(look.turn.behind)
+    return min(max((gate.opens_at - look.now).total_seconds(), 0.0), admission.RAREST_LOOK_SEC)
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
@@ -94,14 +101,15 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
 def on_planning(request: Request, now: datetime) -> Outcome:
     """Plan the next round (or take the prepared DAG) and bring it into the queue exactly once."""
     workflow, look = request.workflow, Look(request, now)
-    dag = look.dag
+    dag, blocked = look.dag, gates.in_the_way(look)
+    if blocked and not blocked.by_hand:
+        return Move(S.QUEUED, blocked.detail)  # it waits there, where it takes no place
+    if blocked:
+        return stop_at(blocked)
     try:
         _bring_up_to_date(look)
     except PlanRefused as refused:
         return hold(str(refused))
-    blocked = gates.in_the_way(look)
-    if blocked:
-        return stop_at(blocked)
     if dag is None or dag.round.status == RoundStatus.RESOLVED:
         try:
             dag = production.plan_round(workflow=workflow, sites=look.sites, priority=request.priority)
@@ -230,9 +238,8 @@ def _leaving(dag: DAG, reason: str) -> Wait | None:
 
 def _bring_up_to_date(look: Look) -> None:
     """A rescue or resume about to be submitted avoids what must be avoided by now."""
-    dag = look.dag
-    if dag is not None and dag.status == DAGStatus.READY and dag.parent_id is not None:
-        repairing.repair_dag(dag=dag, sites=look.sites)
+    if look.prepared and look.dag is not None:
+        repairing.repair_dag(dag=look.dag, sites=look.sites)
 
 
 HANDLERS: dict[S, Handler] = {

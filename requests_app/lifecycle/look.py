@@ -9,10 +9,11 @@ from dags_app.models import DAG
 from dags_app.planning.types import SitePool
 from dags_app.services.collecting import count_groups
 from dags_app.services.production import newest_dag
-from dags_app.states import IN_QUEUE
+from dags_app.states import IN_QUEUE, DAGStatus
 from outputs_app.selectors import Trouble, trouble_of
 from requests_app import admission
 from requests_app.models import Request
+from sites_app.returning import AwaitedSite, awaited_site
 from sites_app.selectors import usable_sites
 
 
@@ -33,6 +34,12 @@ class Look:
         """The same, if it is in a schedd's queue."""
         return self.dag if self.dag is not None and self.dag.status in IN_QUEUE else None
 
+    @property
+    def prepared(self) -> bool:
+        """Does it go on with a rescue or resume DAG that is not submitted yet?"""
+        dag = self.dag
+        return dag is not None and dag.status == DAGStatus.READY and dag.parent_id is not None
+
     @cached_property
     def groups(self) -> dict[str, int]:
         """How many groups of the DAG's round are in which status."""
@@ -42,6 +49,13 @@ class Look:
     def sites(self) -> SitePool:
         """The sites the workflow may land on."""
         return usable_sites(workflow=self.workflow, now=self.now)
+
+    @cached_property
+    def awaited_site(self) -> AwaitedSite | None:
+        """The site that has to come back before the workflow can go on."""
+        return awaited_site(
+            workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now
+        )
 
     @cached_property
     def turn(self) -> admission.Verdict:

@@ -1,0 +1,91 @@
+"""Sites that cannot be used now and come back by themselves: a drain with an end, a ban."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from dags_app.models import Workflow
+from dags_app.planning.types import SitePool
+from dags_app.services.ledger import storages_to_read
+from sites_app.models import Site, SiteBan
+from sites_app.states import SiteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A site the workflow may use again from `until` on; `cause` is what keeps it away till then."""
+
+    site: str
+    until: datetime
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedSite:
+    """The site a workflow has to wait for: none is usable, or none of them reads all of the input."""
+
+    absence: Absence
+    for_input: bool
+
+    @property
+    def told(self) -> str:
+        """The sentence that explains the wait."""
+        what = "no usable site can read a part of the input" if self.for_input else "no site may run it"
+        one = self.absence
+        return f"{what} until {one.until:%F %R} UTC, when {one.site} is no longer {one.cause}"
+
+
+def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
+    """By name, the sites of the workflow's lists that only drains with an end and bans keep away now."""
+    may_return = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__isnull=False)
+    rows = Site.objects.filter(may_return).exclude(name__in=workflow.site_blacklist)
+    if workflow.site_whitelist:
+        rows = rows.filter(name__in=workflow.site_whitelist)
+    known = dict(rows.values_list("name", "drain_until"))
+    found = {
+        name: Absence(name, until, "draining")
+        for name, until in known.items()
+        if until is not None and until > now
+    }
+    bans = SiteBan.objects.filter(
+        Q(workflow__isnull=True) | Q(workflow_id=workflow.pk),
+        removed_at__isnull=True,
+        expires_at__gt=now,
+        site__in=list(known),
+    )
+    for name, until in bans.values_list("site_id", "expires_at"):
+        if name not in found or found[name].until < until:
+            found[name] = Absence(name, until, "banned")
+    return found
+
+
+def awaited_site(
+    *, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime
+) -> AwaitedSite | None:
+    """The site to wait for; None if the workflow can go on, or if waiting would not help.
+
+    `prepared`: it goes on with a rescue or resume DAG, not with a new round.
+    """
+    if sites.names and workflow.generates:
+        return None
+    away = returning_sites(workflow=workflow, now=now)
+    if not away:
+        return None
+    if not sites.names:
+        return AwaitedSite(min(away.values(), key=_end), for_input=False)
+    needed: list[Absence] = []
+    for storages in storages_to_read(workflow=workflow, prepared=prepared):
+        if sites.reading(storages):
+            continue
+        able = [away[name] for name in sites.holding(storages) if name in away]
+        if not able:
+            return None  # planning names the files that nobody can read
+        needed.append(min(able, key=_end))
+    return AwaitedSite(max(needed, key=_end), for_input=True) if needed else None
+
+
+def _end(absence: Absence) -> tuple[datetime, str]:
+    return absence.until, absence.site
