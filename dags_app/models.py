@@ -112,10 +112,11 @@ class Workflow(models.Model):
     next_first_lumi = models.PositiveBigIntegerField(default=1)
     produced_events = models.PositiveBigIntegerField(default=0)
 
-    # What an operator decided at release; it stands over every estimate and setting
+    # What operators decided; it stands over every estimate and setting: see services.decisions
     chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
     chosen_time_per_event_sec = models.FloatField(null=True, blank=True)
     chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
+    chosen_hold_threshold = models.FloatField(null=True, blank=True)
 
     # Sums over its input files, so that a page of requests need not read them: see ledger.tally
     input_events = models.PositiveBigIntegerField(default=0)
@@ -346,6 +347,7 @@ class InputFile(models.Model):
     last_group = models.PositiveIntegerField(null=True, blank=True)
     whole = models.BooleanField(default=True)
     excluded_reason = models.TextField(blank=True, default="")
+    excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: excluded by WMS2 itself
 
     class Meta:
         constraints = [

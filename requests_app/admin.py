@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from dags_app.services.production import newest_dag
+from requests_app.admin_alerts import AlertAdmin
 from requests_app.admin_forms import (
     EFFECTS,
     LimitsForm,
@@ -24,11 +25,12 @@ from requests_app.admin_forms import (
     RestartForm,
     StopForm,
 )
-from requests_app.admin_list import OpenCampaign, OpenKind, RequestList
-from requests_app.admin_page import page_of
+from requests_app.admin_list import OpenCampaign, RequestList
+from requests_app.admin_page import page_of, told_decisions
 from requests_app.admission import change_limits, limits
-from requests_app.models import AdmissionConfig, Alert, Request
+from requests_app.models import AdmissionConfig, Request
 from requests_app.services import editing, failing, releasing, rescuing, restarting, steering
+from requests_app.services.deciding import decisions_of
 from requests_app.states import TERMINAL, CleanupPolicy, RequestStatus, may_move
 from wms2_project.api.roles import actor_of
 from wms2_project.console import (
@@ -40,10 +42,10 @@ from wms2_project.console import (
     clipped,
     display,
     progress_bar,
-    request_link,
 )
 from wms2_project.errors import Conflict
 
+__all__ = ["AdmissionConfigAdmin", "AlertAdmin", "RequestAdmin"]
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"
@@ -81,7 +83,7 @@ class RequestAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         """Without the documents, which a list does not show."""
         rows: QuerySet[Request] = super().get_queryset(request)
-        return rows.defer("request_data", "overrides", "hold_evidence")
+        return rows.defer("request_data", "hold_evidence")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RequestList]:
         """The list that knows progress."""
@@ -197,6 +199,8 @@ class RequestAdmin(ReadOnlyAdmin):
 
         def apply(row: Request, answers: dict[str, Any]) -> str:
             reason = answers.pop("reason")
+            if answers["memory_mb"] == row.workflow.chosen_memory_mb:
+                del answers["memory_mb"]
             changes = answers | {name: answers[name].split() for name in editing.SITE_LISTS}
             throttles = editing.parse_throttles(changes.pop("category_throttles").split())
             changes |= {"category_throttles": throttles} if throttles else {}
@@ -214,7 +218,7 @@ class RequestAdmin(ReadOnlyAdmin):
             title="Change resources",
             apply=apply,
             form_class=ResourcesForm,
-            values=initial | {"memory_mb": flow.memory_mb, "category_throttles": throttles},
+            values=initial | {"memory_mb": flow.chosen_memory_mb, "category_throttles": throttles},
         )
 
     @action(description="Rescue", icon="healing", permissions=["operate"])
@@ -241,7 +245,12 @@ class RequestAdmin(ReadOnlyAdmin):
             )
             return f"{row} is {row.status}; {made} replaces it."
 
-        return self._ask_for(request, object_id, title="Restart", apply=apply, form_class=RestartForm)
+        row = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id)
+        carried = told_decisions(decisions_of(row.workflow))
+        return self._ask_for(
+            request, object_id, title="Restart", apply=apply, form_class=RestartForm,
+            effect=f"{EFFECTS['Restart']} It begins with what operators decided: {carried or 'nothing'}.",
+        )  # fmt: skip
 
     @action(description="Fail", icon="dangerous", permissions=["operate"], variant=ActionVariant.DANGER)
     def fail(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -297,13 +306,13 @@ class RequestAdmin(ReadOnlyAdmin):
     def _ask_for(
         self, request: HttpRequest, object_id: str, *, title: str, apply: Any,
         form_class: type[forms.Form] = ReasonForm, initial: tuple[str, ...] = (),
-        values: dict[str, Any] | None = None,
+        values: dict[str, Any] | None = None, effect: str = "",
     ) -> HttpResponse:  # fmt: skip
         row = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id)
         return self.ask(
             request,
             title=title,
-            effect=EFFECTS.get(title, ""),
+            effect=effect or EFFECTS.get(title, ""),
             targets=[row],
             apply=apply,
             form_class=form_class,
@@ -324,33 +333,6 @@ class RequestAdmin(ReadOnlyAdmin):
             back=back,
             bulk_action=name,
         )
-
-
-@admin.register(Alert)
-class AlertAdmin(ReadOnlyAdmin):
-    """What a person on shift should know."""
-
-    list_display = ("shown_kind", "of_request", "message", "count", "since", "last_seen_at", "closed_at")
-    fields = ("shown_kind", "of_request", "message", "count", "created_at", "last_seen_at", "closed_at")
-    list_filter = (OpenKind,)
-    search_fields = ("request__request_name", "message", "kind")
-    list_select_related = ("request",)
-    ordering = ("-closed_at", "-id")  # open ones first
-
-    @display(description="alert", ordering="kind")
-    def shown_kind(self, row: Alert) -> str:
-        """What kind of trouble."""
-        return row.kind.replace("_", " ")
-
-    @display(description="request", ordering="request__request_name")
-    def of_request(self, row: Alert) -> SafeString:
-        """Whose it is."""
-        return request_link(row.request.request_name)
-
-    @display(description="for", ordering="-created_at")
-    def since(self, row: Alert) -> str:
-        """How long it has been open, or was."""
-        return age_of(row.created_at, now=row.closed_at or timezone.now())
 
 
 @admin.register(AdmissionConfig)

@@ -51,8 +51,9 @@ class ResourcesForm(ReasonForm):
     """Where jobs may run, with how much memory, and how many at a time."""
 
     memory_mb = forms.IntegerField(
-        min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget, label="Memory of a job, in MB"
-    )
+        required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget,
+        label="Memory per job (MB)", help_text="Outranks measurements. Leave empty to go by measurements.",
+    )  # fmt: skip
     site_whitelist = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget, label="Only at these sites",
         help_text="With blanks between; empty: at every site.",

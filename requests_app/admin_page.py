@@ -21,10 +21,13 @@ from requests_app.lifecycle.gates import Gate
 from requests_app.models import Alert, Request
 from requests_app.progress import Progress, progress_of
 from requests_app.selectors import position_in_queue, timeline_of
+from requests_app.services.deciding import decisions_of
 from requests_app.states import DEADLINES, SWEPT, TERMINAL, WHY, RequestStatus
 from requests_app.why import why
 from wms2_project.console import Table, age_of, link, progress_bar, request_link, size_of
 from wms2_project.words import counted
+
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +132,7 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
         ),
         ("Sites", ", ".join(flow.site_whitelist) or "all"),
         ("Not at", ", ".join(flow.site_blacklist)),
-        (
-            "Overrides",
-            _inline(
-                _present(
-                    {
-                        **row.overrides,
-                        "memory_mb": flow.chosen_memory_mb,
-                        "time_per_event_sec": flow.chosen_time_per_event_sec,
-                        "retry_count": flow.chosen_retries,
-                    }
-                )
-            ),
-        ),
+        ("Decided by operators", told_decisions(decisions_of(flow))),
         ("Errors in a row", row.attempt),
         ("Next look", f"{row.next_check_at:%F %T}" if row.status in SWEPT else ""),
         ("Deadline of this status", f"{row.status_since + deadline.after:%F %R}" if deadline else ""),
@@ -267,6 +258,18 @@ def _timeline(row: Request) -> Table:
             for one in newest
         ],
     }
+
+
+def told_decisions(decisions: Mapping[str, Any]) -> str:
+    """Operator decisions in one line; of many excluded files the first are named."""
+    return _inline({name: _named(value) for name, value in decisions.items()})
+
+
+def _named(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    more = len(value) - MAX_NAMED
+    return " ".join(value[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,6 @@ class Request(Leased):
     wait_gate = models.CharField(max_length=32, blank=True, default="")  # the gate it stopped at last
     hold_evidence = models.JSONField(null=True, blank=True)
     hold_after_stop = models.BooleanField(default=False)
-    overrides = models.JSONField(default=dict, blank=True)  # what an operator changed at release
 
     processing_version = models.PositiveIntegerField(default=1)
     previous_version = models.OneToOneField(

@@ -133,6 +133,32 @@ def expire_bans(*, now: datetime) -> int:
     return len(ended)
 
 
+def bans_by_operators(workflow: Workflow, *, now: datetime) -> QuerySet[SiteBan]:
+    """The workflow's bans in force that a person decided, by site."""
+    bans = workflow.site_bans.filter(removed_at__isnull=True, expires_at__gt=now)
+    return bans.exclude(created_by__startswith="system:").order_by("site")
+
+
+def carry_bans(*, old: Workflow, new: Workflow, actor: str, reason: str, now: datetime) -> None:
+    """Move the bans that operators decided to the next version of a request, each with its end.
+
+    They are moved, not copied: two versions of one request are not two workflows that avoid a site.
+    """
+    with transaction.atomic():
+        for ban in bans_by_operators(old, now=now).select_related("workflow"):
+            _end(ban, at=now, by=actor)
+            _tell("lift_ban", ban, actor, reason)
+            moved = SiteBan.objects.create(
+                site_id=ban.site_id,
+                workflow=new,
+                reason=ban.reason,
+                failure_data=ban.failure_data,
+                created_by=ban.created_by,
+                expires_at=ban.expires_at,
+            )
+            _tell("ban", moved, actor, reason)
+
+
 def in_force(site: Site, *, now: datetime) -> QuerySet[SiteBan]:
     """The site's bans that hold now."""
     return site.bans.filter(removed_at__isnull=True, expires_at__gt=now)

@@ -122,6 +122,11 @@ class Estimate:
     size_per_event_kb: float
     source: str  # hints | pilot | measured
     cores: int = 1
+    decided: tuple[str, ...] = ()  # the members that an operator decided, whatever the source says
+
+    def source_of(self, member: str) -> str:
+        """Where this member comes from: the source, or `operator`."""
+        return "operator" if member in self.decided else self.source
 
     def as_json(self) -> dict[str, Any]:
         """For the round's record of what its plan believed."""
@@ -131,6 +136,7 @@ class Estimate:
             "size_per_event_kb": self.size_per_event_kb,
             "source": self.source,
             "cores": self.cores,
+            "operator": list(self.decided),
         }
 
 

@@ -19,8 +19,10 @@ from dags_app.planning.estimates import (
 )
 from dags_app.planning.types import Estimate, PlanSpec
 from dags_app.planning.yields import RoundYield
+from dags_app.services.decisions import decided_numbers
 from dags_app.states import GroupStatus, RoundKind, SplittingAlgo
 
+_DECIDABLE = ("memory_mb", "time_per_event_sec")
 _BY_EVENTS = (SplittingAlgo.EVENT_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED)
 
 
@@ -43,13 +45,9 @@ def asked_spec(workflow: Workflow) -> PlanSpec:
 
 
 def current_estimate(workflow: Workflow) -> Estimate:
-    """The best that is known of one event's cost; an operator's word on memory and time stands over it."""
-    best = _best_estimate(workflow)
-    return replace(
-        best,
-        memory_mb=workflow.chosen_memory_mb or best.memory_mb,
-        time_per_event_sec=workflow.chosen_time_per_event_sec or best.time_per_event_sec,
-    )
+    """The best that is known of one event's cost; an operator's decision on memory and time outranks it."""
+    decided = {name: value for name, value in decided_numbers(workflow).items() if name in _DECIDABLE}
+    return replace(_best_estimate(workflow), **decided, decided=tuple(decided))
 
 
 def _best_estimate(workflow: Workflow) -> Estimate:

@@ -18,7 +18,7 @@ from dags_app.planning.plan import PlanRefused
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, SitePool
 from dags_app.services.ledger import tally
-from dags_app.states import UNFINISHED_FILE
+from dags_app.states import UNFINISHED_FILE, FileState
 from wms2_project.errors import PermanentError
 
 BATCH = 1000  # Rucio takes so many names per call
@@ -57,9 +57,9 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
             _store(workflow, [file for file in batch if wants(file)])
         if offered == 0:
             raise NoInput(f"{dataset} has no valid files", cure="Wait for data or choose another dataset")
-        if not workflow.input_files.exists():
+        if not workflow.input_files.exclude(state=FileState.EXCLUDED).exists():
             raise NoInput(
-                f"run lists, block lists and lumi mask exclude all {offered} files of {dataset}",
+                f"run lists, block lists, lumi mask and operators exclude all {offered} files of {dataset}",
                 cure="Widen the run list, the block list or the mask",
             )
         Workflow.objects.filter(pk=workflow.pk).update(input_resolved_at=now)

@@ -13,6 +13,7 @@ from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
 from dags_app.planning.layout import LayoutSpec
+from dags_app.services.decisions import decided_numbers
 from dags_app.states import RoundKind
 from sandbox import build
 
@@ -32,8 +33,7 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
     """Everything `build_layout` needs besides the plan."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
-    if workflow.chosen_retries is not None:
-        retry["processing"] = workflow.chosen_retries
+    retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
     return LayoutSpec(
         round_number=round_number,
         storage=settings.STORAGE_PREFIX,

@@ -195,10 +195,11 @@ def credit_group(*, group: MergeGroup) -> None:
     )
 
 
-def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str) -> int:
-    """Nobody will read these files, whoever holds them now; what is processed stays so."""
+def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str, actor: str) -> int:
+    """Exclude files from planning by an operator's decision. Processed files are unaffected."""
     named = workflow.input_files.filter(lfn__in=lfns).exclude(state=FileState.PROCESSED)
-    excluded = named.update(state=FileState.EXCLUDED, excluded_reason=reason)
+    told = f"excluded by {actor}: {reason}"
+    excluded = named.update(state=FileState.EXCLUDED, excluded_reason=told, excluded_by=actor)
     tally(workflow=workflow)
     return excluded
 

@@ -31,6 +31,7 @@ from dags_app.planning.names import group_index
 from dags_app.planning.plan import PlanRefused
 from dags_app.planning.types import SERVICE_NODES, SitePool
 from dags_app.recovery import Blame, BrokenGroup, Repair, decide_repair
+from dags_app.services.decisions import decided_numbers
 from dags_app.services.failures import CREDITED
 from dags_app.states import FileState
 from sandbox.jsonfile import read_json
@@ -67,7 +68,8 @@ def _files_by_group(dag: DAG) -> dict[int, list[InputFile]]:
 
 
 def _memory_mb(dag: DAG) -> int:
-    return dag.workflow.chosen_memory_mb or int(dag.round.estimate.get("memory_mb") or dag.workflow.memory_mb)
+    planned = int(dag.round.estimate.get("memory_mb") or dag.workflow.memory_mb)
+    return int(decided_numbers(dag.workflow).get("memory_mb", planned))
 
 
 def _broken(
@@ -177,7 +179,7 @@ def _rows(dag: DAG, names: Collection[str]) -> QuerySet[MergeGroup]:
 
 def _amend(dag: DAG, directory: Path, repair: Repair) -> int:
     """Change one group's files; answer how many processing jobs it has then."""
-    group = directory / repair.group
+    group, decided = directory / repair.group, decided_numbers(dag.workflow)
     if repair.restart:
         restart_group(group)
     manifest, idle = _without_files(group, repair.dropped)
@@ -186,8 +188,8 @@ def _amend(dag: DAG, directory: Path, repair: Repair) -> int:
         GroupChange(
             sites=repair.sites,
             without=idle,
-            memory_mb=dag.workflow.chosen_memory_mb,
-            retries=dag.workflow.chosen_retries,
+            memory_mb=decided.get("memory_mb"),
+            retries=decided.get("retry_count"),
         ),
     )
     if manifest is not None:

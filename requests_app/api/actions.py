@@ -18,6 +18,7 @@ from requests_app.api.requests import abort, acted, request_by_name
 from requests_app.api.serializers import (
     ActionBody,
     RestartBody,
+    RestartPreviewBody,
     TransitionRow,
     VersionsBody,
     links_of,
@@ -87,13 +88,17 @@ class RestartView(ApiView):
     @extend_schema(
         operation_id="requests_restart",
         request=RestartInput,
-        responses={201: RestartBody},
+        responses={201: RestartBody, 200: RestartPreviewBody},
         parameters=[IF_MATCH],
     )
     def post(self, request: HttpRequest, name: str) -> Response:
         """End the request and submit the next version of it; old outputs stay valid until it is complete."""
         body = parsed(RestartInput, request.data)
         row = request_by_name(name)
+        if body.pop("dry_run"):
+            policy = body.get("cleanup_policy")
+            seen = restarting.preview_restart(request=row, actor=actor_of(request), cleanup_policy=policy)
+            return Response(RestartPreviewBody(seen).data)
         made = restarting.restart_request(
             request=row,
             actor=actor_of(request),

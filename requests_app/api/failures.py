@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -12,12 +12,11 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.api.inputs import ReleaseInput
+from requests_app.api.inputs import ReleaseInput, modifications_of
 from requests_app.api.requests import acted, request_by_name
 from requests_app.api.serializers import ActionBody
 from requests_app.diagnosis import diagnose, diagnose_all
 from requests_app.services import failing, releasing
-from requests_app.services.releasing import Modifications
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
 from wms2_project.api.views import ApiView, Input, ReasonInput, asked, expected_version, parsed
@@ -41,7 +40,7 @@ class ReleaseView(ApiView):
         """Queue a held request again, changed as told; finished groups are kept."""
         body = parsed(ReleaseInput, request.data)
         reason, dry_run = body.pop("reason"), body.pop("dry_run")
-        changes = Modifications(**{key: _frozen(value) for key, value in body.items()})
+        changes = modifications_of(body)
         row, now = request_by_name(name), timezone.now()
         before = row.status
         if dry_run:
@@ -145,7 +144,3 @@ class AllErrorsView(ApiView):
         """Clusters of alike failures of all requests, the most frequent first."""
         query = asked(ErrorsQuery, request)
         return Response({"results": diagnose_all(now=timezone.now(), **query)})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from requests_app.services.releasing import Modifications
 from requests_app.states import CleanupPolicy
 from wms2_project.api.views import Input, ReasonInput
 from wms2_project.fields import LegalName, choices
@@ -64,6 +66,7 @@ class RestartInput(ReasonInput):
         choices=choices(CleanupPolicy), required=False,
         help_text="What becomes of the old outputs once the new version is complete.",
     )  # fmt: skip
+    dry_run = serializers.BooleanField(default=False, help_text="Only tell what would happen.")
 
 
 class OptionalReason(Input):
@@ -77,8 +80,8 @@ def _sites() -> Any:
     return serializers.ListField(child=name, max_length=500, required=False)
 
 
-class ReleaseInput(ReasonInput):
-    """Let a held request go on, with what changes."""
+class ReleaseChanges(Input):
+    """What may change with a release."""
 
     site_bans = _sites()
     excluded_files = serializers.ListField(
@@ -91,7 +94,20 @@ class ReleaseInput(ReasonInput):
     )  # fmt: skip
     retry_count = serializers.IntegerField(min_value=0, max_value=20, required=False)
     error_hold_threshold = serializers.FloatField(min_value=0.001, max_value=1, required=False)
+
+
+class ReleaseInput(ReasonInput, ReleaseChanges):
+    """Let a held request go on, with what changes."""
+
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would happen.")
+
+
+def modifications_of(body: Mapping[str, Any]) -> Modifications:
+    """Return the changes of a validated release as one value."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in body.items()
+    }
+    return Modifications(**values)
 
 
 class ChangeInput(ReasonInput):
@@ -105,7 +121,10 @@ class ChangeInput(ReasonInput):
     priority = serializers.IntegerField(min_value=0, max_value=1_000_000, required=False)
     site_whitelist = _sites()
     site_blacklist = _sites()
-    memory_mb = serializers.IntegerField(min_value=1, max_value=1_000_000, required=False)
+    memory_mb = serializers.IntegerField(
+        min_value=1, max_value=1_000_000, required=False, allow_null=True,
+        help_text="An operator decision: it outranks measurements until it is set to null.",
+    )  # fmt: skip
     category_throttles = serializers.DictField(
         child=serializers.IntegerField(min_value=1, max_value=100_000), required=False, allow_empty=False,
         help_text="Most jobs at a time: Processing, Merge, Cleanup in a group; MergeGroup groups.",

@@ -14,6 +14,7 @@ from requests_app.api.serializers import RequestDetail, RequestRow, links_of, li
 from requests_app.models import Request
 from requests_app.progress import Progress, Subject, progress_of_subjects, progress_with
 from requests_app.selectors import position_in_queue, workflow_status
+from requests_app.services.deciding import DECISIONS
 from requests_app.states import WHY, RequestStatus
 
 MEMBERS = (*RequestRow.Meta.fields, "request_data")  # the document comes only if it is named
@@ -28,6 +29,7 @@ _ALWAYS = (
 )  # for the computed ones and the cursor
 _AROUND = f"""
 w.input_dataset, (SELECT request_name FROM requests_app_request WHERE id = r.previous_version_id), {ROUNDS},
+{DECISIONS},
 (SELECT coalesce(json_agg(a), '[]') FROM (
    SELECT kind, message, count, created_at, last_seen_at FROM requests_app_alert
     WHERE request_id = r.id AND closed_at IS NULL ORDER BY id) a),
@@ -53,7 +55,7 @@ def render_rows(rows: Sequence[Row], members: Sequence[str]) -> list[Row]:
 
 def render_detail(request: Request) -> Row:
     """Everything about one request, as RequestDetail describes it."""
-    progress, (input_dataset, previous, rounds, alerts, callbacks) = progress_with(request, _AROUND)
+    progress, (input_dataset, previous, rounds, decided, alerts, callbacks) = progress_with(request, _AROUND)
     computed = {
         "request_id": request.pk,
         "input_dataset": input_dataset,
@@ -66,6 +68,7 @@ def render_detail(request: Request) -> Row:
         "callbacks": callbacks,
         "rounds": rounds,
         "alerts": alerts,
+        "overrides": decided,
     }
     members: tuple[str, ...] = RequestDetail.Meta.fields
     return {name: computed[name] if name in computed else getattr(request, name) for name in members}

@@ -155,6 +155,9 @@ class RequestDetail(RequestRow):
     alerts = AlertBody(many=True, help_text="Open alerts.")
     callback_url = serializers.CharField(read_only=True, help_text="Empty if nobody is to be called.")
     callbacks = CallbackBody(many=True, read_only=True)
+    overrides = serializers.DictField(
+        help_text="Operator decisions: they outrank the document and every measurement."
+    )
 
     class Meta(RequestRow.Meta):
         fields = (
@@ -223,6 +226,17 @@ class RestartBody(serializers.Serializer[Any]):
     previous = CurrentVersion()
     current = CurrentVersion()
     output_datasets = serializers.ListField(child=serializers.CharField())
+
+
+class RestartPreviewBody(serializers.Serializer[Any]):
+    """What a restart would end, make and carry over."""
+
+    request_name = serializers.CharField()
+    processing_version = serializers.IntegerField()
+    output_datasets = serializers.ListField(child=serializers.CharField())
+    cleanup_policy = serializers.CharField()
+    ends_as = serializers.CharField(help_text="The status of the present version afterwards.")
+    decisions = serializers.DictField(help_text="Operator decisions that the next version begins with.")
 
 
 class VersionsBody(serializers.Serializer[Any]):

@@ -211,7 +211,11 @@ def memory(look: Look) -> Gate:
     estimate = current_estimate(look.workflow)
     per_core = estimate.memory_mb / estimate.cores
     fitting = look.sites.offering(per_core)
-    told = {"memory_mb": estimate.memory_mb, "cores": estimate.cores, "source": estimate.source}
+    told = {
+        "memory_mb": estimate.memory_mb,
+        "cores": estimate.cores,
+        "source": estimate.source_of("memory_mb"),
+    }
     if fitting or not look.sites.names:
         return _passed("memory", f"{len(fitting)} sites offer {per_core:.0f} MB per core", **told)
     return Gate(

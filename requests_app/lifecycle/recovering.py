@@ -13,6 +13,7 @@ from dags_app.models import DAG
 from dags_app.planning.plan import PlanRefused
 from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery, headline
 from dags_app.services import failures, production, repairing
+from dags_app.services.decisions import decided_numbers
 from dags_app.states import DAGKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
@@ -27,7 +28,9 @@ def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
     decision = decide_recovery(
         failures=found,
         rescues=failures.rescues_of(dag=dag),
-        hold_threshold=float(request.overrides.get("error_hold_threshold", settings.ERROR_HOLD_THRESHOLD)),
+        hold_threshold=decided_numbers(request.workflow).get(
+            "error_hold_threshold", settings.ERROR_HOLD_THRESHOLD
+        ),
         max_rescues=settings.ERROR_MAX_RESCUE_ATTEMPTS,
     )
     if isinstance(decision, Hold):

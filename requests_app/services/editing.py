@@ -12,10 +12,12 @@ from django.db.models import F
 from django.utils import timezone
 
 from dags_app.models import DAG, Workflow
+from dags_app.services.decisions import COLUMNS
 from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
 from requests_app.documents.fields import MAX_THROTTLES
 from requests_app.models import Request
+from requests_app.services.deciding import memory_refusal
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
 from sites_app.selectors import usable_sites
@@ -27,7 +29,7 @@ SITE_LISTS = ("site_whitelist", "site_blacklist")
 MAX_PRIORITY = MAX_MEMORY_MB = 1_000_000
 CHANGEABLE = {
     "priority": f"must be a whole number from 0 to {MAX_PRIORITY:,}",
-    "memory_mb": f"must be a whole number from 1 to {MAX_MEMORY_MB:,}",
+    "memory_mb": f"must be a whole number from 1 to {MAX_MEMORY_MB:,}, or null to go by measurements",
     "category_throttles": "must be at least 1 and at most "
     + ", ".join(f"{name}={most}" for name, most in MAX_THROTTLES.items()),
     **dict.fromkeys(SITE_LISTS, "must be a list of sites"),
@@ -90,12 +92,28 @@ def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
         if queued:
             effects.now.append("sites: landings that wait in the queue lose the sites no longer allowed")
             effects.never.append("sites: groups that have landed, and landings the DAG submits later")
-    for name in ("memory_mb", "category_throttles"):
-        if name in changes:
-            later.append(f"{name}: {told}")
-            if queued:
-                effects.never.append(f"{name}: the DAG that runs now")
+    if "memory_mb" in changes:
+        _preview_memory(effects, changes["memory_mb"], plans=plans, dag=dag)
+    if "category_throttles" in changes:
+        later.append(f"category_throttles: {told}")
+        if queued:
+            effects.never.append("category_throttles: the DAG that runs now")
     return effects
+
+
+def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag: DAG | None) -> None:
+    """A decision on memory counts at the next planning, and when unfinished groups go on in a further DAG."""
+    asks = "what is measured" if memory_mb is None else f"{memory_mb} MB, whatever was measured"
+    if plans:
+        effects.next_round.append(f"memory_mb: jobs planned from then on ask for {asks}")
+    if memory_mb is not None and dag is not None and (dag.status in IN_QUEUE or resumes(dag)):
+        effects.next_round.append(
+            f"memory_mb: jobs run again by a rescue or resume of the DAG ask for {asks}"
+        )
+    if dag is not None and dag.status in IN_QUEUE:
+        effects.never.append("memory_mb: jobs of the DAG that runs now")
+    elif not effects.next_round:
+        effects.never.append("memory_mb: everything is planned already")
 
 
 def parse_throttles(words: Iterable[str]) -> dict[str, int]:
@@ -130,8 +148,8 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     for name, value in changes.items():
         if name == "priority" and _is_whole(value, 0, MAX_PRIORITY):
             on_request |= {"priority": value, "rank": float(value)}
-        elif name == "memory_mb" and _is_whole(value, 1, MAX_MEMORY_MB):
-            on_workflow["memory_mb"] = value
+        elif name == "memory_mb" and (value is None or _is_whole(value, 1, MAX_MEMORY_MB)):
+            on_workflow[COLUMNS[name]] = value
         elif name == "category_throttles" and _are_throttles(value):
             on_workflow[name] = request.workflow.category_throttles | value
         elif name in SITE_LISTS and isinstance(value, list):
@@ -142,22 +160,23 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
         else:
             unknown = f"cannot be changed; what can be: {', '.join(CHANGEABLE)}"
             wrong[name] = CHANGEABLE.get(name, unknown)
-    if not wrong and any(name in on_workflow for name in SITE_LISTS):
-        wrong = _without_sites(request.workflow, on_workflow)
+    if not wrong and on_workflow:
+        wrong = _impossible(request.workflow, on_workflow)
     if wrong or not changes:
         raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
     return on_request, on_workflow
 
 
-def _without_sites(workflow: Workflow, lists: Mapping[str, Any]) -> dict[str, str]:
-    """A request that may run nowhere would only be held later: refused now, while somebody looks."""
+def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str]:
+    """Refuse now what the lifecycle would only hold later: no site left, or none with the memory."""
     changed = copy.copy(workflow)
-    for name in SITE_LISTS:
-        setattr(changed, name, lists.get(name, getattr(workflow, name)))
-    if usable_sites(workflow=changed, now=timezone.now()).names:
-        return {}
-    told = "no site is left: those allowed are unknown, draining, banned or on the other list"
-    return {name: told for name in SITE_LISTS if name in lists}
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    pool = usable_sites(workflow=changed, now=timezone.now())
+    if not pool.names:
+        told = "no site is left: those allowed are unknown, draining, banned or on the other list"
+        return {name: told for name in SITE_LISTS if name in changes}
+    return memory_refusal(changed, changes.get(COLUMNS["memory_mb"]), pool)
 
 
 def _are_throttles(value: object) -> bool:

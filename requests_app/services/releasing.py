@@ -8,17 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F
+from django.db.models import Count
 
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import ledger, production
 from dags_app.services.collecting import BadManifest
-from dags_app.services.estimating import current_estimate
+from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.failures import CREDITED
 from dags_app.states import UNFINISHED_FILE, DAGKind, FileState, RoundStatus
 from requests_app.models import Request
 from requests_app.services.collecting import collect
+from requests_app.services.deciding import memory_refusal
 from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
@@ -80,9 +81,6 @@ def release_request(
             collect(dag, now)
     with transaction.atomic():
         columns: dict[str, Any] = {"hold_evidence": None, "last_error": "", "hold_after_stop": False}
-        if changes.error_hold_threshold is not None:
-            threshold = {"error_hold_threshold": changes.error_hold_threshold}
-            columns["overrides"] = request.overrides | threshold
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
         _apply(request, changes, actor=actor, reason=reason, now=now)
         if dag is not None and production.resumes(dag):
@@ -142,10 +140,7 @@ def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:
     pool = SitePool(pool.names - set(changes.site_bans), pool.by_storage, pool.memory_mb_per_core)
     if not wrong and changes.site_bans and not pool.names:
         wrong["site_bans"] = "no site would be left: widen the site list, or lift another ban first"
-    if changes.memory_mb is not None and pool.names:
-        per_core = changes.memory_mb / current_estimate(request.workflow).cores
-        if not pool.offering(per_core):
-            wrong["memory_mb"] = f"no usable site offers {per_core:.0f} MB per core"
+    wrong |= memory_refusal(request.workflow, changes.memory_mb, pool)
     if wrong:
         raise InvalidInput("nothing was released", fields=wrong)
     return pool
@@ -177,14 +172,6 @@ def _apply(request: Request, changes: Modifications, *, actor: str, reason: str,
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
         ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now)
     if changes.excluded_files:
-        told = f"excluded by {actor}: {reason}"
-        ledger.exclude_files(workflow=workflow, lfns=changes.excluded_files, reason=told)
-    given = {
-        "chosen_memory_mb": changes.memory_mb,
-        "chosen_time_per_event_sec": changes.time_per_event_sec,
-        "chosen_retries": changes.retry_count,
-    }
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if chosen:
-        Workflow.objects.filter(pk=workflow.pk).update(**chosen, version=F("version") + 1)
-        workflow.refresh_from_db()
+        ledger.exclude_files(workflow=workflow, lfns=changes.excluded_files, reason=reason, actor=actor)
+    given = {name: getattr(changes, name) for name in COLUMNS}
+    decide(workflow=workflow, numbers={name: value for name, value in given.items() if value is not None})

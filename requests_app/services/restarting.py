@@ -5,12 +5,14 @@ The old outputs stay valid until the new version is complete; then its cleanup p
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from dags_app.services import control
 from outputs_app import services as outputs
@@ -18,6 +20,7 @@ from outputs_app.states import DatasetStatus
 from requests_app.documents import RequestSpec, read_document
 from requests_app.documents.versions import next_version
 from requests_app.models import Request
+from requests_app.services.deciding import carry_decisions, decisions_of
 from requests_app.services.importing import request_of, workflow_of
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, CleanupPolicy, may_move
@@ -30,6 +33,34 @@ ACTOR = "system:restart"
 MAX_NAME = 190  # leaves room for the version below the 200 characters of a request's name
 
 
+@dataclass(frozen=True, slots=True)
+class RestartPreview:
+    """What a restart would end, make and carry over."""
+
+    request_name: str
+    processing_version: int
+    output_datasets: list[str]
+    cleanup_policy: str
+    ends_as: str  # the status of the present version afterwards
+    decisions: dict[str, Any]
+
+
+def preview_restart(
+    *, request: Request, actor: str, cleanup_policy: CleanupPolicy | None = None
+) -> RestartPreview:
+    """Return what `restart_request` would do, or raise as it would. Nothing is written."""
+    _check_restart(request)
+    made = _clone(request, actor=actor)
+    return RestartPreview(
+        request_name=made.request_name,
+        processing_version=made.processing_version,
+        output_datasets=made.workflow.output_datasets,
+        cleanup_policy=cleanup_policy or made.cleanup_policy,
+        ends_as=_end_of(request),
+        decisions=decisions_of(request.workflow),
+    )
+
+
 def restart_request(
     *,
     request: Request,
@@ -38,9 +69,13 @@ def restart_request(
     cleanup_policy: CleanupPolicy | None = None,
     expected_version: int | None = None,
 ) -> Request:
-    """End the request and submit its next version; answer the new one. Both name each other."""
+    """End the request and submit its next version; answer the new one. Both name each other.
+
+    The next version begins with every operator decision about this one.
+    """
     check_action(request, reason=reason, expected_version=expected_version)
     _check_restart(request)
+    now = timezone.now()
     made = _clone(request, actor=actor)
     made.cleanup_policy = cleanup_policy or made.cleanup_policy
     try:
@@ -49,8 +84,14 @@ def restart_request(
             made.workflow.save(force_insert=True)
             begin(request=made, status=S.SUBMITTED, reason=f"restart of {request}: {reason}", actor=actor)
             audit.record(
-                actor=actor, action="restart", target=request.request_name, reason=reason, new=str(made)
+                actor=actor,
+                action="restart",
+                target=request.request_name,
+                reason=reason,
+                new=str(made),
+                decisions=decisions_of(request.workflow),
             )
+            carry_decisions(old=request.workflow, new=made.workflow, actor=actor, reason=reason, now=now)
     except IntegrityError as error:
         raise Conflict(
             f"{request.request_name} was restarted meanwhile, or a request named {made} exists",
@@ -84,13 +125,18 @@ def _ancestors(request: Request) -> list[Request]:
 
 
 def _kill(request: Request, *, actor: str, reason: str) -> None:
-    """A person ends what still lives: failed where the table knows that, aborted elsewhere."""
+    if request.status in TERMINAL:
+        return
+    transition(request=request, to=_end_of(request), reason=reason, actor=actor)
+    control.request_stop(workflow=request.workflow, reason=reason)
+
+
+def _end_of(request: Request) -> S:
+    """The status in which a restart leaves the request: failed where that is legal, else aborted."""
     status = S(request.status)
     if status in TERMINAL:
-        return
-    to = S.FAILED if may_move(status, S.FAILED) else S.ABORTED
-    transition(request=request, to=to, reason=reason, actor=actor)
-    control.request_stop(workflow=request.workflow, reason=reason)
+        return status
+    return S.FAILED if may_move(status, S.FAILED) else S.ABORTED
 
 
 def _clone(request: Request, *, actor: str) -> Request:

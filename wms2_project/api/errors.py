@@ -110,7 +110,7 @@ def problem_details(error: Exception, context: dict[str, Any]) -> Response | Non
             status_code=422,
             detail="One or more fields are wrong",
             code="invalid_input",
-            fields=_flat(error.detail),
+            fields=field_messages(error.detail),
         )
         return Response(body, status=422, content_type=MEDIA_TYPE)
     return _of_drf(error) if isinstance(error, exceptions.APIException) else None
@@ -140,18 +140,18 @@ def _of_drf(error: exceptions.APIException) -> Response:
     return Response(body, status=error.status_code, headers=headers, content_type=MEDIA_TYPE)
 
 
-def _flat(detail: Any, prefix: str = "") -> dict[str, str]:
+def field_messages(detail: Any, prefix: str = "") -> dict[str, str]:
     """DRF's nested field errors as one message per dotted field."""
     if isinstance(detail, dict):
         flat: dict[str, str] = {}
         for key, value in detail.items():
             deeper = f"{prefix}[{key}]" if isinstance(key, int) else f"{prefix}.{key}"
-            flat |= _flat(value, deeper if prefix else str(key))
+            flat |= field_messages(value, deeper if prefix else str(key))
         return flat
     if isinstance(detail, list) and any(isinstance(item, dict | list) for item in detail):
         flat = {}
         for index, item in enumerate(detail):
-            flat |= _flat(item, f"{prefix}[{index}]")
+            flat |= field_messages(item, f"{prefix}[{index}]")
         return flat
     items = detail if isinstance(detail, list) else [detail]
     return {prefix or "body": " ".join(str(item) for item in items)}

@@ -240,11 +240,13 @@ def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> Non
 def test_sites_memory_and_throttles_are_changed(console: Client) -> None:
     make_site()
     row = make_request(status=S.QUEUED)
-    assert 'value="2048"' in console.get(action(row, "change_resources")).content.decode()
+    assert (
+        "Leave empty to go by measurements" in console.get(action(row, "change_resources")).content.decode()
+    )
     answers = {"memory_mb": "3000", "site_whitelist": "T2_CH_CERN", "site_blacklist": ""}
     press(console, row, "change_resources", reason="bigger", category_throttles="Merge=3", **answers)
     row.workflow.refresh_from_db()
-    assert (row.workflow.memory_mb, row.workflow.site_whitelist) == (3000, ["T2_CH_CERN"])
+    assert (row.workflow.chosen_memory_mb, row.workflow.site_whitelist) == (3000, ["T2_CH_CERN"])
     assert row.workflow.category_throttles == {"Merge": 3}
     refused = press(
         console, row, "change_resources", reason="x", **answers | {"site_blacklist": "T2_CH_CERN"}

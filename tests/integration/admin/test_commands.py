@@ -13,9 +13,18 @@ from django.utils import timezone
 
 from dags_app.models import DAG, Schedd
 from requests_app.models import Request
+from requests_app.services.deciding import decisions_of
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
-from tests.integration.factories import DOCUMENT, ago, make_dag, make_request, make_round
+from tests.integration.factories import (
+    DOCUMENT,
+    ago,
+    make_dag,
+    make_file,
+    make_request,
+    make_round,
+    make_site,
+)
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -61,10 +70,55 @@ def test_a_request_is_changed_and_restarted() -> None:
     row.refresh_from_db()
     assert row.priority == DOCUMENT["priority"]
     run("request", "change", row, "--reason", "r", "--priority", 5)
+    run("request", "change", row, "--reason", "r", "--memory-mb", 4000)
+    dry = run("request", "restart", row, "--reason", "lost", "--dry-run")
+    assert 'decisions: {"memory_mb": 4000}' in dry
+    run("request", "change", row, "--reason", "r", "--forget-memory")
+    assert "decisions: {}" in run("request", "restart", row, "--reason", "lost", "--dry-run")
     told = run("request", "restart", row, "--reason", "lost", "--cleanup-policy", "immediate_cleanup")
     newer = Request.objects.get(previous_version=row)
     assert (newer.priority, newer.cleanup_policy) == (5, "immediate_cleanup")
     assert newer.request_name in told
+
+
+def test_a_release_takes_the_changes_that_rest_takes() -> None:
+    make_site("T2_CH_CERN")
+    make_site("T2_DE_DESY")
+    row = make_request(status=S.HELD)
+    lfn = make_file(row.workflow, locations=["T2_CH_CERN"]).lfn
+    given = [
+        "--site-bans", "T2_DE_DESY", "--excluded-files", lfn, "--memory-mb", 3000, "--retry-count", 0,
+        "--time-per-event-sec", 9.5, "--error-hold-threshold", 0.5,
+    ]  # fmt: skip
+    dry = run("request", "release", row, "--reason", "seen", "--dry-run", *given)
+    assert 'sites_left: ["T2_CH_CERN"]' in dry
+    row.refresh_from_db()
+    assert row.status == S.HELD
+    run("request", "release", row, "--reason", "seen", *given)
+    row.refresh_from_db()
+    decided = decisions_of(row.workflow)
+    assert row.status == S.QUEUED
+    assert decided == {
+        "memory_mb": 3000, "time_per_event_sec": 9.5, "retry_count": 0, "error_hold_threshold": 0.5,
+        "site_bans": ["T2_DE_DESY"], "excluded_files": [lfn],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--memory-mb", 0], "memory_mb: Ensure this value is greater than or equal to 1"),
+        (["--retry-count", 99], "retry_count: Ensure this value is less than or equal to 20"),
+        (["--site-bans", "not a site"], r"site_bans\[0\]"),
+        (["--excluded-files", "/store/data/unknown.root"], "excluded_files: not an input file"),
+    ],
+)
+def test_a_wrong_change_of_a_release_is_refused_and_nothing_is_released(given: list[Any], told: str) -> None:
+    row = make_request(status=S.HELD)
+    with pytest.raises(CommandError, match=told):
+        run("request", "release", row, "--reason", "seen", *given)
+    row.refresh_from_db()
+    assert row.status == S.HELD
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def test_a_change_takes_effect_and_raises_the_version(operator: APIClient) -> No
     assert answer["ETag"] == '"1"'
     row.refresh_from_db()
     row.workflow.refresh_from_db()
-    assert (row.priority, row.workflow.site_whitelist, row.workflow.memory_mb) == (7, ["T2_CH_CERN"], 3000)
+    flow = row.workflow
+    assert (row.priority, flow.site_whitelist, flow.chosen_memory_mb) == (7, ["T2_CH_CERN"], 3000)
 
 
 @pytest.mark.parametrize("tag", ['"9"', 'W/"3"', "3", '"3', '"nonsense"', '"1", "2"'])
@@ -217,14 +218,14 @@ def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIC
     assert answer.status_code == 200, answer.json()
     body = answer.json()
     assert [line.split(":")[0] for line in body["now"]] == ["priority", "priority", "sites"]
-    assert body["next_round"] == []  # its only round is planned
+    assert [line.split(":")[0] for line in body["next_round"]] == ["memory_mb"]  # in a rescue
     assert {line.split(":")[0] for line in body["never"]} == {"sites", "memory_mb", "category_throttles"}
     row.refresh_from_db()
-    assert (row.version, row.priority, row.workflow.memory_mb) == (0, 100_000, 2048)
+    assert (row.version, row.priority, row.workflow.chosen_memory_mb) == (0, 100_000, None)
     row.workflow.adaptive = True
     row.workflow.save()
     later = operator.patch(url(row), {"reason": "r", "dry_run": True} | everything).json()["next_round"]
-    assert [line.split(":")[0] for line in later] == ["sites", "memory_mb", "category_throttles"]
+    assert [line.split(":")[0] for line in later] == ["sites", "memory_mb", "memory_mb", "category_throttles"]
 
 
 @pytest.mark.parametrize(("status", "planned_anew"), [(DAGStatus.FAILED, True), (DAGStatus.STOPPED, False)])
@@ -233,9 +234,13 @@ def test_a_change_reaches_what_the_release_of_a_held_request_plans_anew(
 ) -> None:
     row = make_request(status=S.HELD)
     make_dag(make_round(row.workflow), status=status)
-    body = operator.patch(url(row), {"reason": "r", "dry_run": True, "memory_mb": 3000}).json()
+    throttles = {"category_throttles": {"Merge": 3}}
+    body = operator.patch(url(row), {"reason": "r", "dry_run": True} | throttles).json()
     assert bool(body["next_round"]) is planned_anew
     assert bool(body["never"]) is not planned_anew
+    memory = operator.patch(url(row), {"reason": "r", "dry_run": True, "memory_mb": 3000}).json()
+    told = memory["next_round"][0]
+    assert ("planned from then on" in told, "resume" in told) == (planned_anew, not planned_anew)
 
 
 def test_every_change_moves_the_workflows_version_so_that_queued_jobs_follow(operator: APIClient) -> None:

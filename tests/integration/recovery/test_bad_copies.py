@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
+from dags_app.models import Workflow
 from dags_app.services import ledger, production
 from dags_app.states import FileState, RoundStatus
 from requests_app.lifecycle import handlers
@@ -118,8 +119,7 @@ def test_a_file_that_is_never_read_ends_in_a_hold_that_names_it(planned: Planned
             if group.index != index:
                 round_.finish(group.index)
         round_.end()
-        round_.request.overrides = {"error_hold_threshold": 1.1}  # else held at once
-        round_.request.save()
+        Workflow.objects.filter(pk=round_.workflow.pk).update(chosen_hold_threshold=1.1)  # else held at once
         assert partial(round_).to is S.QUEUED
         attempts.append(round_.file(lfn).attempts)
         if attempts[-1] < 6:

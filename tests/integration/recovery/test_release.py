@@ -74,7 +74,8 @@ def test_a_release_with_changes_applies_each_of_them(held: Round, operator: APIC
     answer = release(operator, held, **body)
     assert answer.status_code == 200, answer.json()
     row = Request.objects.get(pk=held.request.pk)
-    assert (row.status, row.hold_evidence, row.overrides) == ("queued", None, {"error_hold_threshold": 0.4})
+    assert (row.status, row.hold_evidence) == ("queued", None)
+    assert row.workflow.chosen_hold_threshold == 0.4
     ban = SiteBan.objects.get(workflow=row.workflow)
     assert (ban.site_id, ban.created_by) == (PURDUE, "user:olga")
     assert "excluded by user:olga: seen and understood" in held.file(lfn).excluded_reason

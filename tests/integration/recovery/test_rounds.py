@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from condor.amend import allowed_sites
-from dags_app.models import BadReplica, FailureCluster
+from dags_app.models import BadReplica, FailureCluster, Workflow
 from dags_app.services import production, repairing
 from dags_app.services.ledger import files_to_plan
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundStatus
@@ -77,8 +77,7 @@ def test_a_group_left_without_input_leaves_the_dag(planned: Planned) -> None:
         round_.fail(1, nodes=[node], category="data", exit_code=8021, bad_files=[lfn])
     round_.fail(3, category="transient", exit_code=99996)
     round_.end()
-    round_.request.overrides = {"error_hold_threshold": 0.5}
-    round_.request.save()
+    Workflow.objects.filter(pk=round_.workflow.pk).update(chosen_hold_threshold=0.5)
     assert partial(round_).to is S.RESUBMITTING
     rescued(round_)
     outer = (round_.directory(0).parent / "workflow.dag").read_text()

@@ -1,0 +1,38 @@
+"""The console's list of alerts."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from requests_app.admin_list import OpenKind
+from requests_app.models import Alert
+from wms2_project.console import ReadOnlyAdmin, age_of, display, request_link
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnlyAdmin):
+    """What a person on shift should know."""
+
+    list_display = ("shown_kind", "of_request", "message", "count", "since", "last_seen_at", "closed_at")
+    fields = ("shown_kind", "of_request", "message", "count", "created_at", "last_seen_at", "closed_at")
+    list_filter = (OpenKind,)
+    search_fields = ("request__request_name", "message", "kind")
+    list_select_related = ("request",)
+    ordering = ("-closed_at", "-id")  # open ones first
+
+    @display(description="alert", ordering="kind")
+    def shown_kind(self, row: Alert) -> str:
+        """What kind of trouble."""
+        return row.kind.replace("_", " ")
+
+    @display(description="request", ordering="request__request_name")
+    def of_request(self, row: Alert) -> SafeString:
+        """Whose it is."""
+        return request_link(row.request.request_name)
+
+    @display(description="for", ordering="-created_at")
+    def since(self, row: Alert) -> str:
+        """How long it has been open, or was."""
+        return age_of(row.created_at, now=row.closed_at or timezone.now())
