@@ -118,12 +118,16 @@ def _run(command: list[str], context: Context, task: Path) -> int:
 
 
 def _read_fjr(path: Path, status: int) -> JobReport | None:
+    """A command that says it succeeded must have finished its report; a failed one may have been killed."""
     try:
-        return parse_fjr(path) if path.exists() else None
+        report = parse_fjr(path) if path.exists() else None
+        if report and not report.complete and status == 0:
+            raise FjrError("framework job report: ends before its last element does")
     except FjrError as error:
         if status:
-            return None  # the exit status says more than a report cut off by it
+            return None
         raise JobFailure(NO_VALID_FJR, f"payload: {error}") from error
+    return report
 
 
 def _check(program: str, status: int, report: JobReport | None) -> None:

@@ -199,7 +199,9 @@ def _trusted_fjr(node: str, return_value: int) -> JobReport | None:
         fjr = parse_fjr(path)
     except FjrError:
         return None
-    return fjr if process_exit(fjr.exit_code) == return_value else None
+    # A job killed while it wrote the report has no exit status of its own that could agree with it.
+    killed = not fjr.complete and bool(fjr.errors) and -64 <= return_value < 0
+    return fjr if killed or process_exit(fjr.exit_code) == return_value else None
 
 
 def _peak_rss_mb(fjr: JobReport | None) -> int:

@@ -1,6 +1,7 @@
 """FrameworkJobReport.xml, the report a CMSSW process writes: parsed without trust, and written.
 
-The parser reads a stream of elements, skips what it does not know, caps the size and refuses any DTD.
+The parser reads a stream of elements, skips what it does not know, caps the size and refuses any DTD. Of a
+report that ends too early, as a killed job leaves it, it takes the elements that are complete.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from xml.parsers import expat
 from sandbox.failure import steps_of
 
 MAX_BYTES = 64 * 1024 * 1024
+# What the parser says where the document ends before its last element does.
+_CUT_OFF = frozenset(
+    expat.errors.codes[message]
+    for message in (
+        expat.errors.XML_ERROR_NO_ELEMENTS,
+        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+        expat.errors.XML_ERROR_PARTIAL_CHAR,
+        expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+    )
+)
 
 
 class FjrError(Exception):
@@ -54,6 +65,7 @@ class JobReport:
     skipped_files: tuple[str, ...] = ()
     output_files: tuple[FjrOutput, ...] = ()
     performance: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    complete: bool = True  # False: the document ended before its last element did
 
     @property
     def exit_code(self) -> int:
@@ -81,22 +93,25 @@ class JobReport:
 
 
 def parse_fjr(source: Path | str | bytes) -> JobReport:
-    """Parse a file (path) or a document (bytes). Raises FjrError."""
+    """Parse a file (path) or a document (bytes). Raises FjrError, not for one that merely ends too early."""
     data = source if isinstance(source, bytes) else _read(Path(source))
     if len(data) > MAX_BYTES:
         raise FjrError(f"framework job report: larger than {MAX_BYTES >> 20} MB")
     reader = _Reader()
     parser = expat.ParserCreate()
-    parser.buffer_text = True
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.characters
     parser.StartDoctypeDeclHandler = _refuse_dtd
     try:
         parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError) as error:
+    except expat.ExpatError as error:
+        if error.code not in _CUT_OFF or not reader.began:
+            raise FjrError(f"framework job report: {error}") from error
+        return reader.report(complete=False)
+    except (ValueError, LookupError) as error:
         raise FjrError(f"framework job report: {error}") from error
-    return reader.report()
+    return reader.report(complete=True)
 
 
 def _read(path: Path) -> bytes:
@@ -130,7 +145,14 @@ class _Reader:
         self._exit_code: int | None = None
         self._performance: dict[str, dict[str, str]] = {}
 
-    def report(self) -> JobReport:
+    @property
+    def began(self) -> bool:
+        return bool(self._path)
+
+    def report(self, *, complete: bool) -> JobReport:
+        """What was collected; an error whose text is cut off counts with the text there is."""
+        if "FrameworkError" in self._path:
+            self._errors.append(FrameworkError(*self._error, "".join(self._text).strip()))
         return JobReport(
             errors=tuple(self._errors),
             reported_exit_code=self._exit_code,
@@ -138,6 +160,7 @@ class _Reader:
             skipped_files=tuple(self._skipped),
             output_files=tuple(self._outputs),
             performance=self._performance,
+            complete=complete,
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:

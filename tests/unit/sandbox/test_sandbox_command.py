@@ -32,6 +32,8 @@ FAILED = (
     '<FrameworkJobReport><FrameworkError ExitStatus="8001" Type="CMSException">no record</FrameworkError>'
     "</FrameworkJobReport>"
 )
+CUT_OFF = FAILED[: FAILED.index("ord</FrameworkError>")]
+KILLED = "import os; os.kill(os.getpid(), 9)"
 SKIPPED = '<FrameworkJobReport><SkippedFile Pfn="x" Lfn="/store/data/a.root" /></FrameworkJobReport>'
 
 
@@ -83,6 +85,9 @@ def test_a_command_in_pilot_mode_covers_every_event_once(world: World) -> None:
         (write_fjr(FAILED) + PROGRAM, 8001, "no record"),
         (write_fjr("<html/>") + PROGRAM, 50115, "html"),
         (write_fjr("<html/>") + "import sys; sys.exit(4)", 4, "status 4"),
+        (write_fjr(CUT_OFF) + PROGRAM, 50115, "ends before"),
+        (write_fjr(CUT_OFF) + KILLED, 8001, "no rec"),
+        (write_fjr("<FrameworkJobReport><File>") + KILLED, 137, "signal 9"),
         (write_fjr(SKIPPED) + PROGRAM, 8020, "skipped"),
         ("pass", 60302, "part0.0.root"),
         (PROGRAM + "open(task['outputs'][0]['path'], 'a').write('garbage')", 60302, "cut off"),

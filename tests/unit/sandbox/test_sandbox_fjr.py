@@ -66,9 +66,30 @@ def test_what_is_rendered_is_parsed_back(report: JobReport) -> None:
 @given(
     data=st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"<FrameworkJobReport>" + tail)
 )
-def test_any_bytes_are_a_report_or_an_fjr_error(data: bytes) -> None:
-    with pytest.raises(FjrError):
-        parse_fjr(data)
+def test_any_bytes_are_an_incomplete_report_or_an_fjr_error(data: bytes) -> None:
+    try:
+        report = parse_fjr(data)
+    except FjrError:
+        return
+    assert not report.complete
+
+
+@settings(max_examples=60)
+@given(report=REPORTS, share=st.floats(0, 1))
+def test_a_report_cut_anywhere_holds_nothing_that_the_whole_does_not(report: JobReport, share: float) -> None:
+    whole = render_fjr(report).encode()
+    cut = whole[: int(share * (len(whole) - len("</FrameworkJobReport>") - 1))]
+    try:
+        found = parse_fjr(cut)
+    except FjrError:
+        assert len(cut) < len("<FrameworkJobReport>")
+        return
+    assert not found.complete
+    for name in ("input_files", "output_files", "skipped_files"):
+        taken = getattr(found, name)
+        assert taken == getattr(report, name)[: len(taken)]
+    statuses = [(one.exit_status, one.type) for one in report.errors]
+    assert [(one.exit_status, one.type) for one in found.errors] == statuses[: len(found.errors)]
 
 
 def test_a_failed_report_tells_step_error_and_skipped_file(tmp_path: Path) -> None:
@@ -103,7 +124,10 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><FrameworkJobReport/>', "document type"),
         (BOMB.decode().replace('"1.0"', '"1.0" encoding="utf-16"').encode("utf-16"), "document type"),
         (b"<Other/>", "Other"),
-        (b"<FrameworkJobReport><File>", "no element found"),
+        (b"", "no element found"),
+        (b"<Framework", "unclosed token"),
+        (b"<!DOCTYPE x [<!ENTITY a 'a'", "document type"),
+        (b"<FrameworkJobReport><File></Other>", "mismatched tag"),
         (b'<FrameworkJobReport><FrameworkError ExitStatus="x"/></FrameworkJobReport>', "ExitStatus"),
         (
             b"<FrameworkJobReport><InputFile><EventsRead>-1</EventsRead></InputFile></FrameworkJobReport>",
@@ -180,6 +204,62 @@ def test_errors_steps_inputs_and_outputs_of_every_real_report(sample: str) -> No
     assert (len(report.skipped_files), len(report.output_files)) == (skipped, outputs)
     seen = {run for one in report.input_files for run, lumis in one.runs.items() if lumis}
     assert runs is None or len(seen) == runs
+
+
+FAILED_PREFIX = b"""<FrameworkJobReport>
+<InputFile><LFN>/store/data/a.root</LFN><InputType>primaryFiles</InputType><EventsRead>7</EventsRead></InputFile>
+<InputFile><LFN>/store/data/b.root</LFN>
+</InputFile>
+<File><LFN>/store/unfinished.root</LFN>
+"""
+
+
+def test_an_incomplete_report_gives_its_finished_elements() -> None:
+    report = parse_fjr(FAILED_PREFIX)
+
+    assert not report.complete
+    assert [one.lfn for one in report.input_files] == ["/store/data/a.root", "/store/data/b.root"]
+    assert (report.events_read, report.output_files, report.exit_code) == (7, (), 0)
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b"<![CDATA[", b"<![CDATA[\nProduct not", b"Product not", b"Product not</Frame"]
+)
+def test_an_error_counts_as_soon_as_its_start_tag_is_written(end: bytes) -> None:
+    start = b'<FrameworkJobReport><FrameworkError ExitStatus="8001" Type="CMSException" >'
+    report = parse_fjr(start + end)
+
+    assert (report.exit_code, report.errors[0].type, report.complete) == (8001, "CMSException", False)
+    assert "Product not".startswith(report.errors[0].text)
+
+
+@needs_samples
+def test_a_real_report_cut_after_its_error_tag_tells_the_error() -> None:
+    whole = (SAMPLES / "CMSSWFailReport.xml").read_bytes()
+    start = whole.index(b"<FrameworkError")
+    cut = parse_fjr(whole[: whole.index(b">", start) + 1])
+
+    assert (cut.exit_code, cut.complete, parse_fjr(whole).complete) == (8001, False, True)
+    assert cut.input_files == parse_fjr(whole).input_files
+
+
+@needs_samples
+@pytest.mark.parametrize(
+    ("return_value", "code"),
+    [(8001 % 256, 8001), (-9, 8001), (3, 99303), (0, 99303), (-1002, 99400)],
+    ids=["its own status", "killed while writing", "status of another attempt", "success", "removed"],
+)
+def test_post_judges_a_killed_job_by_the_report_it_had_begun(
+    world: World, return_value: int, code: int
+) -> None:
+    world.add_job(NODE, [world.add_file("a", 10)])
+    world.plan()
+    whole = (SAMPLES / "CMSSWFailReport.xml").read_bytes()
+    cut = whole[: whole.index(b"CastorDbRecord") + 40]
+    (world.reports / f"{NODE}.fjr.xml").write_bytes(cut)
+
+    assert world.post(NODE, return_value) != 0
+    assert world.record(NODE)["job"]["exit_code"] == code
 
 
 @needs_samples
