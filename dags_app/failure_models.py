@@ -10,12 +10,12 @@ from wms2_project.grammar import Name
 
 
 class FailureCluster(models.Model):
-    """Alike failures of one DAG at one site, kept when the DAG has ended; never a row per job."""
+    """Failures of one cause in one DAG at one site, kept when the DAG has ended; never a row per job."""
 
     id = models.BigAutoField(primary_key=True)
     dag = models.ForeignKey("dags_app.DAG", on_delete=models.PROTECT, related_name="failures")
     workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="failures")
-    fingerprint = models.CharField(max_length=16)  # of message, exit code and step
+    fingerprint = models.CharField(max_length=16)  # of the cause, see dags_app.failures
     message = models.TextField()
     exit_code = models.IntegerField()
     step = models.CharField(max_length=100, blank=True, default="")
@@ -28,6 +28,8 @@ class FailureCluster(models.Model):
     failed_elsewhere = models.PositiveIntegerField()
     jobs_elsewhere = models.PositiveIntegerField()
     memory_mb = models.PositiveIntegerField(default=0)
+    resource = models.CharField(max_length=20, blank=True, default="")  # what the jobs ran out of
+    limit = models.CharField(max_length=200, blank=True, default="")  # what ended the retries
     example = models.TextField(blank=True, default="")
     node = models.CharField(max_length=100, blank=True, default="")
     log_tail = models.TextField(blank=True, default="")

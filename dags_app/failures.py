@@ -1,4 +1,10 @@
-"""Failures of a round, put together: which jobs failed where and how, alike ones in one cluster. Pure."""
+"""Failures of a round, put together: which jobs failed where and how, alike ones in one cluster. Pure.
+
+A cluster is one cause at one site. The cause is the resource the jobs ran out of, however that shows; else
+the exit code; and for a code that says only that something failed (`VAGUE_CODES`, or one not in the table),
+the code with the normalised message. The step is not part of it: it follows from the code, and is unknown
+where no report came back.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +14,33 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+from sandbox.classify import NEARLY_ALL, SILENT_KILL, exit_codes
+from wms2_project.words import counted
+
+_T = TypeVar("_T", int, str)
 ABORTS = "abort_dag"  # the action of a record whose failure concerns every node
 INFRASTRUCTURE, DATA, PERMANENT = "infrastructure", "data", "permanent"
 WALL_TIME_CODES = frozenset({50664, 71304})
-MEMORY_CODES = frozenset({137, 8004, 8030, 8031, 50660, 50661})
+MEMORY_CODES = frozenset({SILENT_KILL, 8004, 8030, 8031, 50660, 50661})
+MEMORY, WALL_TIME = "memory", "wall_time"
+# Codes that many causes share: the message tells those apart.
+VAGUE_CODES = frozenset(
+    {65, 195, 8001, 8002, 50115, 50666, 50669, 60324, 99108, 99109, 99303, 99400, 99401, 99996}
+)
 # The file itself is bad; the other codes of its category say that it could not be reached.
 CORRUPT_CODES = frozenset({8016, 8021, 8022, 8034, 70452})
 MAX_CLUSTERS, MAX_NAMED, MAX_TAIL, MAX_MESSAGE = 100, 100, 4000, 300
 SITE_SHARE, SITE_JOBS = 0.5, 3  # from here on a site, not chance, is suspected
 
+# How CMSSW reports an exception: modules and paths before the message differ from job to job.
+_EXCEPTION = re.compile(
+    r"exception of category '([^']{1,100})'.*?Exception Message:\s*(.*?)(?:\n\s*Additional Info:|$)",
+    re.DOTALL,
+)
 _PLACEHOLDERS = (
+    (re.compile(r"\b(?:proc|mg)_\d{6,}"), "<node>"),
     (re.compile(r"\bslot\d+(?:_\d+)?@\S+"), "<slot>"),
     (re.compile(r"\b[a-z][a-z0-9+]{1,9}://\S+"), "<url>"),
     (re.compile(r"(?:/[\w.+=:@%~#-]+){2,}/?"), "<path>"),
@@ -49,7 +70,18 @@ class FailedJob:
     proof: str = ""
     bad_files: tuple[str, ...] = ()
     memory_mb: int = 0
+    memory_asked_mb: int = 0
+    limit: str = ""  # what ended the retries
     log_tail: str = ""
+
+    @property
+    def resource(self) -> str:
+        """What the job ran out of, '' if that was not its trouble."""
+        if self.exit_code in WALL_TIME_CODES:
+            return WALL_TIME
+        if self.exit_code == SILENT_KILL and not self.memory_mb >= NEARLY_ALL * self.memory_asked_mb > 0:
+            return ""
+        return MEMORY if self.exit_code in MEMORY_CODES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +107,10 @@ class RoundFailures:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Failures alike in code, step and wording at one site, against how jobs fare there and elsewhere."""
+    """Failures of one cause at one site, against how jobs fare there and elsewhere.
+
+    Code, step, category and message are the commonest; `memory_mb` is the most a job used or asked for.
+    """
 
     message: str
     exit_code: int
@@ -92,11 +127,13 @@ class Cluster:
     example: str
     node: str
     log_tail: str
+    resource: str = ""  # what the jobs ran out of
+    limit: str = ""  # what ended the retries
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same trouble at any site and of any request."""
-        return fingerprint_of(self.message, self.exit_code, self.step)
+        """The same for the same cause at any site and of any request."""
+        return fingerprint_of(_cause(self.resource, self.exit_code, self.message))
 
     @property
     def share_at_site(self) -> float:
@@ -131,87 +168,143 @@ class Suggestion:
 
 def normalise(message: str) -> str:
     """The message without what differs from job to job: numbers, paths, identifiers, hosts, sites."""
+    found = _EXCEPTION.search(message)
+    if found:
+        message = f"{found[1]}: {found[2]}"
     for pattern, placeholder in _PLACEHOLDERS:
         message = pattern.sub(placeholder, message)
     return message.strip()[:MAX_MESSAGE]
 
 
-def fingerprint_of(message: str, exit_code: int, step: str) -> str:
-    """A short name for a normalised message with its code and step."""
-    return hashlib.sha256(f"{exit_code}\0{step}\0{message}".encode()).hexdigest()[:16]
+def _cause(resource: str, exit_code: int, message: str) -> str:
+    if resource:
+        return resource
+    vague = exit_code in VAGUE_CODES or exit_code not in exit_codes()
+    return f"{exit_code} {message}" if vague else str(exit_code)
+
+
+def fingerprint_of(cause: str) -> str:
+    """A short name for a cause."""
+    return hashlib.sha256(cause.encode()).hexdigest()[:16]
 
 
 def build_clusters(failures: RoundFailures) -> list[Cluster]:
-    """Alike failures together, the largest cluster first."""
-    alike: dict[tuple[str, int, str, str], list[FailedJob]] = {}
-    everywhere: Counter[tuple[str, int, str]] = Counter()
+    """One cluster for each cause at each site, the largest first."""
+    alike: dict[tuple[str, str], list[FailedJob]] = {}
+    ran_at: Counter[str] = Counter()
     for job in failures.jobs:
-        key = (normalise(job.message), job.exit_code, job.step)
-        everywhere[key] += 1
-        alike.setdefault((*key, job.site), []).append(job)
+        cause = _cause(job.resource, job.exit_code, normalise(job.message))
+        alike.setdefault((cause, job.site), []).append(job)
+        ran_at[cause] += bool(job.site)
     ran = sum(failures.ran.values())
     clusters = [
-        _cluster(jobs, message, everywhere[message, code, step], failures.ran.get(site, 0), ran)
-        for (message, code, step, site), jobs in alike.items()
+        _cluster(jobs, ran_at[cause] - len(jobs) if site else ran_at[cause], failures.ran.get(site, 0), ran)
+        for (cause, site), jobs in alike.items()
     ]
     return sorted(clusters, key=lambda one: (-one.jobs, one.fingerprint, one.site))[:MAX_CLUSTERS]
 
 
-def _cluster(jobs: Sequence[FailedJob], message: str, everywhere: int, ran_here: int, ran: int) -> Cluster:
-    first = jobs[0]
-    told = f"{first.message} ({first.reason})"
-    if first.reason in first.message or first.message in first.reason:
-        told = max(first.message, first.reason, key=len)
-    here = max(ran_here, len(jobs))
+def _cluster(jobs: Sequence[FailedJob], failed_elsewhere: int, ran_here: int, ran: int) -> Cluster:
+    messages = Counter(normalise(job.message) for job in jobs)
+    message = messages.most_common(1)[0][0]
+    first = next(job for job in jobs if normalise(job.message) == message)
+    here = max(ran_here, len(jobs)) if first.site else len(jobs)
     return Cluster(
         message=message,
-        exit_code=first.exit_code,
-        step=first.step,
-        category=first.category,
+        exit_code=_commonest(job.exit_code for job in jobs),
+        step=_commonest(job.step for job in jobs),
+        category=_commonest(job.category for job in jobs),
         site=first.site,
         jobs=len(jobs),
         groups=tuple(sorted({job.group for job in jobs})),
         bad_files=_named(lfn for job in jobs for lfn in job.bad_files),
         jobs_at_site=here,
-        failed_elsewhere=everywhere - len(jobs),
-        jobs_elsewhere=max(ran - here, everywhere - len(jobs)),
-        memory_mb=max(job.memory_mb for job in jobs),
-        example=told[:MAX_TAIL],
+        failed_elsewhere=failed_elsewhere,
+        jobs_elsewhere=max(ran - here if first.site else ran, failed_elsewhere),
+        memory_mb=max(max(job.memory_mb, job.memory_asked_mb) for job in jobs),
+        example=_example(first, len(messages) - 1)[:MAX_TAIL],
         node=f"{first.group}/{first.node}",
         log_tail=first.log_tail[-MAX_TAIL:],
+        resource=first.resource,
+        limit=_commonest(job.limit for job in jobs),
     )
+
+
+def _commonest(values: Iterable[_T]) -> _T:
+    return Counter(values).most_common(1)[0][0]
+
+
+def _example(job: FailedJob, others: int) -> str:
+    told = f"{job.message} ({job.reason})"
+    if job.reason in job.message or job.message in job.reason:
+        told = max(job.message, job.reason, key=len)
+    return f"{told} (and {counted(others, 'other message')})" if others else told
 
 
 def _named(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names))[:MAX_NAMED])
 
 
-def suggest(cluster: Cluster) -> Suggestion:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a suggestion rests on besides the cluster."""
+
+    lost_files: frozenset[str] = frozenset()  # input files of which every replica is proved bad
+    memory_asked_mb: int = 0
+    groups_done: int = 0  # of the whole workflow: its code has worked
+
+
+_NOTHING = Known()
+
+
+def suggest(cluster: Cluster, known: Known = _NOTHING) -> Suggestion:
     """What is most likely to help; a person decides."""
     elsewhere = f"{cluster.share_elsewhere:.0%} elsewhere" if cluster.jobs_elsewhere else "none ran elsewhere"
     place = cluster.site or "no site"
     shares = f"{cluster.share_at_site:.0%} of the jobs at {place} fail like this, {elsewhere}"
-    if cluster.exit_code in MEMORY_CODES:
-        wanted = -(-max(cluster.memory_mb, 1) * 3 // 200) * 100
-        why = f"jobs needed {cluster.memory_mb} MB and more"
-        return Suggestion(Remedy.RAISE_MEMORY, why, {"memory_mb": wanted})
-    if cluster.exit_code in WALL_TIME_CODES:
-        why = "jobs were stopped for their wall time: give more time per event"
-        return Suggestion(Remedy.RAISE_TIME, why)
+    ended = f"; retries ended: {cluster.limit}" if cluster.limit else ""
+    lost = sorted(known.lost_files.intersection(cluster.bad_files))
+    if lost and len(lost) == len(cluster.bad_files):
+        return _exclusion(lost)
     if _is_about_the_site(cluster):
-        return Suggestion(Remedy.BAN_SITE, shares, {"site_bans": [cluster.site]})
-    if cluster.category == DATA and cluster.bad_files:
-        why = f"{len(cluster.bad_files)} files cannot be read"
-        return Suggestion(Remedy.EXCLUDE_FILES, why, {"excluded_files": list(cluster.bad_files)})
-    if cluster.category == PERMANENT:
-        return Suggestion(Remedy.FAIL, f"trying again gives the same; {shares}")
-    return Suggestion(Remedy.RETRY, shares)
+        return Suggestion(Remedy.BAN_SITE, shares + ended, {"site_bans": [cluster.site]})
+    if cluster.resource == MEMORY:
+        least = max(cluster.memory_mb, known.memory_asked_mb)
+        more = {"memory_mb": -(-least * 3 // 200) * 100} if least else {}
+        return Suggestion(Remedy.RAISE_MEMORY, f"{least} MB were not enough{ended}", more)
+    if cluster.resource == WALL_TIME:
+        return Suggestion(Remedy.RAISE_TIME, f"jobs were stopped for their wall time{ended}")
+    if lost:
+        return _exclusion(lost)
+    if cluster.bad_files:
+        told = f"{counted(len(cluster.bad_files), 'file')} failed here, not every replica is proved bad"
+        return Suggestion(Remedy.RETRY, f"{told}: a release reads another replica; {shares}")
+    if _fails_everywhere(cluster, known):
+        return Suggestion(Remedy.FAIL, f"every job failed like this, at every site; {shares}{ended}")
+    return Suggestion(Remedy.RETRY, shares + ended)
+
+
+def _exclusion(lost: list[str]) -> Suggestion:
+    why = f"every replica of {counted(len(lost), 'file')} is proved bad"
+    return Suggestion(Remedy.EXCLUDE_FILES, why, {"excluded_files": lost})
 
 
 def _is_about_the_site(cluster: Cluster) -> bool:
-    if not cluster.site or cluster.category not in (INFRASTRUCTURE, DATA) or cluster.jobs < SITE_JOBS:
+    """Do enough jobs fail here and at most half as many elsewhere?
+
+    Where nothing ran elsewhere only an infrastructure failure accuses the site.
+    """
+    if not cluster.site or cluster.jobs < SITE_JOBS:
+        return False
+    if cluster.category != INFRASTRUCTURE and cluster.jobs_elsewhere < SITE_JOBS:
         return False
     return cluster.share_at_site > SITE_SHARE and cluster.share_elsewhere < cluster.share_at_site / 2
+
+
+def _fails_everywhere(cluster: Cluster, known: Known) -> bool:
+    """No job of the workflow has succeeded, and the same permanent failure was met at two sites at least."""
+    everywhere = min(cluster.share_at_site, cluster.share_elsewhere) >= 1
+    return cluster.category == PERMANENT and bool(cluster.site) and everywhere and not known.groups_done
 
 
 def counts_of(failures: RoundFailures) -> list[dict[str, Any]]:

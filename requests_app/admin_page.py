@@ -193,7 +193,9 @@ def _shares(cluster: Mapping[str, Any]) -> str:
 def _what(cluster: Mapping[str, Any]) -> str:
     """What failed; jobs that died before their first step name none."""
     step = f" in {cluster['step']}" if cluster["step"] else ""
-    return f"{cluster['category']} {cluster['exit_code']}{step}, round {cluster.get('round', 'that runs')}"
+    again = f", in {cluster['dags']} DAGs" if cluster.get("dags", 1) > 1 else ""
+    place = f"round {cluster.get('round', 'that runs')}{again}"
+    return f"{cluster['category']} {cluster['exit_code']}{step}, {place}"
 
 
 def _advice(row: Request, suggestion: Mapping[str, Any]) -> str:

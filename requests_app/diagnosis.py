@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, Max, Sum
 
-from dags_app.failures import Cluster, Remedy, build_clusters, suggest
-from dags_app.models import FailureCluster, InputFile
+from dags_app.failures import Cluster, Known, Remedy, build_clusters, suggest
+from dags_app.models import FailureCluster, InputFile, MergeGroup, Workflow
 from dags_app.services import failures
 from dags_app.states import FileState, GroupStatus
 from requests_app.models import Request
 from requests_app.services.releasing import Modifications, preview_release
 from requests_app.states import RequestStatus
+from sites_app.selectors import usable_sites
 from wms2_project.errors import Wms2Error
 
 SHOWN = 50  # clusters on a page
@@ -39,8 +41,11 @@ class Diagnosis:
 def diagnose(request: Request, *, now: datetime) -> Diagnosis:
     """Everything known about the request's failures, bounded; stored ones and those of the DAG that runs."""
     workflow = request.workflow
-    stored = workflow.failures.select_related("dag", "dag__round").order_by("-dag__created_at", "-jobs", "id")
-    live = failures.live_failures(workflow=workflow)
+    stored = failures.newest_clusters(workflow.failures.all()).select_related("dag", "dag__round")
+    rows = list(stored.order_by("-dag__created_at", "-jobs", "id")[:SHOWN])
+    running = build_clusters(failures.live_failures(workflow=workflow))[:SHOWN]
+    known = _known(workflow, [*map(cluster_of, rows), *running], now)
+    met = _times_met(workflow)
     excluded = InputFile.objects.filter(workflow=workflow, state=FileState.EXCLUDED).order_by("lfn")
     bad: dict[str, list[str]] = {}
     for lfn, site in workflow.bad_replicas.order_by("lfn", "site").values_list("lfn", "site")[:LISTED]:
@@ -50,13 +55,32 @@ def diagnose(request: Request, *, now: datetime) -> Diagnosis:
         groups=_group_counts(request),
         counts=_stored_counts(request),
         clusters=[
-            _told_row(row) | _previewed(request, row, now, wanted=number < PREVIEWED)
-            for number, row in enumerate(stored[:SHOWN])
+            _told_row(row, known)
+            | {"dags": met[row.dag.round_id, row.fingerprint, row.site]}
+            | _previewed(request, row, known, now, wanted=number < PREVIEWED)
+            for number, row in enumerate(rows)
         ],
-        running=[_told(cluster) for cluster in build_clusters(live)[:SHOWN]],
+        running=[_told(cluster, known) for cluster in running],
         bad_files=[{"lfn": lfn, "sites": sites} for lfn, sites in bad.items()],
         excluded_files=[{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded[:LISTED]],
     )
+
+
+def _known(workflow: Workflow, clusters: Iterable[Cluster], now: datetime) -> Known:
+    blamed = {lfn for cluster in clusters for lfn in cluster.bad_files}
+    sites = usable_sites(workflow=workflow, now=now)
+    done = MergeGroup.objects.filter(round__workflow=workflow, status__in=failures.CREDITED)
+    return Known(
+        lost_files=failures.lost_files(workflow=workflow, lfns=blamed, sites=sites),
+        memory_asked_mb=max(workflow.memory_mb, workflow.chosen_memory_mb or 0),
+        groups_done=done.count(),
+    )
+
+
+def _times_met(workflow: Workflow) -> dict[tuple[UUID, str, str], int]:
+    """In how many DAGs of a round each cause was met at each site."""
+    rows = workflow.failures.order_by().values_list("dag__round", "fingerprint", "site")
+    return {(round_, *key): dags for round_, *key, dags in rows.annotate(dags=Count("id"))}
 
 
 def _group_counts(request: Request) -> dict[str, int]:
@@ -68,14 +92,16 @@ def _group_counts(request: Request) -> dict[str, int]:
 
 
 def _stored_counts(request: Request) -> list[dict[str, Any]]:
-    """By category, site and exit code over all rounds."""
-    rows = request.workflow.failures.order_by().values("category", "site", "exit_code")
+    """By category, site and exit code over all rounds; a job that a rescue ran in vain counts once."""
+    newest = failures.newest_clusters(request.workflow.failures.all())
+    rows = newest.order_by().values("category", "site", "exit_code")
     counted = rows.annotate(jobs=Sum("jobs")).order_by("-jobs", "category", "site", "exit_code")
     return [dict(row) for row in counted[:100]]
 
 
-def _told_row(row: FailureCluster) -> dict[str, Any]:
-    return _told(cluster_of(row)) | {
+def _told_row(row: FailureCluster, known: Known) -> dict[str, Any]:
+    return _told(cluster_of(row), known) | {
+        "fingerprint": row.fingerprint,
         "round": row.dag.round.number,
         "dag": str(row.dag_id),
         "dag_kind": row.dag.kind,
@@ -83,25 +109,27 @@ def _told_row(row: FailureCluster) -> dict[str, Any]:
     }
 
 
-def _previewed(request: Request, row: FailureCluster, now: datetime, *, wanted: bool) -> dict[str, Any]:
+def _previewed(
+    request: Request, row: FailureCluster, known: Known, now: datetime, *, wanted: bool
+) -> dict[str, Any]:
     """The suggestion with what following it would do, for a request that waits for somebody's decision."""
     if not wanted or request.status != RequestStatus.HELD:
         return {}
-    advice = _advice(cluster_of(row))
+    advice = _advice(cluster_of(row), known)
     return {"suggestion": advice | {"preview": _preview(request, advice, now)}}
 
 
-def _advice(cluster: Cluster) -> dict[str, Any]:
-    found = suggest(cluster)
+def _advice(cluster: Cluster, known: Known) -> dict[str, Any]:
+    found = suggest(cluster, known)
     return {"action": found.action.value, "why": found.why, "modifications": dict(found.modifications)}
 
 
-def _told(cluster: Cluster) -> dict[str, Any]:
+def _told(cluster: Cluster, known: Known) -> dict[str, Any]:
     return asdict(cluster) | {
         "fingerprint": cluster.fingerprint,
         "share_at_site": round(cluster.share_at_site, 4),
         "share_elsewhere": round(cluster.share_elsewhere, 4),
-        "suggestion": _advice(cluster),
+        "suggestion": _advice(cluster, known),
     }
 
 
@@ -127,14 +155,21 @@ def cluster_of(row: FailureCluster) -> Cluster:
 
 
 def diagnose_all(*, now: datetime, days: int = 7, limit: int = 100) -> list[dict[str, Any]]:
-    """Alike failures across requests, from the stored clusters: the same trouble, wherever and whoever's."""
-    recent = FailureCluster.objects.filter(created_at__gt=now - timedelta(days=days))
-    rows = recent.order_by().values("fingerprint", "message", "exit_code", "step", "category")
-    summed = rows.annotate(
-        jobs=Sum("jobs"), requests=Count("workflow", distinct=True), last_seen=Max("created_at")
-    ).order_by("-jobs", "fingerprint")[:limit]
+    """Failures of one cause across requests and sites, from the stored clusters."""
+    lately = FailureCluster.objects.filter(created_at__gt=now - timedelta(days=days))
+    recent = failures.newest_clusters(lately)
+    summed = (
+        recent.order_by()
+        .values("fingerprint")
+        .annotate(jobs=Sum("jobs"), requests=Count("workflow", distinct=True), last_seen=Max("created_at"))
+        .order_by("-jobs", "fingerprint")[:limit]
+    )
     found = {row["fingerprint"]: row | {"sites": {}, "examples": []} for row in summed}
-    _add_sites(found, recent.filter(fingerprint__in=list(found)))
+    rows = recent.filter(fingerprint__in=list(found))
+    largest = rows.order_by("fingerprint", "-jobs", "-id").distinct("fingerprint")
+    for row in largest.values("fingerprint", "message", "exit_code", "step", "category"):
+        found[row["fingerprint"]] |= row
+    _add_sites(found, rows)
     return list(found.values())
 
 

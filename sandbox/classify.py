@@ -48,6 +48,7 @@ class Classification:
     advice: str
     bad_input_files: tuple[str, ...] = ()
     raised: Limit | None = None  # the next attempt asks for its `next`
+    limit: str = ""  # what forbids a retry that the code would deserve
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def classify(
         bad_input_files=tuple(bad_inputs) if row.category == "data" else (),
     )
     if found.retryable and wall_time_sec > LONGEST_RETRIED_SEC:
-        told = f"{row.reason}; ran {wall_time_sec:.0f} s, too long to try again"
-        return replace(found, retryable=False, reason=told)
+        limit = f"ran {wall_time_sec:.0f} s, too long to try again"
+        return replace(found, retryable=False, reason=f"{row.reason}; {limit}", limit=limit)
     return _with_more(found, short) if short else found
 
 
@@ -109,8 +110,8 @@ def _with_more(found: Classification, short: Limit) -> Classification:
     if not short.known:
         return found
     if short.next is None:
-        told = f"{found.reason}; needs more than the ceiling of {short.ceiling} {short.resource.value.unit}"
-        return replace(found, retryable=False, reason=told)
+        limit = f"needs more than the ceiling of {short.ceiling} {short.resource.value.unit}"
+        return replace(found, retryable=False, reason=f"{found.reason}; {limit}", limit=limit)
     return replace(found, raised=short)
 
 

@@ -33,6 +33,7 @@ LOG_TAIL_LINES = 200
 MAX_LISTED_FILES = 1000
 # Log lines that name a file because something is wrong with it; others merely say that it was opened.
 _TROUBLE = re.compile(r"error|exception|fail|cannot|can't|could not|unable|corrupt|truncated", re.IGNORECASE)
+_MEGABYTES = re.compile(r"\b(\d{1,8}) ?(?:MB|megabytes)\b", re.IGNORECASE)
 _LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
 
 
@@ -125,7 +126,12 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
         fjr=fjr,
         site=site if names.matches(names.SITE, site) else "",
         hold_reason=clean_text(events.hold_reason),
-        memory_mb=report.peak_rss_mb if report else events.memory_mb or _peak_rss_mb(fjr),
+        # None sees everything: HTCondor measures now and then, a report speaks of one process.
+        memory_mb=max(
+            report.peak_rss_mb if report else _peak_rss_mb(fjr),
+            events.memory_mb or 0,
+            _memory_in(events.hold_reason),
+        ),
         bad_inputs=_bad_inputs(node, report, fjr, log_tail) if failed else (),
         log_tail=log_tail,
     )
@@ -202,6 +208,13 @@ def _trusted_fjr(node: str, return_value: int) -> JobReport | None:
     # A job killed while it wrote the report has no exit status of its own that could agree with it.
     killed = not fjr.complete and bool(fjr.errors) and -64 <= return_value < 0
     return fjr if killed or process_exit(fjr.exit_code) == return_value else None
+
+
+def _memory_in(hold_reason: str) -> int:
+    """The most megabytes that a hold for memory names, as its limit or as measured."""
+    if "memory" not in hold_reason.lower():
+        return 0
+    return max((int(found) for found in _MEGABYTES.findall(hold_reason)), default=0)
 
 
 def _peak_rss_mb(fjr: JobReport | None) -> int:

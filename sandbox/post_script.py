@@ -61,6 +61,7 @@ class Decision:
     raised: Limit | None = None
     bad_input_files: tuple[str, ...] = ()
     proof: str = ""
+    limit: str = ""  # what ended the retries
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,6 +145,7 @@ def decide(attempt: Attempt, evidence: Evidence) -> Decision:
         raised=found.raised if status == RETRY else None,
         bad_input_files=found.bad_input_files,
         proof=clean_text(proof),
+        limit=found.limit if status == STOP else "",
     )
 
 
@@ -151,8 +153,9 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
     final = decision.exit_status != RETRY or attempt.number >= attempt.max_retries
     raised = {decision.raised.resource.value.name: decision.raised.next} if decision.raised else {}
     action = f"retry_more_{next(iter(raised))}" if raised else ACTIONS[decision.exit_status]
+    limit = decision.limit
     if final and decision.exit_status == RETRY:
-        action = "retries_exhausted"
+        action, limit = "retries_exhausted", f"all {attempt.max_retries + 1} attempts were used"
     return {
         "schema": SCHEMA,
         "node_name": attempt.node,
@@ -189,6 +192,7 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
             "advice": decision.advice,
             "step": evidence.failed_step,
             "proof": decision.proof,
+            "limit": limit,
         },
         "dag": {"status": attempt.dag_status, "failed_count": attempt.failed_count},
         "log_tail": evidence.log_tail,

@@ -20,7 +20,8 @@ class PostRecord:
     """The part of a record that recovery decides on.
 
     '' = not known: `site` where the job never ran, `step` where no report names the step that failed,
-    `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43).
+    `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43),
+    `limit` what ended the retries. `memory_mb` was used, `memory_asked_mb` asked for; 0 = not known.
     """
 
     node_name: str
@@ -42,6 +43,8 @@ class PostRecord:
     step: str = ""
     hold_reason: str = ""
     proof: str = ""
+    limit: str = ""
+    memory_asked_mb: int = 0
 
 
 def record_name(node: str, attempt: int) -> str:
@@ -51,7 +54,7 @@ def record_name(node: str, attempt: int) -> str:
 def read_record(path: Path) -> PostRecord:
     """Raises ManifestError naming what is wrong."""
     fields = Fields.of_file(path)
-    job, told = fields.child("job"), fields.child("classification")
+    job, told, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
     category = told.text("category")
     if category not in CATEGORIES:
         told.refuse("category", " or ".join(sorted(CATEGORIES)))
@@ -75,6 +78,8 @@ def read_record(path: Path) -> PostRecord:
         step=told.text_or_empty("step"),
         hold_reason=job.text_or_empty("hold_reason"),
         proof=told.text_or_empty("proof"),
+        limit=told.text_or_empty("limit"),
+        memory_asked_mb=memory.integer("requested_mb") if memory else 0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -11,11 +11,20 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from condor.amend import elected_site
-from dags_app.failures import INFRASTRUCTURE, FailedJob, RoundFailures, bad_files_of, build_clusters
+from dags_app.failures import (
+    CORRUPT_CODES,
+    INFRASTRUCTURE,
+    FailedJob,
+    RoundFailures,
+    bad_files_of,
+    build_clusters,
+)
 from dags_app.models import DAG, BadReplica, DAGEvent, FailureCluster, MergeGroup, Workflow
+from dags_app.planning.types import SitePool
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, FileState, GroupStatus
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
@@ -74,6 +83,8 @@ def _failed_job(group: str, record: PostRecord) -> FailedJob:
         proof=record.proof,
         bad_files=record.bad_input_files,
         memory_mb=record.memory_mb,
+        memory_asked_mb=record.memory_asked_mb,
+        limit=record.limit[:200],
         log_tail=record.log_tail,
     )
 
@@ -104,6 +115,24 @@ def record_failures(*, dag: DAG) -> RoundFailures:
             batch_size=1000,
         )
     return found
+
+
+def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
+    """Of the clusters that a DAG and its rescues left alike, the last: the same jobs failed again."""
+    last = rows.order_by("dag__round", "fingerprint", "site", "-dag__created_at", "-id")
+    return FailureCluster.objects.filter(
+        pk__in=last.distinct("dag__round", "fingerprint", "site").values("pk")
+    )
+
+
+def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) -> frozenset[str]:
+    """Of these input files, those of which every replica is proved bad."""
+    corrupt: dict[str, set[str]] = {}
+    bad = workflow.bad_replicas.filter(lfn__in=lfns, exit_code__in=CORRUPT_CODES)
+    for lfn, site in bad.values_list("lfn", "site"):
+        corrupt.setdefault(lfn, set()).add(site)
+    places = workflow.input_files.filter(lfn__in=corrupt).values_list("lfn", "locations")
+    return frozenset(lfn for lfn, held in places if sites.holding(frozenset(held)) <= corrupt[lfn])
 
 
 def live_failures(*, workflow: Workflow) -> RoundFailures:

@@ -118,6 +118,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
     known: dict[str, Any] = {
         "site": CERN, "category": "infrastructure", "exit_code": 60307, "message": "copy failed",
         "bad_files": (), "action": "retries_exhausted", "final": True, "memory_mb": 900,
+        "memory_asked_mb": 1000, "limit": "all 4 attempts were used",
     }  # fmt: skip
     told = known | values
     record = {
@@ -133,6 +134,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
             "wall_time_sec": 1.0,
             "memory_mb": told["memory_mb"],
         },
+        "memory": {"requested_mb": told["memory_asked_mb"]},
         "cmssw": {"error_message": told["message"], "steps": {}},
         "classification": {
             "category": told["category"],
@@ -140,6 +142,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
             "action": told["action"],
             "reason": "for a test",
             "bad_input_files": list(told["bad_files"]),
+            "limit": told["limit"],
         },
         "log_tail": f"the last lines of {node}",
     }

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.failures import FailedJob, Remedy, RoundFailures, build_clusters, counts_of, normalise, suggest
+from dags_app.failures import (
+    FailedJob,
+    Known,
+    Remedy,
+    RoundFailures,
+    build_clusters,
+    counts_of,
+    normalise,
+    suggest,
+)
 
 CERN, DESY = "T2_CH_CERN", "T2_DE_DESY"
 
@@ -77,9 +86,62 @@ def test_what_message_and_reason_share_is_told_once(message: str, reason: str, t
     assert cluster.example == told
 
 
-def test_code_and_step_tell_clusters_apart() -> None:
-    jobs = (job(1), job(2, exit_code=60311), job(3, step="stageOut1"))
-    assert len(build_clusters(RoundFailures(1, jobs=jobs))) == 3
+HELD_FOR_MEMORY = "no usable report; Error from slot1_1@wn1: Job has gone over memory limit of 128 megabytes."
+EXCEPTION = (
+    "An exception of category 'ProductNotFound' occurred while\n [0] Processing Event run: {0} stream: {0}\n"
+    "   [1] Calling method for module Producer{0}/'label{0}'\nException Message:\nFound zero products\n"
+)
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        [
+            job(1, exit_code=50660, category="permanent", step="cmsRun1", message="OverMemory: 9 MB used"),
+            job(2, exit_code=50660, category="permanent", message=HELD_FOR_MEMORY),
+            job(3, exit_code=8004, category="transient", step="cmsRun1", message="bad_alloc"),
+            job(4, exit_code=137, message="killed", memory_mb=95, memory_asked_mb=100),
+        ],
+        [
+            job(1, message="permission denied", step="stageOut1"),
+            job(2, message="no space left on device", step="stageOut1"),
+            job(3, message="no usable report, return value 147"),
+        ],
+        [job(n, exit_code=8001, message=EXCEPTION.format(n)) for n in range(3)],
+        [
+            job(n, exit_code=99303, message=f"no usable report (proc_{n:06d}.report.json: no such file)")
+            for n in (3, 100_003)
+        ],
+    ],
+    ids=["memory, however it shows", "one exit code", "an exception in any module", "any node"],
+)
+def test_one_cause_at_one_site_is_one_cluster(jobs: list[FailedJob]) -> None:
+    (cluster,) = build_clusters(RoundFailures(9, jobs=tuple(jobs)))
+    assert cluster.jobs == len(jobs)
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        [job(1), job(2, exit_code=60311)],
+        [job(1, exit_code=8001, message="no record"), job(2, exit_code=8001, message="no product")],
+        [job(1, exit_code=4711, message="one"), job(2, exit_code=4711, message="another")],
+        [
+            job(1, exit_code=137, memory_mb=10, memory_asked_mb=100),
+            job(2, exit_code=137, memory_mb=95, memory_asked_mb=100),
+        ],
+        [job(1), job(2, site=DESY)],
+    ],
+    ids=["codes", "messages of a vague code", "messages of an unknown code", "kills", "sites"],
+)
+def test_different_causes_are_different_clusters(jobs: list[FailedJob]) -> None:
+    assert len(build_clusters(RoundFailures(9, jobs=tuple(jobs)))) == 2
+
+
+def test_a_cluster_shows_its_commonest_message_and_that_there_are_others() -> None:
+    jobs = (job(1, message="rare"), job(2, message="common"), job(3, message="common"))
+    (cluster,) = build_clusters(RoundFailures(9, jobs=jobs))
+    assert (cluster.message, cluster.example) == ("common", "common (and 1 other message)")
 
 
 def test_counts_are_by_category_site_and_code() -> None:
@@ -91,30 +153,87 @@ def test_counts_are_by_category_site_and_code() -> None:
 LFNS = tuple(f"/store/data/{n}.root" for n in range(4))
 
 
+BROKEN: dict[str, Any] = {"exit_code": 8001, "category": "permanent", "message": "no record"}
+OOM: dict[str, Any] = {"exit_code": 50660, "category": "permanent"}
+
+
+def corrupt(number: int, **values: Any) -> FailedJob:
+    return job(number, exit_code=8021, category="data", bad_files=(LFNS[number],), **values)
+
+
 @pytest.mark.parametrize(
-    ("jobs", "ran", "action", "modifications"),
+    ("jobs", "ran", "known", "action", "modifications"),
     [
-        ([job(n) for n in range(4)], {CERN: 5, DESY: 9}, Remedy.BAN_SITE, {"site_bans": [CERN]}),
-        ([job(n) for n in range(2)], {CERN: 2}, Remedy.RETRY, {}),
-        ([job(n) for n in range(4)], {CERN: 40}, Remedy.RETRY, {}),
+        ([job(n) for n in range(4)], {CERN: 5, DESY: 9}, Known(), Remedy.BAN_SITE, {"site_bans": [CERN]}),
+        ([job(n) for n in range(4)], {CERN: 4}, Known(), Remedy.BAN_SITE, {"site_bans": [CERN]}),
+        ([job(n) for n in range(2)], {CERN: 2}, Known(), Remedy.RETRY, {}),
+        ([job(n) for n in range(4)], {CERN: 40}, Known(), Remedy.RETRY, {}),
         (
-            [job(1, exit_code=50660, category="permanent", memory_mb=2100)], {},
-            Remedy.RAISE_MEMORY, {"memory_mb": 3200},
+            [job(n, **BROKEN) for n in range(8)], {CERN: 8, DESY: 16}, Known(),
+            Remedy.BAN_SITE, {"site_bans": [CERN]},
         ),
-        ([job(1, exit_code=50664, category="permanent")], {CERN: 9}, Remedy.RAISE_TIME, {}),
-        ([job(1, exit_code=8001, category="permanent")], {CERN: 9}, Remedy.FAIL, {}),
         (
-            [job(1, exit_code=8021, category="data", bad_files=LFNS[:1])], {CERN: 9},
+            [job(n, **OOM, memory_mb=90) for n in range(8)], {CERN: 8, DESY: 16}, Known(),
+            Remedy.BAN_SITE, {"site_bans": [CERN]},
+        ),
+        ([job(n, **BROKEN) for n in range(8)], {CERN: 8}, Known(), Remedy.RETRY, {}),
+        ([job(1, **BROKEN)], {CERN: 9}, Known(), Remedy.RETRY, {}),
+        (
+            [job(n, site=site, **BROKEN) for n in range(4) for site in (CERN, DESY)], {CERN: 4, DESY: 4},
+            Known(), Remedy.FAIL, {},
+        ),
+        (
+            [job(n, site=site, **BROKEN) for n in range(4) for site in (CERN, DESY)], {CERN: 4, DESY: 5},
+            Known(), Remedy.RETRY, {},
+        ),
+        (
+            [job(n, site=site, **BROKEN) for n in range(4) for site in (CERN, DESY)], {CERN: 4, DESY: 4},
+            Known(groups_done=1), Remedy.RETRY, {},
+        ),
+        (
+            [job(n, site=site, **BROKEN) for n in range(4) for site in (CERN, "")], {CERN: 4}, Known(),
+            Remedy.RETRY, {},
+        ),
+        ([job(1, **OOM, memory_mb=2100)], {}, Known(), Remedy.RAISE_MEMORY, {"memory_mb": 3200}),
+        (
+            [job(1, **OOM, memory_mb=0, memory_asked_mb=2000)], {}, Known(),
+            Remedy.RAISE_MEMORY, {"memory_mb": 3000},
+        ),
+        (
+            [job(1, **OOM, memory_mb=90)], {}, Known(memory_asked_mb=2000),
+            Remedy.RAISE_MEMORY, {"memory_mb": 3000},
+        ),
+        ([job(1, **OOM)], {}, Known(), Remedy.RAISE_MEMORY, {}),
+        ([job(1, exit_code=137, memory_mb=10, memory_asked_mb=100)], {}, Known(), Remedy.RETRY, {}),
+        ([job(1, exit_code=50664, category="permanent")], {CERN: 9}, Known(), Remedy.RAISE_TIME, {}),
+        ([corrupt(0)], {CERN: 9}, Known(), Remedy.RETRY, {}),
+        (
+            [corrupt(0)], {CERN: 9}, Known(lost_files=frozenset(LFNS)),
             Remedy.EXCLUDE_FILES, {"excluded_files": [LFNS[0]]},
         ),
         (
-            [job(n, exit_code=8021, category="data", bad_files=(LFNS[n],)) for n in range(4)],
-            {CERN: 4, DESY: 9}, Remedy.BAN_SITE, {"site_bans": [CERN]},
+            [corrupt(n) for n in range(2)], {CERN: 9}, Known(lost_files=frozenset(LFNS[1:])),
+            Remedy.EXCLUDE_FILES, {"excluded_files": [LFNS[1]]},
+        ),
+        (
+            [corrupt(n) for n in range(4)], {CERN: 4, DESY: 9}, Known(),
+            Remedy.BAN_SITE, {"site_bans": [CERN]},
+        ),
+        (
+            [corrupt(n) for n in range(4)], {CERN: 4, DESY: 9}, Known(lost_files=frozenset(LFNS)),
+            Remedy.EXCLUDE_FILES, {"excluded_files": list(LFNS)},
         ),
     ],
 )  # fmt: skip
 def test_a_cluster_suggests_what_may_help(
-    jobs: list[FailedJob], ran: dict[str, int], action: Remedy, modifications: dict[str, Any]
+    jobs: list[FailedJob], ran: dict[str, int], known: Known, action: Remedy, modifications: dict[str, Any]
 ) -> None:
-    found = suggest(build_clusters(RoundFailures(10, jobs=tuple(jobs), ran=ran))[0])
+    found = suggest(build_clusters(RoundFailures(10, jobs=tuple(jobs), ran=ran))[0], known)
     assert (found.action, found.modifications) == (action, modifications)
+
+
+@pytest.mark.parametrize("limit", ["all 4 attempts were used", "needs more than the ceiling of 3000 MB"])
+def test_a_suggestion_names_the_limit_that_ended_retries(limit: str) -> None:
+    for values in (OOM, {}):
+        (cluster,) = build_clusters(RoundFailures(1, jobs=(job(1, **values, limit=limit),)))
+        assert suggest(cluster).why.endswith(f"; retries ended: {limit}")

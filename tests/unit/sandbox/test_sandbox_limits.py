@@ -30,6 +30,7 @@ def test_memory_is_raised_after_a_memory_failure_and_after_nothing_else(failed: 
     last = read_record(failed.group / f"{NODE}.post.4.json")
     assert (last.final, last.retryable, last.action) == (True, False, "permanent_failure")
     assert "needs more than the ceiling of 2000 MB" in last.reason
+    assert last.limit == "needs more than the ceiling of 2000 MB"
     assert (failed.group / "raised.inc").read_text() == f"memory_{NODE} = 1500\nmemory_{NODE} = 2000\n"
 
 

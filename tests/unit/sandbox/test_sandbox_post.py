@@ -107,7 +107,9 @@ def test_the_last_retry_is_final(failed: World) -> None:
 
     assert [failed.record(NODE, attempt)["final"] for attempt in range(3)] == [False, False, True]
     assert failed.record(NODE, 2)["classification"]["action"] == "retries_exhausted"
-    assert last_records(failed.group)[NODE].attempt == 2
+    last = last_records(failed.group)[NODE]
+    assert (last.attempt, last.limit) == (2, "all 3 attempts were used")
+    assert failed.record(NODE, 1)["classification"]["limit"] == ""
 
 
 def test_an_earlier_report_does_not_speak_for_a_later_attempt(failed: World) -> None:
@@ -164,6 +166,35 @@ def test_a_job_held_for_memory_and_removed_is_tried_with_more(failed: World) -> 
     assert "memory limit" in read.hold_reason
 
 
+MEASURED = (
+    "megabytes. Last measured usage: 910 megabytes. Consider resubmitting with a higher request_memory."
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "reported_mb", "found_mb"),
+    [
+        ("", 500, 500),
+        (LOG, 500, 777),
+        (LOG, 800, 800),
+        (LOG.replace("megabytes.", MEASURED), 500, 910),
+        (LOG.replace("777", "0").replace("memory limit", "disk limit"), 10, 10),
+    ],
+    ids=["report", "HTCondor's measurement", "a report above it", "hold reason", "a hold for disk"],
+)
+def test_the_memory_of_a_job_is_the_most_that_anything_measured(
+    failed: World, log: str, reported_mb: int, found_mb: int
+) -> None:
+    status = fail(failed, 50660)
+    path = failed.reports / f"{NODE}.report.json"
+    path.write_text(json.dumps(failed.report(NODE) | {"peak_rss_mb": reported_mb}))
+    (failed.group / "group.dag.nodes.log").write_text(log)
+    failed.post(NODE, status)
+
+    read = read_record(failed.group / f"{NODE}.post.0.json")
+    assert (read.memory_mb, read.memory_asked_mb) == (found_mb, 1000)
+
+
 @pytest.mark.parametrize(("told", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
 def test_what_a_framework_report_measured_is_believed_within_reason(
     failed: World, told: str, read: int
@@ -182,10 +213,12 @@ def test_a_record_of_an_older_sandbox_is_still_read(failed: World) -> None:
     record = failed.record(NODE)
     for part, key in (("job", "hold_reason"), ("classification", "step"), ("classification", "proof")):
         del record[part][key]
+    del record["memory"], record["classification"]["limit"]
     path.write_text(json.dumps(record))
 
     read = read_record(path)
     assert (read.step, read.hold_reason, read.proof, read.exit_code) == ("", "", "", 60307)
+    assert (read.limit, read.memory_asked_mb) == ("", 0)
 
 
 def test_a_signal_is_recorded(failed: World) -> None:
