@@ -27,6 +27,7 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
            'fraction',
            round(least(coalesce(w.input_events_done::numeric / nullif(w.input_events, 0), 0), 1), 4),
            'events_total', w.input_events, 'events_done', w.input_events_done,
+           'events_excluded', w.input_events_excluded,
            'events_written', coalesce(g.written, 0), 'groups_total', g.groups, 'groups_done', g.done,
            'jobs_total', coalesce(g.jobs, 0), 'files', o.files, 'blocks', b.blocks,
            'blocks_announced', b.announced, 'estimated_completion', g.began) AS progress,

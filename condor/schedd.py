@@ -316,6 +316,11 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
         jobs_held=total("DAG_JobsHeld"),
         groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
         groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
+        groups={  # one that has just started has counted nothing yet
+            _group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
+            for one in inner
+            if "DAG_NodesDone" in one and _group_of(one)
+        },
         submitted_at=moment("QDate"),
         entered_status_at=moment("EnteredCurrentStatus"),
         updated_at=moment("DAG_AdUpdateTime"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, IntEnum
 from typing import NamedTuple
@@ -83,6 +83,7 @@ class DagmanAd:
     jobs_held: int = 0
     groups_running: int = 0
     groups_held: int = 0
+    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # running: nodes done, failed
     submitted_at: datetime | None = None
     entered_status_at: datetime | None = None
     updated_at: datetime | None = None

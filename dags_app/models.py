@@ -120,6 +120,7 @@ class Workflow(models.Model):
 
     # Sums over its input files, so that a page of requests need not read them: see ledger.tally
     input_events = models.PositiveBigIntegerField(default=0)
+    input_events_excluded = models.PositiveBigIntegerField(default=0)
     input_events_done = models.PositiveBigIntegerField(default=0)
     input_resolved_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
@@ -290,6 +291,9 @@ class MergeGroup(models.Model):
     status = enum_field(GroupStatus, default=GroupStatus.PLANNED)
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
+    # Of its DAG's nodes, until the group is done: those that are done, and those that failed for good
+    nodes_done = models.PositiveIntegerField(default=0)
+    nodes_failed = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
     estimated_output_kb = models.PositiveBigIntegerField(default=0)
     first_event = models.PositiveBigIntegerField(null=True, blank=True)
@@ -338,6 +342,7 @@ class InputFile(models.Model):
     attempts = models.PositiveSmallIntegerField(default=0)
     # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events:
     # what the request wants of the file, if not all it selects, and what collected groups have read.
+    # An empty `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
     wanted = models.JSONField(null=True, blank=True)
     done = models.JSONField(default=list, blank=True)
     # The round that holds the file, the first and last of its groups that read it, and whether they

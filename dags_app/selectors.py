@@ -13,7 +13,7 @@ from django.db.models import Count, Sum
 from dags_app.models import InputFile, MergeGroup, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import by_run
-from dags_app.planning.lumis import Ranges, count, normalised, subtract
+from dags_app.planning.lumis import Ranges, normalised, subtract
 from dags_app.planning.types import LumiRange
 from dags_app.services import ledger
 from dags_app.services.estimating import measurements
@@ -76,11 +76,12 @@ def ledger_of(*, workflow: Workflow) -> dict[str, Any]:
 
 def _input_ledger(workflow: Workflow) -> dict[str, Any]:
     books = {state: _Book() for state in FileState}
-    half_done: list[dict[str, Any]] = []
+    gap, half_done = _Book(), list[dict[str, Any]]()
     reader, read = ledger.AccountReader(workflow), _read_by_open_round(workflow)
     files = InputFile.objects.filter(workflow=workflow).order_by("lfn")
     for row in ledger.ledger_rows(files):
-        account, state, lumis = reader.account(row), FileState(row.state), ledger.as_ranges(row.lumis)
+        account, state = reader.account(row), FileState(row.state)
+        lumis = ledger.as_ranges(row.lumis)
         done: Ranges = ()
         if state is not FileState.PROCESSED and (account.done or row.lfn in read):
             done = normalised([*account.done, *read.get(row.lfn, ())])
@@ -91,12 +92,13 @@ def _input_ledger(workflow: Workflow) -> dict[str, Any]:
             (books[FileState.EXCLUDED], beyond, 0),
         ):
             if part or files_in:
-                whole = account.asked if reader.by_events else lumis
-                share = round(row.events * count(part) / count(whole)) if whole else row.events
+                share = reader.share(row, part)
                 book.enter(files_in, share, lumis if reader.by_events else part)
+        if state is FileState.EXCLUDED and row.wanted != []:
+            gap.enter(1, reader.share(row, left), lumis if reader.by_events else left)
         if done and len(half_done) < LISTED:
             half_done.append({"lfn": row.lfn, "done": done, "missing": left})
-    missing = _Book.sum_of([books[state] for state in sorted(UNFINISHED_FILE)])
+    missing = _Book.sum_of([*(books[state] for state in sorted(UNFINISHED_FILE)), gap])
     excluded = files.filter(state=FileState.EXCLUDED)[:LISTED]
     return {
         "input_dataset": workflow.input_dataset,

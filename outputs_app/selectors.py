@@ -16,6 +16,7 @@ from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.states import MOVING, BlockStatus, DatasetStatus, RuleKind
 
 MAX_TOLD = 1000  # characters of an error
+AWAITING = "awaiting_announcement"  # every block is announced, the dataset is not VALID in DBS yet
 _ORDER = list(BlockStatus)
 _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, BlockStatus.ANNOUNCED})
 
@@ -23,6 +24,7 @@ _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, Bloc
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
     """One output dataset. Its status is that of its least advanced block; a failed block shows.
+    It is announced only once DBS has it as VALID.
 
     Archived blocks are those with a complete copy on tape.
     """
@@ -175,9 +177,10 @@ def _summary(
         status = BlockStatus.FAILED
     else:
         status = min(blocks, key=_ORDER.index, default=BlockStatus.PENDING)
+    unannounced = status is BlockStatus.ANNOUNCED and dataset.announced_at is None
     return DatasetSummary(
         dataset_name=dataset.dataset_name,
-        status=status,
+        status=AWAITING if unannounced else status,
         transfers_complete=bool(blocks) and set(blocks) <= _ARRIVED,
         blocks=sum(blocks.values()),
         blocks_announced=blocks.get(BlockStatus.ANNOUNCED, 0),

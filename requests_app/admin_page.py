@@ -60,7 +60,8 @@ class RequestPage:
 def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
     """Read what belongs to the request, in a fixed number of queries."""
     now, progress = timezone.now(), progress_of(row)
-    gates = why(row, now=now, ask_condor=False).gates  # a page must not wait for HTCondor
+    told = why(row, now=now, ask_condor=False)  # a page must not wait for HTCondor
+    gates = told.gates
     return RequestPage(
         name=row.request_name,
         status=row.status.replace("_", " "),
@@ -76,7 +77,7 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
         evidence=_json(row.hold_evidence) if row.hold_evidence else "",
         progress=_progress(row, progress),
         bar=progress_bar(progress.fraction),
-        facts=_facts(row),
+        facts=[*_facts(row), *([("Not processed", told.gaps)] if told.gaps else [])],
         rounds=_rounds(row),
         failures=_failures(row, now=now),
         datasets=_datasets(row),
@@ -101,9 +102,10 @@ def _alert(alert: Alert, *, now: datetime) -> str:
 
 def _progress(row: Request, done: Progress) -> str:
     end = done.estimated_completion if row.status == RequestStatus.ACTIVE else None
+    excluded = f" ({done.events_excluded:,} excluded)" if done.events_excluded else ""
     return (
-        f"{done.events_done:,} of {done.events_total:,} events, {done.groups_done:,} of {done.groups_total:,}"
-        f" groups ({counted(done.jobs_total, 'job')}); {counted(done.events_written, 'event')} written"
+        f"{done.events_done:,} of {done.events_total:,} events{excluded},"
+        f" {done.groups_done:,} of {done.groups_total:,} groups ({counted(done.jobs_total, 'job')}); {counted(done.events_written, 'event')} written"
         f" in {counted(done.files, 'file')},"
         f" {done.blocks_announced:,} of {done.blocks:,} blocks announced"
         f"{f'; done about {end:%F %R} UTC' if end else ''}"

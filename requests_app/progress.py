@@ -44,8 +44,17 @@ LEFT JOIN LATERAL (
    WHERE s.workflow_id = w.id) b ON true"""
 SUMS = """
 SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
-       w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read, g.written, g.planned, g.began,
-       g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
+       w.input_events_excluded, w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read,
+       g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
+# The groups with the nodes of their DAGs: of one that is done, all are.
+COUNTED = f"""(
+  SELECT g.id, g.round_id, g.index, g.status, g.site, g.jobs, g.input_events, g.events_read, g.events_written,
+         g.finished_at, n.nodes,
+         CASE WHEN n.complete THEN n.nodes ELSE least(g.nodes_done, n.nodes) END AS nodes_done,
+         CASE WHEN n.complete THEN 0 ELSE least(g.nodes_failed, n.nodes - least(g.nodes_done, n.nodes)) END
+           AS nodes_failed
+    FROM dags_app_mergegroup g, LATERAL (
+         SELECT g.jobs + {SERVICE_NODES} AS nodes, g.status IN ('done', 'collected') AS complete) n)"""  # noqa: S608 — ours
 _PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
 _DETAIL = f"""{SUMS}, x.rounds, y.groups, z.dag FROM dags_app_workflow w {PARTS}
 LEFT JOIN LATERAL (
@@ -58,14 +67,18 @@ LEFT JOIN LATERAL (
            count(m.id) FILTER (WHERE m.status = 'failed') AS failed,
            coalesce(sum(m.events_read), 0) AS events_read,
            coalesce(sum(m.events_written), 0) AS events_written,
-           coalesce(sum(m.jobs) FILTER (WHERE m.status IN ('done', 'collected')), 0) AS jobs_done,
-           coalesce(sum(m.jobs) FILTER (WHERE m.status = 'failed'), 0) AS jobs_failed
-      FROM dags_app_round d LEFT JOIN dags_app_mergegroup m ON m.round_id = d.id
+           coalesce(sum(m.nodes), 0) AS nodes, coalesce(sum(m.nodes_done), 0) AS nodes_done,
+           coalesce(sum(m.nodes_failed), 0) AS nodes_failed,
+           coalesce(sum(m.nodes - m.nodes_done - m.nodes_failed) FILTER (WHERE m.status = 'failed'), 0)
+             AS nodes_skipped,
+           greatest(d.jobs - coalesce(sum(m.jobs), 0), 0) AS jobs_dropped
+      FROM dags_app_round d LEFT JOIN {COUNTED} m ON m.round_id = d.id
      WHERE d.workflow_id = w.id GROUP BY d.id) r) x ON true
 LEFT JOIN LATERAL (
   SELECT json_agg(n ORDER BY n.index) AS groups FROM (
-    SELECT m.index, m.status, m.site, m.jobs, m.input_events, m.events_read, m.events_written, m.finished_at
-      FROM dags_app_mergegroup m
+    SELECT m.index, m.status, m.site, m.jobs, m.nodes_done, m.nodes_failed, m.input_events, m.events_read,
+           m.events_written, m.finished_at
+      FROM {COUNTED} m
      WHERE m.round_id = (SELECT id FROM dags_app_round WHERE workflow_id = w.id ORDER BY number DESC LIMIT 1)
      ORDER BY m.index LIMIT {SHOWN_GROUPS}) n) y ON true
 LEFT JOIN LATERAL (
@@ -86,11 +99,15 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a request is, by events. `events_total` grows while rounds are still being planned."""
+    """How far a request is, by events. `events_total` grows while rounds are still being planned.
+
+    Excluded events stay in the total: a request that completes without them ends below 1.
+    """
 
     fraction: float
     events_total: int
     events_done: int
+    events_excluded: int
     events_written: int
     groups_total: int
     groups_done: int
@@ -131,6 +148,7 @@ class _Sums(NamedTuple):
     filter_efficiency: float
     generates: bool
     input_events: int
+    excluded: int
     input_done: int
     open_done: int | None
     groups: int
@@ -204,13 +222,15 @@ def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
     else:
         total = sums.input_events
         done = min(max(sums.input_done + int(sums.open_done or 0), int(sums.read or 0)), total)
-    fraction = 1.0 if finished else min(done / total, 1.0) if total else 0.0
-    moving = status in SWEPT
-    pace = decide_pace(sums, left=(total - done) if moving else 0, fraction=fraction, now=now)
+    possible = total - sums.excluded
+    fraction = min((possible if finished else done) / total, 1.0) if total else float(finished)
+    left = possible - done if status in SWEPT else 0
+    pace = decide_pace(sums, left=left, fraction=fraction, now=now)
     progress = Progress(
         fraction=round(fraction, 4),
         events_total=total,
         events_done=done,
+        events_excluded=sums.excluded,
         events_written=int(sums.written or 0),
         groups_total=sums.groups,
         groups_done=sums.groups_done,
@@ -250,18 +270,23 @@ def _after(now: datetime, seconds: float) -> datetime | None:
 
 
 def node_counts(detail: Detail) -> dict[str, int]:
-    """All DAG nodes of the request: a group's jobs, its landing, merge and cleanup."""
-    total = sum(one["jobs"] + SERVICE_NODES * one["groups"] for one in detail.rounds)
-    completed = sum(
-        one["jobs_done"] + SERVICE_NODES * (one["done"] + one["collected"]) for one in detail.rounds
-    )
-    failed = sum(one["jobs_failed"] + SERVICE_NODES * one["failed"] for one in detail.rounds)
-    running = min(detail.dag["nodes_running"] if detail.dag else 0, total - completed - failed)
+    """All DAG nodes of the request: a group's jobs, its landing, merge and cleanup.
+
+    Skipped are those that a failed group cannot reach, and jobs that a repair left without input.
+    """
+
+    def sum_of(*names: str) -> int:
+        return sum(int(one[name]) for one in detail.rounds for name in names)
+
+    total, skipped = sum_of("nodes", "jobs_dropped"), sum_of("nodes_skipped", "jobs_dropped")
+    completed, failed = sum_of("nodes_done"), sum_of("nodes_failed")
+    left = total - completed - failed - skipped
+    running = min(detail.dag["nodes_running"] if detail.dag else 0, left)
     return {
         "total": total,
         "completed": completed,
         "running": running,
-        "pending": total - completed - failed - running,
+        "pending": left - running,
         "failed": failed,
-        "skipped": 0,
+        "skipped": skipped,
     }

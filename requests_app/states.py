@@ -57,7 +57,7 @@ WHY: dict[RequestStatus, str] = {
     S.STOPPING: "An operator asked for a clean stop; the jobs are leaving the queue.",
     S.RESUBMITTING: "A rescue or resume DAG is being prepared from what is already done.",
     S.HELD: "A person must decide; the evidence is on the request. Takes no capacity.",
-    S.COMPLETED: "Everything asked for is produced, registered, protected and announced.",
+    S.COMPLETED: "All work is done; what was produced is registered, protected and announced.",
     S.FAILED: "A person gave this request up; its outputs are invalidated. Never set by the machine.",
     S.ABORTED: "A person cancelled this request.",
 }

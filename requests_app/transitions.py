@@ -18,6 +18,7 @@ from wms2_project.errors import IllegalTransition, StaleVersion
 from wms2_project.logs import current_request_id
 
 logger = logging.getLogger(__name__)
+GIVEN_UP = (RequestStatus.FAILED, RequestStatus.ABORTED)  # these keep the error that led to them
 
 
 def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -> Request:
@@ -49,7 +50,7 @@ def transition(
             f"{actor} cannot fail {request.request_name}: only a person gives a request up",
             cure="Hold it with the evidence instead",
         )
-    now = timezone.now()
+    now, changes = timezone.now(), changes or {}
     values: dict[str, Any] = {
         "status": to,
         "status_since": now,
@@ -60,9 +61,13 @@ def transition(
         "attempt": 0,
         "version": F("version") + 1,
     }
+    if "last_error" in changes:
+        values["last_error_at"] = now
+    elif to not in GIVEN_UP:
+        values |= {"last_error": "", "last_error_at": None}
     with transaction.atomic():
         unchanged = Request.objects.filter(pk=request.pk, version=request.version, status=current)
-        if not unchanged.update(**(values | (changes or {}))):
+        if not unchanged.update(**(values | changes)):
             raise StaleVersion(
                 f"{request.request_name} changed while this was being decided",
                 cure="Read it again and repeat",

@@ -8,6 +8,7 @@ from datetime import datetime
 from condor.analysis import MatchAnalysis
 from dags_app.models import DAG
 from dags_app.services import control
+from dags_app.services.ledger import gap_of
 from dags_app.states import DAGStatus
 from requests_app import admission
 from requests_app.lifecycle import gates
@@ -26,6 +27,7 @@ class Why:
     turn: admission.Turn | None
     idle_jobs: MatchAnalysis | None
     idle_jobs_note: str
+    gaps: str = ""
 
 
 def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
@@ -36,7 +38,11 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
     queued = status is RequestStatus.QUEUED
     turn = admission.expected_turn(request, now=now) if queued else None
     analysis, note = _idle_jobs(look.dag) if ask_condor else (None, "")
-    return Why(_summary(request, asked, turn, now), asked, turn, analysis, note)
+    gap = gap_of(workflow=request.workflow)
+    summary = _summary(request, asked, turn, now)
+    if gap is not None and not any(gate.blocks for gate in asked):
+        summary = f"{summary.rstrip('.')}; {gap}"
+    return Why(summary, asked, turn, analysis, note, str(gap or ""))
 
 
 def _summary(request: Request, asked: list[gates.Gate], turn: admission.Turn | None, now: datetime) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -14,11 +14,12 @@ from django.db.models.functions import Coalesce
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import Account, Span, account_of, cuts_by_events, narrowed, settle_file
 from dags_app.planning.early_stop import early_stop, narrow
-from dags_app.planning.lumis import Ranges, normalised
+from dags_app.planning.lumis import Ranges, count, normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, PlanSpec, SitePool
 from dags_app.services.failures import bad_replicas
 from dags_app.states import FileState, GroupStatus, RoundStatus
+from wms2_project.words import counted
 
 CHUNK = 5000
 _COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # what COPY takes for its own
@@ -36,6 +37,21 @@ class LedgerRow(NamedTuple):
     lumis: list[list[int]]
     wanted: list[list[int]] | None
     done: list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Excluded input: how many files and events of how many, and why the first of the files is."""
+
+    files: int
+    events: int
+    asked: int
+    first: str
+    reason: str
+
+    def __str__(self) -> str:
+        among = f"{self.events} of {counted(self.asked, 'input event')} in {counted(self.files, 'file')}"
+        return f"{among} are excluded, the first is {self.first}: {self.reason}"
 
 
 def ledger_rows(files: QuerySet[InputFile]) -> Iterator[LedgerRow]:
@@ -105,6 +121,11 @@ class AccountReader:
             by_events=self.by_events,
         )
 
+    def share(self, row: LedgerRow, part: Ranges) -> int:
+        """The events in a part of the file: its share of the file's."""
+        whole = self.account(row).asked if self.by_events else as_ranges(row.lumis)
+        return round(row.events * count(part) / count(whole)) if whole else row.events
+
 
 def as_ranges(rows: Sequence[Sequence[int]]) -> Ranges:
     """Ranges as the tables keep them; DBS's and ours come normalised, others are made so."""
@@ -127,7 +148,7 @@ def stop_early(*, workflow: Workflow, spec: PlanSpec, sites: SitePool) -> int:
             workflow.input_files.filter(lfn=file.lfn).update(wanted=ranges)
     beyond = [file.lfn for file in files if file.lfn not in kept]
     rest = workflow.input_files.filter(state=FileState.FRESH, lfn__in=beyond)
-    excluded = rest.update(state=FileState.EXCLUDED, excluded_reason=f"beyond {name}")
+    excluded = rest.update(state=FileState.EXCLUDED, excluded_reason=f"beyond {name}", wanted=[])
     tally(workflow=workflow)
     return excluded
 
@@ -205,16 +226,36 @@ def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str, act
 
 
 def tally(*, workflow: Workflow) -> None:
-    """Keep the sums of the workflow's files on it: what is asked for, and what closed rounds have done.
+    """Keep the sums of the workflow's files on it: what is asked for, excluded, and done by closed rounds.
 
     What the open round has done is told by its groups; nobody need read the files to show progress.
     """
     closed = Q(state=FileState.PROCESSED) & ~Q(round__status=RoundStatus.PLANNED)
-    sums = workflow.input_files.exclude(state=FileState.EXCLUDED).aggregate(
+    asked = workflow.input_files.exclude(state=FileState.EXCLUDED, wanted=[])
+    sums = asked.aggregate(
         input_events=Coalesce(Sum("events"), 0),
         input_events_done=Coalesce(Sum("events", filter=closed), 0),
+        input_events_excluded=Coalesce(Sum("events", filter=Q(state=FileState.EXCLUDED)), 0),
     )
+    reader = AccountReader(workflow)
+    for row in ledger_rows(excluded_files(workflow=workflow).exclude(done=[])):
+        sums["input_events_excluded"] -= reader.share(row, reader.account(row).done)
     Workflow.objects.filter(pk=workflow.pk).update(**sums)
+
+
+def excluded_files(*, workflow: Workflow) -> QuerySet[InputFile]:
+    """The files that were asked for and will not be read."""
+    return workflow.input_files.filter(state=FileState.EXCLUDED).exclude(wanted=[])
+
+
+def gap_of(*, workflow: Workflow) -> Gap | None:
+    """Return what of the input will not be read; None if nothing is excluded."""
+    sums = Workflow.objects.values_list("input_events_excluded", "input_events").get(pk=workflow.pk)
+    first = excluded_files(workflow=workflow).order_by("lfn").first() if sums[0] else None
+    if first is None:
+        return None
+    files = excluded_files(workflow=workflow).count()
+    return Gap(files, events=sums[0], asked=sums[1], first=first.lfn, reason=first.excluded_reason)
 
 
 def give_back(*, round_: Round) -> None:
@@ -249,8 +290,8 @@ def work_left(*, workflow: Workflow) -> str:
         missing = (workflow.total_events or 0) - made
         return f"{missing} of {workflow.total_events} events are missing" if missing > 0 else ""
     waiting = workflow.input_files.filter(state__in=[FileState.FRESH, FileState.ATTEMPTED])
-    count = waiting.count()
-    return f"{count} files are not processed yet" if count else ""
+    files = waiting.count()
+    return f"{files} files are not processed yet" if files else ""
 
 
 def worn_out_files(*, workflow: Workflow, limit: int = 100) -> list[str]:

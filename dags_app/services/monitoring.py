@@ -7,16 +7,19 @@ the disk, is never taken for "gone": then nothing changes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, F, Sum
 
+from condor.amend import elected_site
+from condor.dagtext import GROUP_DAG
 from condor.statusfile import highest_rescue, parse_metrics, read_status
 from condor.types import DagmanAd, FileStamp, JobStatus, StatusFile, UnreadableFile
 from dags_app.adapters import schedd
@@ -37,6 +40,7 @@ class Known:
 
     stamp: FileStamp | None = None
     done: frozenset[str] = frozenset()
+    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,19 @@ class Sight:
     dag: DAG
     ad: DagmanAd
     known: Known
+    counted: Mapping[str, tuple[int, int]]  # what is stored of its running groups already
     fresh: tuple[int, ...] = ()
     failed: int | None = None
+
+
+class GroupCount(NamedTuple):
+    """The nodes of one group that are done and that failed, and the site it landed at, if known."""
+
+    round_id: UUID
+    number: int
+    done: int
+    failed: int
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +171,15 @@ def _look(dag: DAG, ad: DagmanAd) -> Sight:
     known = _known.get(dag.pk, Known())
     reading = read_status(Path(f"{dag.dag_file_path}.status"), previous=known.stamp)
     if reading is None:
-        return Sight(dag, ad, known)
+        return Sight(dag, ad, replace(known, groups=ad.groups), known.groups)
     status = reading.status
     if not _is_of(dag, status):
-        return Sight(dag, ad, Known(reading.stamp, known.done))
+        return Sight(dag, ad, Known(reading.stamp, known.done, ad.groups), known.groups)
     done = frozenset(status.done)
     fresh = [group_index(name) for name in done - known.done]
     groups = tuple(sorted(index for index in fresh if index is not None))
-    return Sight(dag, ad, Known(reading.stamp, done), fresh=groups, failed=status.nodes_failed)
+    now_known = Known(reading.stamp, done, ad.groups)
+    return Sight(dag, ad, now_known, known.groups, fresh=groups, failed=status.nodes_failed)
 
 
 def _record(sights: list[Sight], now: datetime) -> set[UUID]:
@@ -174,6 +190,7 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
     with transaction.atomic():
         DAG.objects.filter(pk__in=[sight.dag.pk for sight in sights]).update(observed_at=now)
         marked = {sight.dag.pk for sight in sights if sight.fresh and _mark(sight.dag, sight.fresh, now)}
+        _count_nodes([count for sight in sights for count in _news_of_groups(sight)])
         done = _nodes_done([sight.dag.round_id for sight in sights if sight.dag.pk in marked])
         moved = {
             sight.dag.pk for sight in sights if _update(sight.dag, _changes(sight, done), event="observed")
@@ -181,6 +198,27 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
     failpoint("monitor.recorded")
     _known.update((sight.dag.pk, sight.known) for sight in sights)  # only now: the unwritten is read again
     return {sight.dag.workflow_id for sight in sights if sight.dag.pk in marked | moved}
+
+
+def _news_of_groups(sight: Sight) -> Iterator[GroupCount]:
+    for name, (done, failed) in sight.ad.groups.items():
+        index = group_index(name)
+        if index is not None and sight.counted.get(name) != (done, failed):
+            yield GroupCount(sight.dag.round_id, index, done, failed)
+
+
+def _count_nodes(counts: Sequence[GroupCount]) -> None:
+    """Store how far groups are that are not done, all at once; an unknown site changes nothing."""
+    if not counts:
+        return
+    sql = """
+        UPDATE dags_app_mergegroup AS m
+           SET nodes_done = c.done, nodes_failed = c.failed, site = coalesce(nullif(c.site, ''), m.site)
+          FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::int[], %s::text[])
+            AS c (round_id, number, done, failed, site)
+         WHERE m.round_id = c.round_id AND m.index = c.number AND m.status IN ('planned', 'failed')"""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(column) for column in zip(*counts, strict=True)])
 
 
 def _changes(sight: Sight, done: Mapping[UUID, int]) -> dict[str, object]:
@@ -221,6 +259,7 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
     groups = list(dag.round.groups.all())
     done = {group.index for group in groups if _has_manifest(dag, group) or _is_credited(group)}
     failed = [group.pk for group in groups if group.index not in done]
+    counts = [_last_count(dag, group) for group in groups if group.index not in done]
     complete = ending.exit_code == 0 and not failed
     # One that ended by itself before the removal reached it was not stopped: its failures are failures.
     stopped = dag.stop_requested_at is not None and (ending.removed or ending.exit_code is None)
@@ -246,6 +285,7 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
     }
     with transaction.atomic():
         _mark(dag, done, now)
+        _count_nodes(counts)
         if status != DAGStatus.STOPPED:
             MergeGroup.objects.filter(pk__in=failed).update(status=GroupStatus.FAILED)
         done_nodes = _nodes_done([dag.round_id]).get(dag.round_id, 0)
@@ -265,6 +305,20 @@ def _rescue_of(dag: DAG) -> Path | None:
 
 def _has_manifest(dag: DAG, group: MergeGroup) -> bool:
     return (Path(dag.submit_dir) / group_name(group.index) / "merge_output.json").exists()
+
+
+def _last_count(dag: DAG, group: MergeGroup) -> GroupCount:
+    """How far the group came, and where; what its files do not tell stays as it was last seen."""
+    directory = Path(dag.submit_dir) / group.name
+    known = GroupCount(group.round_id, group.index, group.nodes_done, group.nodes_failed)
+    known = known._replace(site=elected_site(directory))
+    try:
+        reading = read_status(directory / f"{GROUP_DAG}.status")
+    except (UnreadableFile, OSError):
+        return known
+    if reading is None:
+        return known
+    return known._replace(done=reading.status.nodes_done, failed=reading.status.nodes_failed)
 
 
 def _is_credited(group: MergeGroup) -> bool:

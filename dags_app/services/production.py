@@ -202,6 +202,7 @@ def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
         dag.token = names.token(dag.pk)
         dag.save(force_insert=True)
         parent.round.groups.filter(status=GroupStatus.FAILED).update(status=GroupStatus.PLANNED)
+        parent.round.groups.exclude(nodes_failed=0).update(nodes_failed=0)
         DAGEvent.objects.create(dag=dag, event_type="prepared", to_status=dag.status, detail={"kind": kind})
     return dag
 

@@ -33,6 +33,7 @@ from dags_app.planning.types import SERVICE_NODES, SitePool
 from dags_app.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.failures import CREDITED
+from dags_app.services.ledger import tally
 from dags_app.states import FileState
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
@@ -168,6 +169,9 @@ def record_repairs(*, dag: DAG, repairs: Sequence[Repair]) -> None:
         held.filter(lfn=lfn).update(state=FileState.EXCLUDED, excluded_reason=why)
     held.filter(lfn__in=aside).update(state=FileState.ATTEMPTED, whole=True)
     _rows(dag, emptied).delete()
+    _rows(dag, restarted).update(nodes_done=0, nodes_failed=0, site="")
+    if excluded:
+        tally(workflow=dag.workflow)
     detail = {"restarted": restarted, "excluded": excluded, "set_aside": aside, "emptied": emptied}
     if any(detail.values()):
         DAGEvent.objects.create(dag=dag, event_type="repaired", detail=detail)

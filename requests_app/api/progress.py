@@ -25,7 +25,7 @@ class NodesBody(serializers.Serializer[Any]):
     running = serializers.IntegerField()
     pending = serializers.IntegerField()
     failed = serializers.IntegerField()
-    skipped = serializers.IntegerField()
+    skipped = serializers.IntegerField(help_text="Not run: what they need failed, or has no input left.")
 
 
 class TaskBody(serializers.Serializer[Any]):
@@ -64,6 +64,8 @@ class GroupProgress(serializers.Serializer[Any]):
     status = serializers.CharField()
     site = serializers.CharField(allow_blank=True)
     jobs = serializers.IntegerField()
+    nodes_done = serializers.IntegerField(help_text="Of its jobs, landing, merge and cleanup.")
+    nodes_failed = serializers.IntegerField()
     input_events = serializers.IntegerField()
     events_read = serializers.IntegerField()
     events_written = serializers.IntegerField()

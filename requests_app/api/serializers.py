@@ -23,6 +23,7 @@ class ProgressBody(serializers.Serializer[Progress]):
     fraction = serializers.FloatField(min_value=0, max_value=1)
     events_total = serializers.IntegerField()
     events_done = serializers.IntegerField()
+    events_excluded = serializers.IntegerField(help_text="Of the total, those that will not be processed.")
     events_written = serializers.IntegerField()
     groups_total = serializers.IntegerField()
     groups_done = serializers.IntegerField()

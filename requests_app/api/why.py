@@ -70,6 +70,7 @@ class WhyBody(serializers.Serializer[Any]):
     turn = TurnBody(allow_null=True)
     idle_jobs = AnalysisBody(allow_null=True)
     idle_jobs_note = serializers.CharField(allow_blank=True)
+    gaps = serializers.CharField(allow_blank=True, help_text="Input that will not be processed, and why.")
 
 
 class WhyView(ApiView):

@@ -95,7 +95,9 @@ class DatasetBody(serializers.Serializer[DatasetSummary]):
     """One output dataset; its status is that of its least advanced block."""
 
     dataset_name = serializers.CharField()
-    status = serializers.CharField()
+    status = serializers.CharField(
+        help_text="`awaiting_announcement`: all blocks are ready, the dataset is not VALID in DBS yet."
+    )
     transfers_complete = serializers.BooleanField()
     blocks = serializers.IntegerField()
     blocks_announced = serializers.IntegerField()

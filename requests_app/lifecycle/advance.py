@@ -72,7 +72,8 @@ def _decide(request: Request) -> Outcome:
     try:
         return stuck.overdue(request, now) or handlers.HANDLERS[RequestStatus(request.status)](request, now)
     except RateLimited as limited:  # nothing failed, so nothing is counted
-        return Wait(RATE_LIMIT_RETRY_SEC, str(limited), {"attempt": request.attempt})
+        kept = {name: getattr(request, name) for name in ("attempt", "last_error", "last_error_at")}
+        return Wait(RATE_LIMIT_RETRY_SEC, str(limited), changes=kept)
     except Wms2Error as error:
         logger.warning("%s: %s", type(error).__name__, error)
         return _after_error(request, str(error), permanent=not isinstance(error, TransientError))
@@ -110,8 +111,9 @@ def _wait(request: Request, outcome: Wait) -> None:
     """Give the request back until then. Whatever happened to it meanwhile is seen to at once: after news the
     outcome still holds, after a person's change it was decided on an older state and is dropped.
     """
-    waits = {"attempt": 0, "wait_reason": outcome.why[:1000], "wait_gate": outcome.gate}
-    changes = waits | outcome.changes
+    calm = {"attempt": 0, "last_error": "", "last_error_at": None}
+    waits = {"wait_reason": outcome.why[:1000], "wait_gate": outcome.gate}
+    changes = calm | waits | outcome.changes
     unchanged = Request.objects.filter(pk=request.pk, version=request.version)
     unwoken = unchanged.filter(next_check_at=request.next_check_at)
     if give_back(unwoken, seconds=outcome.seconds, **changes) or give_back(unchanged, seconds=0, **changes):

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from dags_app.services.ledger import gap_of
 from outputs_app import services as outputs
 from outputs_app.selectors import summary, troubles
 from requests_app.alerts import close_others, raise_alert
@@ -41,10 +42,9 @@ def finish(look: Look) -> Outcome:
             seconds=0, why=f"{compared.blocks_left} blocks are still to be compared with DBS and Rucio"
         )
     outputs.announce_datasets(workflow=workflow, now=look.now)
-    return Move(
-        S.COMPLETED,
-        f"{done.events} events in {done.files} files, {done.blocks} blocks announced",
-    )
+    told = f"{done.events} events in {done.files} files, {done.blocks} blocks announced"
+    gap = gap_of(workflow=workflow)
+    return Move(S.COMPLETED, f"{told}; {gap}" if gap else told)
 
 
 def hold_for_outputs(look: Look) -> Outcome | None:

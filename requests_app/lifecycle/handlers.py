@@ -15,8 +15,17 @@ from django.conf import settings
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.services import control, input_files, ledger, pilot, production, repairing
+from dags_app.services.collecting import count_groups
 from dags_app.services.production import NothingToPlan, PlanRefused
-from dags_app.states import ENDED_BY_ITSELF, IN_QUEUE, DAGKind, DAGStatus, RoundKind, RoundStatus
+from dags_app.states import (
+    ENDED_BY_ITSELF,
+    IN_QUEUE,
+    DAGKind,
+    DAGStatus,
+    GroupStatus,
+    RoundKind,
+    RoundStatus,
+)
 from requests_app import admission
 from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.look import Look
@@ -124,9 +133,18 @@ def on_planning(request: Request, now: datetime) -> Outcome:
         except PlanRefused as refused:
             return hold(str(refused))
     failpoint("plan.recorded")
-    dag = production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
-    made = f"{counted(dag.round.groups.count(), 'group')}, {counted(dag.round.jobs, 'job')}"
-    return Move(S.ACTIVE, f"round {dag.round.number} submitted: {made}")
+    submitted = _describe_submission(dag)
+    production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
+    return Move(S.ACTIVE, submitted)
+
+
+def _describe_submission(dag: DAG) -> str:
+    """Name the round and its size; of a rescue or a resume, how many of its groups still have work."""
+    groups = count_groups(round_=dag.round)
+    total, name = counted(sum(groups.values()), "group"), f"round {dag.round.number}"
+    if dag.kind == DAGKind.FIRST:
+        return f"{name} submitted: {total}, {counted(dag.round.jobs, 'job')}"
+    return f"{dag.kind} of {name} submitted: {groups.get(GroupStatus.PLANNED, 0)} of {total}"
 
 
 def on_active(request: Request, now: datetime) -> Outcome:

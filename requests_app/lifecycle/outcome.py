@@ -24,8 +24,8 @@ class Move:
 class Wait:
     """Nothing to decide yet: look again in so many seconds. `why` is shown to people.
 
-    `gate` is the one that stops it. `changes` are columns that change with it; errors in a row are counted
-    anew unless they say otherwise.
+    `gate` is the one that stops it. `changes` are columns that change with it; unless they say otherwise the
+    last error is over.
     """
 
     seconds: float

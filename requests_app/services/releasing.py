@@ -80,7 +80,7 @@ def release_request(
         with suppress(BadManifest):
             collect(dag, now)
     with transaction.atomic():
-        columns: dict[str, Any] = {"hold_evidence": None, "last_error": "", "hold_after_stop": False}
+        columns: dict[str, Any] = {"hold_evidence": None, "hold_after_stop": False}
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
         _apply(request, changes, actor=actor, reason=reason, now=now)
         if dag is not None and production.resumes(dag):

@@ -30,7 +30,7 @@ def rescue_dag(*, dag: DAG, actor: str, reason: str) -> DAG:
     if request.status != S.HELD:
         raise Conflict(f"{request} is {request.status}, not held", cure="Only a held request waits for you")
     with transaction.atomic():
-        changes = {"hold_evidence": None, "last_error": "", "hold_after_stop": False}
+        changes = {"hold_evidence": None, "hold_after_stop": False}
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=changes)
         rescue = production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
         audit.record(actor=actor, action="rescue DAG", target=dag.token, reason=reason, new=rescue.token)

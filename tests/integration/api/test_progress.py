@@ -38,20 +38,22 @@ def generating(*, wanted: int, efficiency: float = 1.0, hours: float = 2) -> tup
 def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClient) -> None:
     row, round_ = generating(wanted=300)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(minutes=90))
-    make_group(round_, status=GroupStatus.FAILED)
-    make_group(round_)
+    make_group(round_, status=GroupStatus.FAILED, nodes_done=2, nodes_failed=3, site="T2_CH_CERN")
+    make_group(round_, nodes_done=1, nodes_failed=1)
     make_dag(round_, nodes_running=2, nodes_idle=1)
 
     body = read(viewer, row)
 
     assert (body["overall_percent"], body["events_done"], body["events_total"]) == (33.3, 100, 300)
     assert body["nodes"] == {
-        "total": 21, "completed": 7, "running": 2, "pending": 5, "failed": 7, "skipped": 0,
+        "total": 21, "completed": 10, "running": 2, "pending": 3, "failed": 4, "skipped": 2,
     }  # fmt: skip
     (told,) = body["rounds"]
     assert (told["groups"], told["collected"], told["failed"], told["planned"]) == (3, 1, 1, 1)
     assert told["fraction"] == 0.3333
-    assert [one["status"] for one in body["groups"]] == ["collected", "failed", "planned"]
+    shown = [(one["status"], one["nodes_done"], one["nodes_failed"]) for one in body["groups"]]
+    assert shown == [("collected", 7, 0), ("failed", 2, 3), ("planned", 1, 1)]
+    assert body["groups"][1]["site"] == "T2_CH_CERN"
     (task,) = body["current_tasks"]
     assert (task["node_id"], task["progress_percent"]) == ("round 0", 33.3)
     assert "2 jobs running" in task["progress_message"]
@@ -75,12 +77,35 @@ def test_what_a_closed_round_could_not_do_is_counted_where_it_is_done(viewer: AP
     assert progress_of_many([row])[row.pk].groups_total == 2
 
 
-def test_an_excluded_file_is_no_work_left(viewer: APIClient) -> None:
-    row = make_request(status=RequestStatus.ACTIVE)
+def test_jobs_that_a_repair_dropped_are_skipped(viewer: APIClient) -> None:
+    row, round_ = generating(wanted=300)  # 12 jobs were planned
+    make_group(round_, status=GroupStatus.COLLECTED, jobs=4)
+    nodes = read(viewer, row)["nodes"]
+    assert (nodes["total"], nodes["completed"], nodes["skipped"], nodes["pending"]) == (15, 7, 8, 0)
+
+
+@pytest.mark.parametrize("status", [RequestStatus.ACTIVE, RequestStatus.COMPLETED])
+def test_excluded_events_stay_in_the_total_and_are_no_work_left(
+    viewer: APIClient, status: RequestStatus
+) -> None:
+    row = make_request(status=status)
     held = {"round": make_round(row.workflow, status=RoundStatus.RESOLVED), "first_group": 0, "last_group": 0}
-    make_file(row.workflow, events=50, state=FileState.PROCESSED, **held)
-    make_file(row.workflow, events=50, state=FileState.EXCLUDED, excluded_reason="corrupt")
-    assert read(viewer, row)["fraction"] == 1.0
+    make_file(row.workflow, events=60, state=FileState.PROCESSED, **held)
+    make_file(row.workflow, events=40, state=FileState.EXCLUDED, excluded_reason="corrupt")
+    make_file(row.workflow, events=500, state=FileState.EXCLUDED, excluded_reason="beyond", wanted=[])
+    body = read(viewer, row)
+    assert (body["events_total"], body["events_done"], body["events_excluded"]) == (100, 60, 40)
+    assert (body["fraction"], body["pace"]["estimated_completion"]) == (0.6, None)
+
+
+def test_what_was_read_of_an_excluded_file_is_done(viewer: APIClient) -> None:
+    row = make_request(status=RequestStatus.ACTIVE)
+    closed = make_round(row.workflow, status=RoundStatus.RESOLVED)
+    make_group(closed, status=GroupStatus.COLLECTED, events_read=40)
+    lumis = {"lumis": [[1, 1, 10]], "done": [[1, 1, 4]]}
+    make_file(row.workflow, events=100, state=FileState.EXCLUDED, excluded_reason="corrupt", **lumis)
+    body = read(viewer, row)
+    assert (body["events_total"], body["events_done"], body["events_excluded"]) == (100, 40, 60)
 
 
 def test_closed_rounds_are_told_by_the_files_and_the_open_one_by_its_groups(viewer: APIClient) -> None:

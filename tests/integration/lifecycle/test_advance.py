@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import RATE_LIMIT_RETRY_SEC, advance
-from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Alert, Request
 from requests_app.services.editing import change_request
 from requests_app.services.steering import abort_request, stop_request
@@ -95,6 +95,28 @@ def test_waiting_for_our_own_rate_limit_is_no_error(handle: Callable[..., None])
     assert (request.status, request.attempt, request.last_error) == ("active", 3, "")
     assert "our own limit" in request.wait_reason
     assert request.next_check_at - timezone.now() <= timedelta(seconds=RATE_LIMIT_RETRY_SEC)
+
+
+@pytest.mark.parametrize("success", [Wait(30, "running"), Move(RequestStatus.PARTIAL, "the DAG ended")])
+def test_an_error_is_forgotten_after_a_success(handle: Callable[..., None], success: Outcome) -> None:
+    handle(RequestStatus.ACTIVE, fails_with(TransientError("the schedd sleeps")))
+    request = make_request(status=RequestStatus.ACTIVE)
+    advance_again(request)
+    handle(RequestStatus.ACTIVE, lambda request, now: success)
+    advance_again(request)
+    request.refresh_from_db()
+    assert (request.attempt, request.last_error, request.last_error_at) == (0, "", None)
+
+
+def test_a_hold_keeps_its_reason_as_the_last_error(handle: Callable[..., None]) -> None:
+    handle(RequestStatus.ACTIVE, lambda request, now: hold("no site is left"))
+    request = make_request(status=RequestStatus.ACTIVE)
+    advance(request.pk)
+    request.refresh_from_db()
+    assert (request.last_error, request.last_error_at) == ("no site is left", request.status_since)
+    abort_request(request=request, actor="user:ana", reason="given up")
+    request.refresh_from_db()
+    assert request.last_error == "no site is left"
 
 
 @pytest.mark.parametrize("error", [PermanentError("the manifest is damaged"), ZeroDivisionError("a bug")])

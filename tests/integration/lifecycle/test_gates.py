@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from dags_app import adapters
 from dags_app.models import DAG, MergeGroup, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
-from dags_app.states import DAGStatus, GroupStatus
+from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.reconciliation import Comparison
 from outputs_app.states import BlockStatus, RuleKind
@@ -333,6 +333,32 @@ def test_every_status_has_its_gates_and_an_answer(viewer: APIClient, status: Req
     assert status in gates.ASKED
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
     assert (body["status"], body["summary"] != "") == (status.value, True)
+
+
+def test_excluded_input_is_named_when_nothing_is_waited_for_and_at_the_end(
+    viewer: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreed = Comparison(differences=[])
+    monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)
+    monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)
+    row, _ = _with_block(BlockStatus.ANNOUNCED)
+    held = {"round": row.workflow.rounds.get(), "first_group": 0, "last_group": 0}
+    make_file(row.workflow, events=60, state=FileState.PROCESSED, lumis=[[1, 1, 6]], **held)
+    lost = make_file(row.workflow, events=40, state=FileState.EXCLUDED, excluded_reason="it is corrupt",
+                     lumis=[[1, 7, 10]])  # fmt: skip
+    make_file(row.workflow, state=FileState.EXCLUDED, excluded_reason="beyond total_files", wanted=[],
+              lumis=[[1, 11, 12]])  # fmt: skip
+    gap = f"40 of 100 input events in 1 file are excluded, the first is {lost.lfn}: it is corrupt"
+
+    step(row)
+    assert row.status == S.COMPLETED
+    assert row.transitions.latest("id").reason == f"50 events in 1 files, 1 blocks announced; {gap}"
+    why = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
+    assert (why["gaps"], gap in why["summary"]) == (gap, True)
+    assert "Everything asked for" not in why["summary"] + why["status_why"]
+    ledger = viewer.get(f"/api/v1/requests/{row.request_name}/ledger").json()
+    assert ledger["missing"] == {"files": 1, "events": 40, "lumis": {"1": [[7, 10]]}}
+    assert {"lfn": lost.lfn, "reason": "it is corrupt"} in ledger["excluded_files"]
 
 
 def admissions(number: int) -> None:

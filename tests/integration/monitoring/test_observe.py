@@ -64,19 +64,39 @@ def a_dag(root: Path, *, groups: int = 3, **values: Any) -> DAG:
 
 
 def write_status(dag: DAG, *, done: int, total: int = 3, text: str = "") -> None:
-    now = int(timezone.now().timestamp()) + 1
+    states = {f"mg_{n:06d}": 5 if n < done else 3 for n in range(total)}
+    Path(f"{dag.dag_file_path}.status").write_text(text or status_text(states))
+
+
+def write_group(dag: DAG, index: int, states: list[int], *, site: str = "") -> None:
+    """What a group's DAGMan leaves: landing, jobs, merge and cleanup in these states, and the site."""
+    directory = Path(dag.submit_dir) / f"mg_{index:06d}"
+    directory.mkdir()
+    (directory / "group.dag.status").write_text(status_text({f"n{n}": one for n, one in enumerate(states)}))
+    if site:
+        (directory / "elected_site.inc").write_text(f"elected_site = {site}\n")
+
+
+def status_text(states: dict[str, int]) -> str:
+    """A node status file as DAGMan writes it."""
+    now, seen = int(timezone.now().timestamp()) + 1, list(states.values())
     head = {
-        "Timestamp": now, "DagStatus": 3, "NodesTotal": total, "NodesDone": done, "NodesPre": 0,
-        "NodesQueued": total - done, "NodesPost": 0, "NodesReady": 0, "NodesUnready": 0, "NodesFailed": 0,
+        "Timestamp": now, "DagStatus": 3, "NodesTotal": len(seen), "NodesDone": seen.count(5), "NodesPre": 0,
+        "NodesQueued": seen.count(3), "NodesPost": 0, "NodesReady": 0, "NodesUnready": 0,
+        "NodesFailed": seen.count(6), "NodesFutile": seen.count(7),
     }  # fmt: skip
     lines = [f"  {key} = {value};\n" for key, value in head.items()]
     records = [
-        f'[\n  Type = "NodeStatus";\n  Node = "mg_{n:06d}";\n  NodeStatus = {5 if n < done else 3};\n]\n'
-        for n in range(total)
+        f'[\n  Type = "NodeStatus";\n  Node = "{node}";\n  NodeStatus = {state};\n]\n'
+        for node, state in states.items()
     ]
     end = f'[\n  Type = "StatusEnd";\n  EndTime = {now};\n  NextUpdate = {now + 15};\n]\n'
-    whole = f'[\n  Type = "DagStatus";\n{"".join(lines)}]\n{"".join(records)}{end}'
-    Path(f"{dag.dag_file_path}.status").write_text(text or whole)
+    return f'[\n  Type = "DagStatus";\n{"".join(lines)}]\n{"".join(records)}{end}'
+
+
+def counts_of(dag: DAG) -> list[tuple[int, int, str]]:
+    rows = dag.round.groups.order_by("index").values_list("nodes_done", "nodes_failed", "site")
+    return list(rows)
 
 
 def test_finished_groups_and_counts_are_stored(tmp_path: Path, queue: Queue) -> None:
@@ -238,3 +258,30 @@ def test_dags_without_news_cost_no_statement_each(tmp_path: Path, queue: Queue) 
         queue.add(a_dag(tmp_path, nodes_running=0))
     monitoring.observe_dags(now=timezone.now())
     assert statements() == one
+
+
+def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path)
+    write_status(dag, done=1)
+    queue.add(dag, groups={"mg_000000": (7, 0), "mg_000001": (3, 1)})  # the first left since the query
+    monitoring.observe_dags(now=timezone.now())
+    assert counts_of(dag) == [(0, 0, ""), (3, 1, ""), (0, 0, "")]
+
+    queue.add(dag, groups={"mg_000001": (4, 1), "mg_000002": (1, 0)})
+    monitoring.observe_dags(now=timezone.now())
+    assert counts_of(dag) == [(0, 0, ""), (4, 1, ""), (1, 0, "")]
+    with CaptureQueriesContext(connection) as queries:
+        monitoring.observe_dags(now=timezone.now())
+    assert not [one for one in queries if "mergegroup" in one["sql"]], "what is stored is not written again"
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_group_that_is_not_done_keeps_its_counts_and_its_site(
+    tmp_path: Path, queue: Queue, *, stopped: bool
+) -> None:
+    queue.last = {"job_status": JobStatus.REMOVED if stopped else JobStatus.COMPLETED, "exit_code": 1}
+    dag = a_dag(tmp_path, stop_requested_at=timezone.now() if stopped else None)
+    write_group(dag, 0, [5, 5, 5, 6, 6, 7, 7], site="T2_CH_CERN")
+    write_group(dag, 1, [6, 7, 7, 7, 7, 7, 7])
+    monitoring.observe_dags(now=timezone.now())
+    assert counts_of(dag) == [(3, 2, "T2_CH_CERN"), (0, 1, ""), (0, 0, "")]

@@ -12,6 +12,7 @@ from dags_app.models import Workflow
 from lab.cms_world.server import World
 from outputs_app import services
 from outputs_app.models import OutputBlock, OutputDataset
+from outputs_app.selectors import datasets_of
 from outputs_app.services import announce_datasets, find_differences, invalidate_outputs, repair_outputs
 from outputs_app.states import BlockStatus
 from requests_app.lifecycle.finishing import finish
@@ -52,6 +53,7 @@ def test_a_dataset_is_usable_when_its_last_block_is_announced(
     outcome = look(workflow)
     assert isinstance(outcome, Move)
     assert (outcome.to, access_type(workflow)) == (RequestStatus.COMPLETED, "VALID")
+    assert [told.status for told in datasets_of(workflow=workflow)] == ["announced"]
 
 
 def test_what_the_catalogues_disagree_on_is_not_announced(
@@ -63,6 +65,8 @@ def test_what_the_catalogues_disagree_on_is_not_announced(
     assert isinstance(outcome, Move)
     faults()
     assert (outcome.to, access_type(workflow)) == (RequestStatus.HELD, "PRODUCTION")
+    (told,) = datasets_of(workflow=workflow)
+    assert (told.status, told.transfers_complete) == ("awaiting_announcement", True)
     repair_outputs(workflow=workflow, actor="user:olga", reason="a test", now=timezone.now())
     assert access_type(workflow) == "PRODUCTION"
 

@@ -16,7 +16,7 @@ from dags_app.states import DAGKind, DAGStatus, FileState, RoundStatus
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.outcome import Move
 from requests_app.states import RequestStatus as S
-from sites_app.models import SiteBan
+from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_workflow
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, write_record
@@ -64,6 +64,37 @@ def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planne
     assert round_.groups[2].jobs == 1
     assert (round_.directory(2) / "group.dag.rescue001").exists(), "what is done stays done"
     assert (round_.dag.kind, round_.dag.total_nodes) == (DAGKind.RESCUE, 11 + 3 * 6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [(None, "round 0 submitted: 6 groups, 12 jobs"),
+                       (DAGKind.RESCUE, "rescue of round 0 submitted: 1 of 6 groups"),
+                       (DAGKind.RESUME, "resume of round 0 submitted: 1 of 6 groups")]
+)  # fmt: skip
+def test_a_submission_says_how_much_of_the_round_goes_on(
+    planned: Planned, monkeypatch: pytest.MonkeyPatch, kind: DAGKind | None, told: str
+) -> None:
+    round_ = planned([[CERN]] * 12)
+    if kind is not None:
+        one_bad(round_, 2)
+        production.prepare_dag(parent=round_.dag, kind=kind)
+    monkeypatch.setattr(production, "ensure_submitted", lambda dag, **given: dag)
+    moved = handlers.on_planning(round_.move(S.PLANNING), timezone.now())
+    assert isinstance(moved, Move)
+    assert (moved.to, moved.reason) == (S.ACTIVE, told)
+
+
+def test_a_rescue_keeps_what_is_done_and_a_restart_does_not(planned: Planned) -> None:
+    round_ = planned([[CERN, DESY]] * 4)
+    round_.fail(0)
+    round_.fail(1)
+    round_.dag.round.groups.update(nodes_done=1, nodes_failed=2, site=CERN)
+    round_.end()
+    production.prepare_dag(parent=round_.dag, kind=DAGKind.RESCUE)
+    assert [(one.nodes_done, one.nodes_failed) for one in round_.groups] == [(1, 0), (1, 0)]
+    Site.objects.filter(name=CERN).update(status="draining")
+    repairing.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
+    assert [(one.nodes_done, one.site) for one in round_.groups] == [(0, ""), (0, "")]
 
 
 def test_a_group_left_without_input_leaves_the_dag(planned: Planned) -> None:
