@@ -9,6 +9,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def rename_on_disk(source: Path, path: Path) -> None:
+    """Give a complete file its final name in the same directory tree, so that a crash keeps both or neither."""
+    _sync(source)
+    os.replace(source, path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a handle on a temporary neighbour of `path`, which takes the name only on a clean exit."""

@@ -142,6 +142,7 @@ def promote_manifest() -> str:
 
     A manifest that is already there and valid stays: WMS2 may have read it.
     """
+    from sandbox.atomic import rename_on_disk
     from sandbox.manifest import check_group_manifest, read_group_manifest, read_jobs
 
     part = REPORTS / f"{MANIFEST.name}.part"
@@ -151,7 +152,7 @@ def promote_manifest() -> str:
             check_group_manifest(read_group_manifest(MANIFEST), plan)
             return ""
         check_group_manifest(read_group_manifest(part), plan)
-        os.replace(part, MANIFEST)
+        rename_on_disk(part, MANIFEST)
     except (ManifestError, OSError) as error:
         return f"the group's manifest is not usable: {error}"
     return ""

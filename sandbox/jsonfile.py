@@ -31,6 +31,10 @@ class ManifestMissing(ManifestError):
     """The document does not exist."""
 
 
+class ManifestUnreadable(ManifestError):
+    """The disk does not give the document out, which says nothing about the document."""
+
+
 def read_json(path: Path) -> object:
     """Parse a JSON file of bounded size; NaN and infinities are refused."""
     try:
@@ -39,7 +43,7 @@ def read_json(path: Path) -> object:
     except FileNotFoundError:
         raise ManifestMissing(f"{path.name}: there is no such file") from None
     except OSError as error:
-        raise ManifestError(f"{path.name}: cannot be read: {error.strerror}") from error
+        raise ManifestUnreadable(f"{path.name}: cannot be read: {error.strerror}") from error
     if len(data) > MAX_BYTES:
         raise ManifestError(f"{path.name}: larger than {MAX_BYTES >> 20} MB")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import names
-from sandbox.jsonfile import SCHEMA, Fields, ManifestError, ManifestMissing, write_json
+from sandbox.jsonfile import SCHEMA, Fields, ManifestError, ManifestMissing, ManifestUnreadable, write_json
 from sandbox.lumis import LumiEvents, Lumis
 from sandbox.report import PilotReport, parse_output, parse_pilot
 
@@ -16,6 +16,7 @@ __all__ = [
     "JobsManifest",
     "ManifestError",
     "ManifestMissing",
+    "ManifestUnreadable",
     "check_group_manifest",
     "read_group_manifest",
     "read_jobs",

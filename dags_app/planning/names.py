@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from sandbox import names as file_names
+
 NAMESPACE = uuid.UUID("6f0b5c1e-6a35-4f0e-9d4b-6d5a1f0c2b77")
 
 
@@ -36,6 +38,12 @@ def token(dag: uuid.UUID) -> str:
 def merged_id(workflow_id: str, *, round_number: int, group: int, dataset: str) -> str:
     """The unique part of a merged file's name."""
     return uuid.uuid5(NAMESPACE, f"merged {workflow_id} {round_number} {group} {dataset}").hex
+
+
+def merged_lfn(base: str, workflow_id: str, *, round_number: int, group: int, dataset: str) -> str:
+    """The merged file of one group in one dataset, below an LFN base."""
+    unique = merged_id(workflow_id, round_number=round_number, group=group, dataset=dataset)
+    return file_names.merged_lfn(dataset_directory(base, dataset), unique)
 
 
 def dataset_directory(base: str, dataset: str) -> str:

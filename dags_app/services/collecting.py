@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from django.db.models import Count
@@ -13,33 +12,42 @@ from dags_app.states import GroupStatus
 from sandbox.manifest import (
     GroupManifest,
     ManifestError,
+    ManifestUnreadable,
     check_group_manifest,
     read_group_manifest,
     read_jobs,
 )
-from wms2_project.errors import PermanentError
+from wms2_project.errors import PermanentError, TransientError, Wms2Error
 
 
 class BadManifest(PermanentError):
     """A group says it is done, but its manifest is missing, damaged or speaks of something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedGroup:
-    """A group whose outputs are ready to be recorded."""
-
-    group: MergeGroup
-    manifest: GroupManifest
+class ManifestAway(TransientError):
+    """The manifest of a group cannot be read from the disk now."""
 
 
-def finished_groups(*, dag: DAG) -> Iterator[FinishedGroup | BadManifest]:
-    """Every uncollected group with its manifest; a bad one is told, not skipped and not in the way."""
+def finished_groups(*, dag: DAG) -> Iterator[tuple[MergeGroup, GroupManifest | Wms2Error]]:
+    """Yield every uncollected group with its manifest, or with the error of a manifest that is not usable."""
     waiting = dag.round.groups.filter(status=GroupStatus.DONE).select_related("round").order_by("index")
     for group in waiting:
+        directory = Path(dag.submit_dir) / group.name
         try:
-            yield FinishedGroup(group, read_manifest(Path(dag.submit_dir) / group.name))
+            yield group, read_manifest(directory)
+        except ManifestUnreadable as error:
+            yield group, ManifestAway(f"{group.name}: {error}", cure=f"See {directory}")
         except ManifestError as error:
-            yield BadManifest(f"{group.name}: {error}", cure=f"See {dag.submit_dir}/{group.name}")
+            yield group, BadManifest(f"{group.name}: {error}", cure=f"See {directory}")
+
+
+def count_damaged(*, dag: DAG) -> int:
+    """Count the uncollected groups whose manifest is not usable; raise ManifestAway if one cannot be read."""
+    found = [manifest for _, manifest in finished_groups(dag=dag) if isinstance(manifest, Wms2Error)]
+    away = next((one for one in found if isinstance(one, ManifestAway)), None)
+    if away is not None:
+        raise away
+    return len(found)
 
 
 def count_groups(*, round_: Round) -> dict[str, int]:

@@ -42,6 +42,7 @@ from wms2_project.errors import InvalidInput, TransientError
 from wms2_project.failpoints import failpoint
 
 __all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
+MAX_NAMED = 100
 
 
 def newest_dag(*, workflow: Workflow) -> DAG | None:
@@ -210,11 +211,37 @@ def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
 def resolve_round(*, round_: Round, now: datetime) -> None:
     """Close the round: what is collected is credited, the rest may be planned again."""
     with transaction.atomic():
+        _discard_uncollected(round_)
         ledger.give_back(round_=round_)
         Round.objects.filter(pk=round_.pk, status=RoundStatus.PLANNED).update(
             status=RoundStatus.RESOLVED, resolved_at=now
         )
         ledger.tally(workflow=round_.workflow)
+
+
+def _discard_uncollected(round_: Round) -> None:
+    """Give up what finished groups have written and nobody could collect; its names stay in the DAG's events."""
+    lost = list(round_.groups.filter(status=GroupStatus.DONE).order_by("index"))
+    if not lost:
+        return
+    for group in lost:
+        group.status = GroupStatus.FAILED
+        group.last_error = f"discarded: {group.last_error or 'its outputs were not collected'}"
+    MergeGroup.objects.bulk_update(lost, ["status", "last_error"], batch_size=1000)
+    named = [{"group": group.name, "merged_files": merged_lfns(group)} for group in lost[:MAX_NAMED]]
+    dag = round_.dags.filter(children__isnull=True).latest("created_at")
+    DAGEvent.objects.create(dag=dag, event_type="discarded", detail={"count": len(lost), "groups": named})
+
+
+def merged_lfns(group: MergeGroup) -> list[str]:
+    """The merged files of the group, one per output dataset."""
+    workflow, number = group.round.workflow, group.round.number
+    return [
+        names.merged_lfn(
+            workflow.merged_lfn_base, str(workflow.pk), round_number=number, group=group.index, dataset=one
+        )
+        for one in workflow.output_datasets
+    ]
 
 
 def resumes(dag: DAG | None) -> bool:

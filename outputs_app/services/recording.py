@@ -29,7 +29,7 @@ def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: d
             return False
         for file in manifest.outputs:
             _store_file(locked, file, site=manifest.site, rse=rse, now=now)
-        locked.status = GroupStatus.COLLECTED
+        locked.status, locked.last_error = GroupStatus.COLLECTED, ""
         locked.site = manifest.site
         locked.events_read, locked.events_written = manifest.events_read, manifest.events_written
         locked.metrics = asdict(manifest.metrics) | {

@@ -6,40 +6,43 @@ from datetime import datetime
 
 from django.db import transaction
 
-from dags_app.models import DAG
+from dags_app.models import DAG, MergeGroup
 from dags_app.services import collecting
 from outputs_app import services as outputs
 from requests_app.models import Request
 from requests_app.states import TERMINAL
+from sandbox.manifest import GroupManifest
 from sites_app.selectors import storage_at
+from wms2_project.errors import TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
 
 
 def collect(dag: DAG, now: datetime) -> None:
     """Everything that finished goes into our tables now; a bad manifest does not keep the good ones out."""
-    problems: list[collecting.BadManifest] = []
-    for found in collecting.finished_groups(dag=dag):
-        if isinstance(found, collecting.BadManifest):
-            problems.append(found)
+    problems: list[Wms2Error] = []
+    for group, manifest in collecting.finished_groups(dag=dag):
+        if isinstance(manifest, Wms2Error):
+            problems.append(manifest)
+            MergeGroup.objects.filter(pk=group.pk).update(last_error=str(manifest))
         else:
-            rse = storage_at(found.manifest.site)
+            rse = storage_at(manifest.site)
             failpoint("collect.read")
-            if not _record(found, rse=rse, now=now):
+            if not _record(group, manifest, rse=rse, now=now):
                 return
             failpoint("collect.recorded")
-    if problems:
-        raise problems[0]
+    if problems:  # what may pass by itself first: nothing is given up because of a disk that is away
+        raise min(problems, key=lambda problem: not isinstance(problem, TransientError))
 
 
-def _record(found: collecting.FinishedGroup, *, rse: str, now: datetime) -> bool:
+def _record(group: MergeGroup, manifest: GroupManifest, *, rse: str, now: datetime) -> bool:
     """Record unless the request has ended meanwhile; False if it has.
 
     Its row is held until the group is recorded: whoever ends the request finds either all of the group's
     outputs and takes them back with the rest, or none.
     """
     with transaction.atomic():
-        request = Request.objects.select_for_update(of=("self",)).get(workflow=found.group.round.workflow_id)
+        request = Request.objects.select_for_update(of=("self",)).get(workflow=group.round.workflow_id)
         if request.status in TERMINAL:
             return False
-        outputs.record_group(group=found.group, manifest=found.manifest, rse=rse, now=now)
+        outputs.record_group(group=group, manifest=manifest, rse=rse, now=now)
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,7 @@ from django.db.models import Count
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import ledger, production
-from dags_app.services.collecting import BadManifest
+from dags_app.services.collecting import BadManifest, count_damaged
 from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.failures import CREDITED
 from dags_app.states import UNFINISHED_FILE, DAGKind, FileState, RoundStatus
@@ -53,6 +52,7 @@ class ReleasePreview:
     resumes: bool
     groups_credited: int
     groups_to_rerun: int
+    groups_discarded: int  # of these: finished, but their manifest is damaged
     sites_left: list[str]
     files_excluded: list[str]
     files_left: int
@@ -76,14 +76,17 @@ def release_request(
     _check_held(request)
     _check(request, changes, now)
     dag = production.newest_dag(workflow=request.workflow)
+    damaged = False
     if dag is not None and not production.is_live(dag):  # it may have ended while the request was held
-        with suppress(BadManifest):
+        try:
             collect(dag, now)
+        except BadManifest:
+            damaged = True  # DAGMan counts the group as done: its round is closed, and it is planned again
     with transaction.atomic():
         columns: dict[str, Any] = {"hold_evidence": None, "hold_after_stop": False}
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
         _apply(request, changes, actor=actor, reason=reason, now=now)
-        if dag is not None and production.resumes(dag):
+        if dag is not None and production.resumes(dag) and not damaged:
             production.prepare_dag(parent=dag, kind=DAGKind.RESUME)
         elif dag is not None and not production.is_live(dag):
             production.resolve_round(round_=dag.round, now=now)
@@ -103,16 +106,18 @@ def preview_release(*, request: Request, modifications: Modifications, now: date
     _check_held(request)
     pool = _check(request, modifications, now)
     workflow, dag = request.workflow, production.newest_dag(workflow=request.workflow)
-    credited = rerun = 0
+    credited = rerun = damaged = 0
     if dag is not None:
         groups = dag.round.groups
-        credited = groups.filter(status__in=CREDITED).count()
-        rerun = groups.exclude(status__in=CREDITED).count() if dag.round.status == RoundStatus.PLANNED else 0
+        damaged = 0 if production.is_live(dag) else count_damaged(dag=dag)
+        credited = groups.filter(status__in=CREDITED).count() - damaged
+        rerun = groups.count() - credited if dag.round.status == RoundStatus.PLANNED else 0
     left, unreadable = _files_left(workflow, modifications, pool)
     return ReleasePreview(
-        resumes=production.resumes(dag),
+        resumes=production.resumes(dag) and not damaged,
         groups_credited=credited,
         groups_to_rerun=rerun,
+        groups_discarded=damaged,
         sites_left=sorted(pool.names),
         files_excluded=sorted(modifications.excluded_files),
         files_left=left,

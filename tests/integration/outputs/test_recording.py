@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from dags_app.models import MergeGroup, Round, Workflow
 from dags_app.planning.names import group_name
-from dags_app.services.collecting import FinishedGroup
 from dags_app.states import GroupStatus
 from outputs_app import services as outputs
 from outputs_app.models import OutputBlock, OutputDataset
@@ -119,7 +118,7 @@ def test_nothing_is_recorded_of_a_request_that_ended_while_its_group_was_read(
     settings.SUBMIT_ROOT = str(tmp_path)
     request = Request.objects.get(workflow=workflow)
     dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
-    found = FinishedGroup(group, manifest_of(group, site=site.name))
+    found = (group, manifest_of(group, site=site.name))
     monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
 
     def end_after_reading(name: str) -> None:
@@ -140,7 +139,7 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
     settings.SUBMIT_ROOT = str(tmp_path)
     request = Request.objects.get(workflow=workflow)
     dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
-    found = FinishedGroup(group, manifest_of(group, site=site.name))
+    found = (group, manifest_of(group, site=site.name))
     monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
     real, began = outputs.record_group, Event()
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sandbox import post_script
 from sandbox.build import LAUNCHERS, SOURCE, copy_scripts
+from sandbox.evidence import promote_manifest
 from sandbox.failure import process_exit
 from sandbox.fjr import FrameworkError, JobReport
 from sandbox.fjrwrite import write_fjr
@@ -261,6 +262,33 @@ def test_a_damaged_manifest_makes_way_for_a_whole_one(small_group: World) -> Non
 
     assert small_group.post("cleanup", status) == 0
     assert json.loads((small_group.group / "merge_output.json").read_text())["jobs"] == 3
+
+
+def test_the_manifest_is_on_disk_before_and_its_name_after_the_rename(
+    small_group: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HTCondor does not sync what it transfers: after a power cut the name would stand for an empty file."""
+    small_group.plan()
+    for node in [*small_group.jobs, "merge", "cleanup"]:
+        small_group.run(node)
+    done: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        done.append(("sync", Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+        fsync(handle)
+
+    def renamed(source: Path, target: Path) -> None:
+        done.append(("rename", target.name))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.chdir(small_group.group)
+    assert promote_manifest() == ""
+    assert done == [
+        ("sync", "merge_output.json.part"), ("rename", "merge_output.json"), ("sync", small_group.group.name),
+    ]  # fmt: skip
 
 
 # Every file the script may read, from the group's directory.
