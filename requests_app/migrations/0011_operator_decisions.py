@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("requests_app", "0009_lately_ended"), ("dags_app", "0012_operator_decisions")]
+    dependencies = [("requests_app", "0010_admission"), ("dags_app", "0012_operator_decisions")]
 
     operations = [
         migrations.RunSQL(

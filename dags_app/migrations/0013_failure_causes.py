@@ -14,7 +14,7 @@ def fill_resources(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dags_app", "0011_newest_rounds")]
+    dependencies = [("dags_app", "0012_operator_decisions")]
 
     operations = [
         migrations.AddField(

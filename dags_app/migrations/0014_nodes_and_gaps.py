@@ -15,7 +15,7 @@ UPDATE dags_app_workflow w
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dags_app", "0011_newest_rounds")]
+    dependencies = [("dags_app", "0013_failure_causes")]
 
     operations = [
         migrations.AddField("mergegroup", "nodes_done", models.PositiveIntegerField(default=0)),
