@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 import requests
@@ -33,14 +34,6 @@ def setting(name: str) -> str:
     if not value:
         pytest.fail(f"{name} is not set: run these tests with ./wms2 test --tier e2e")
     return value
-
-
-def until(what: Callable[[], Any], *, seconds: float = 300, why: str = "") -> Any:
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, why or "it did not happen in time"
-        time.sleep(0.3)
-    return found
 
 
 class Stack:
@@ -114,13 +107,13 @@ def stack() -> Stack:
 
 @pytest.fixture
 def suffix() -> str:
-    return f"e{time.time_ns() // 1_000_000 % 10**9}"
+    return f"e{uuid4().hex[:9]}"
 
 
 @pytest.fixture(scope="session")
 def completed(stack: Stack) -> Callable[[str], Json]:
     """The three sample requests, run to the end once for all tests that look at the result."""
-    documents = stack.seed(f"s{int(time.time()) % 10**8}")
+    documents = stack.seed(f"s{uuid4().hex[:9]}")
     names = [stack.post("requests", document)["request_name"] for document in documents]
     done = {name: stack.wait_for(name, "completed") for name in names}
     by_kind = dict(zip(("data", "generated", "urgent"), names, strict=True))

@@ -18,8 +18,9 @@ import requests
 
 from requests_app.models import Callback
 from tests.collector import Collector
-from tests.e2e.conftest import Stack, setting, until
+from tests.e2e.conftest import Stack, setting
 from tests.integration.receiver import Receiver, is_signed, receiving
+from tests.waiting import until
 
 TRACED = [  # a task, and an adapter it calls
     ("advance submitted", "DBS reader: GET"),

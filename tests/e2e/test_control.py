@@ -6,16 +6,17 @@ import os
 import signal
 from datetime import timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from dags_app.models import DAG, InputFile
 from outputs_app.models import OutputDataset
 from requests_app.models import Alert, Request
-from tests.e2e.conftest import Stack, until
+from tests.e2e.conftest import Stack
 from tests.e2e.steering import SLOW, assert_every_event_once, newest, open_alerts, slow
 from tests.e2e.test_outputs import assert_taken_back
 from tests.pool import dagman_pid, queued, schedd
+from tests.waiting import somebody_waits_for_us, until
 
 
 def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack: Stack, suffix: str) -> None:
@@ -162,15 +163,6 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
         ("first", "production", "stopped"), ("resume", "production", "completed"),
     ]  # fmt: skip
     assert_every_event_once(stack, name)
-
-
-def somebody_waits_for_us() -> bool:
-    """Does another session wait for a lock of this one's transaction?"""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-        )
-        return cursor.fetchone() is not None
 
 
 def pilot_job_runs(name: str) -> DAG | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import htcondor2
 import pytest
@@ -18,7 +18,8 @@ from dags_app.models import DAG, Round
 from lab.seed.documents import monte_carlo
 from sandbox.faults import draw
 from sandbox.postrecord import PostRecord, read_record
-from tests.e2e.conftest import Stack, until
+from tests.e2e.conftest import Stack
+from tests.waiting import until
 
 Json = dict[str, Any]
 NODE, OTHER = "proc_000000", "proc_000001"
@@ -70,7 +71,7 @@ class Scenarios:
 
 @pytest.fixture(scope="module")
 def ran(stack: Stack) -> Scenarios:
-    return Scenarios(stack, f"{time.time_ns() // 1_000_000 % 10**9}")
+    return Scenarios(stack, uuid4().hex[:9])
 
 
 def test_a_job_held_by_a_person_is_an_alert_until_it_is_released(ran: Scenarios) -> None:

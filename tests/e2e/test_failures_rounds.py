@@ -5,10 +5,10 @@ The requests run at the same time; each test waits for its own.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -105,7 +105,7 @@ _cases: dict[str, Case] = {}
 
 def submit_all(stack: Stack) -> dict[str, Case]:
     """Admission is closed until the groups are cut as we want them."""
-    tag = f"L2{int(time.time()) % 10**7}"
+    tag = f"L2{uuid4().hex[:7]}"
     bad_site = {"fail_exit_code": STORAGE_LOST, "fail_sites": [PURDUE]}
     made = {
         "corrupt": Case(stack, f"{tag}a", [[CERN, DESY]] * 2 + [[CERN]] * 10, 2, {}),

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from dags_app.models import DAG, MergeGroup
-from tests.e2e.conftest import Stack, until
+from tests.e2e.conftest import Stack
 from tests.e2e.steering import assert_every_event_once, groups, newest, open_alerts, slow
 from tests.pool import clusters, queued, schedd_names, schedd_pid
+from tests.waiting import until
 
 
 @pytest.fixture

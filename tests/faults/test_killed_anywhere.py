@@ -14,6 +14,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import pytest
 from django.conf import settings as django_settings
@@ -96,7 +97,7 @@ class Source:
 
     def __init__(self) -> None:
         sync_sites(now=timezone.now())
-        suffix = f"f{time.time_ns() // 1_000_000 % 10**9}"
+        suffix = f"f{uuid4().hex[:9]}"
         prefix = os.environ["WMS2_STORAGE_PREFIX"]
         self.documents = seed(os.environ["WMS2_LAB_CMS_URL"], Storage(prefix), suffix)
         self.names = [self.add(document) for document in self.documents]

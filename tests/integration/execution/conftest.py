@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
@@ -23,7 +23,7 @@ from sites_app.services import sync_sites
 @pytest.fixture(scope="session")
 def documents() -> list[dict[str, Any]]:
     """The lab's sample requests, with their input data in place."""
-    suffix = f"i{time.time_ns() // 1_000_000 % 10**9}"
+    suffix = f"i{uuid4().hex[:9]}"
     return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"]), suffix)
 
 
@@ -34,7 +34,7 @@ def _first_schedd_only(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_submit_root(settings: Any) -> None:
-    settings.SUBMIT_ROOT = f"{settings.SUBMIT_ROOT}/test-{time.time_ns()}"
+    settings.SUBMIT_ROOT = f"{settings.SUBMIT_ROOT}/test-{uuid4().hex}"
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import requests
@@ -35,7 +35,7 @@ RSE = "T1_US_FNAL_Disk"
 
 def lab_dataset(*, files: int, **facts: Any) -> str:
     """A dataset in the lab's DBS and Rucio: one block, ten lumis and a hundred events to a file."""
-    name = f"/Bad/Input{time.time_ns()}-v1/RAW"
+    name = f"/Bad/Input{uuid4().hex}-v1/RAW"
     rows = [
         {
             "lfn": f"/store/data{name}/{n}.root",

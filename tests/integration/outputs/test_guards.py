@@ -73,12 +73,13 @@ def test_after_the_pause_one_call_that_works_opens_the_way_for_all(
     short = replace(options, pause_sec=1.0)
     one, other = Guard(service, short), Guard(service, short)
     fail(one, 3)
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
+    end = time.monotonic() + 60
+    while True:
         try:
             call(other)
             break
         except ServiceUnavailable:
+            assert time.monotonic() < end, "the pause does not end"
             time.sleep(0.05)
     call(one)
     assert outages(options.redis_url, now=time.time(), services=[service]) == []
@@ -210,7 +211,7 @@ def test_a_service_that_is_down_is_seen_everywhere_and_nothing_else_stops(
     assert "503" in unannounced(workflow=workflow)
 
     faults()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while block.status != BlockStatus.ANNOUNCED and time.monotonic() < end:
         walk(block, looks=1)
     assert block.status == BlockStatus.ANNOUNCED

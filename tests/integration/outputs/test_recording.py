@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
-from time import sleep
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from requests_app.services.steering import abort_request
 from sandbox.manifest import GroupManifest, MergedFile, Metrics
 from tests.integration.factories import make_dag, make_group, make_round, make_site
 from tests.integration.outputs.blocks import walk
+from tests.waiting import somebody_waits_for_us, until
 
 pytestmark = pytest.mark.django_db
 
@@ -145,11 +145,11 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
 
     def record_while_somebody_fails(**given: Any) -> bool:
         began.set()
-        sleep(0.2)  # long enough for the other to come; it passes without as well
+        until(somebody_waits_for_us, why="nobody waits for the group being recorded")
         return real(**given)
 
     def fail() -> None:
-        began.wait(10)
+        began.wait(60)
         fail_request(request=request, actor="user:olga", reason="bad", now=timezone.now())
         connection.close()
 
@@ -157,6 +157,6 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
     with ThreadPoolExecutor() as pool:
         failing = pool.submit(fail)
         collecting.collect(dag, timezone.now())
-        failing.result(timeout=30)
+        failing.result(timeout=120)
     assert [block.status for block in blocks_of(workflow)] == ["invalidating"]
     assert OutputDataset.objects.get(workflow=workflow).status == "invalidated"

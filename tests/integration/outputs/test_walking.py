@@ -71,7 +71,7 @@ def test_in_the_queue_a_poll_waits_behind_everything_else(settings: Any) -> None
         received: list[int] = []
         with connection.Consumer(bound, callbacks=[lambda body, _message: received.append(body["tier"])]):
             for _ in range(3):
-                connection.drain_events(timeout=5)
+                connection.drain_events(timeout=60)
         bound.delete()
     assert received == [Tier.PROTECT, Tier.REQUEST, Tier.POLL]
 

@@ -67,7 +67,7 @@ def test_silence_is_unavailable_after_the_read_timeout(world: World, lab: Lab) -
     with pytest.raises(ServiceUnavailable, match="got no answer"):
         service.get(SITES, SITE_QUERY)
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25  # it would answer after 30 s
 
 
 def test_nobody_listening_is_unavailable() -> None:

@@ -67,7 +67,7 @@ def test_slow_answer_is_late_but_right(ask: Ask) -> None:
 def test_slow_call_does_not_hold_up_others(ask: Ask) -> None:
     ask("PUT", "/lab/faults", [{"service": "cric", "kind": "timeout", "seconds": 30}])
     with pytest.raises(requests.ReadTimeout):
-        requests.get(ask("GET", "/lab/health").url.replace("/lab/health", SITES), timeout=0.1)
+        requests.get(ask("GET", "/lab/health").url.replace("/lab/health", SITES), timeout=(60, 0.1))
 
     assert ask("GET", SITES).status_code == 200
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import pytest
 import requests
@@ -35,21 +35,21 @@ def start(state: Path) -> tuple[subprocess.Popen[str], str]:
 
 def test_everything_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     process, url = start(tmp_path)
-    requests.post(f"{url}/lab/requests", json={"RequestName": "ana_1"}, timeout=5)
+    requests.post(f"{url}/lab/requests", json={"RequestName": "ana_1"}, timeout=60)
     fault = {"service": "cric", "kind": "status", "status": 503, "times": 7}
-    requests.put(f"{url}/lab/faults", json=[fault], timeout=5)
+    requests.put(f"{url}/lab/faults", json=[fault], timeout=60)
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=5)
+    process.wait(timeout=60)
 
     again, url = start(tmp_path)
     try:
-        state = requests.get(f"{url}/lab/state", timeout=5).json()
+        state = requests.get(f"{url}/lab/state", timeout=60).json()
     finally:
         again.terminate()
 
     assert state["requests"] == {"ana_1": "assigned"}
     assert state["faults"][0]["times"] == 7
-    assert again.wait(timeout=5) == 0
+    assert again.wait(timeout=60) == 0
 
 
 def test_password_comes_from_the_launcher(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_password_comes_from_the_launcher(tmp_path: Path) -> None:
     try:
         statuses = [
             requests.get(
-                f"{url}/rucio/auth/userpass", headers={**who, "X-Rucio-Password": password}, timeout=5
+                f"{url}/rucio/auth/userpass", headers={**who, "X-Rucio-Password": password}, timeout=60
             ).status_code
             for password in ("wms2-lab", "from-the-launcher")
         ]
     finally:
         process.terminate()
-        process.wait(timeout=5)
+        process.wait(timeout=60)
 
     assert statuses == [401, 200]
 
@@ -72,10 +72,10 @@ def test_password_comes_from_the_launcher(tmp_path: Path) -> None:
 def test_stopped_world_answers_nobody_any_more(tmp_path: Path) -> None:
     session = requests.Session()
     with running_world(tmp_path) as world:
-        session.get(f"{world.url}/lab/health", timeout=5)
+        session.get(f"{world.url}/lab/health", timeout=60)
 
     with pytest.raises(requests.ConnectionError):
-        session.get(f"{world.url}/lab/health", timeout=5)
+        session.get(f"{world.url}/lab/health", timeout=60)
 
 
 def test_one_of_many_simultaneous_insertions_wins(ask: Ask, token: str) -> None:
@@ -89,17 +89,20 @@ def test_one_of_many_simultaneous_insertions_wins(ask: Ask, token: str) -> None:
     assert statuses == [201] + [409] * 23
 
 
-def test_answers_are_quick_on_a_kept_connection(ask: Ask) -> None:
-    url = ask("GET", "/lab/health").url
-    with requests.Session() as session:
-        waits = []
-        for _ in range(20):
-            started = time.perf_counter()
-            session.get(url, timeout=5)
-            waits.append(time.perf_counter() - started)
+def test_an_answer_is_sent_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sent in two packets waits 40 ms for the acknowledgement of the first."""
+    sent: list[int] = []
+    send = socket.SocketIO.write
 
-    # An answer sent in two packets waits 40 ms for the acknowledgement of the first.
-    assert median(waits) < 0.03
+    def counted(line: socket.SocketIO, data: Any) -> int | None:
+        sent.append(len(data))
+        return send(line, data)
+
+    monkeypatch.setattr(socket.SocketIO, "write", counted)
+    answer = ask("GET", "/lab/health")
+
+    assert len(sent) == 1
+    assert sent[0] > len(answer.content)
 
 
 def test_unknown_service_is_404(ask: Ask) -> None:
@@ -109,4 +112,4 @@ def test_unknown_service_is_404(ask: Ask) -> None:
 def test_body_that_is_not_json_is_refused(ask: Ask) -> None:
     url = ask("GET", "/lab/health").url.replace("health", "requests")
 
-    assert requests.post(url, data=b"{", timeout=5).status_code == 400
+    assert requests.post(url, data=b"{", timeout=60).status_code == 400

@@ -1,4 +1,7 @@
-"""Ratios against the cheapest thing that handles the same bytes, alternating, median of 5."""
+"""Ratios of CPU time against the cheapest thing that handles the same bytes, alternating, best of 5.
+
+Neither depends on what else the machine does. Times on the clock are what `./wms2 bench` measures (B3, B4).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from condor.dagfile import dag_entries, write_dag
 from condor.layout import GroupLayout
@@ -19,9 +21,9 @@ NODES = 100_000
 
 
 def seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     work()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def big_status(path: Path, nodes: int) -> Path:
@@ -40,7 +42,7 @@ def test_parsing_a_status_file_costs_no_more_than_splitting_its_lines(tmp_path: 
     for _ in range(5):
         splitting.append(seconds(lambda: path.read_text().splitlines()))
         parsing.append(seconds(lambda: read_status(path)))
-    assert median(parsing) <= 2 * median(splitting)  # seen: 0.7; a walk over every node is far beyond
+    assert min(parsing) <= 2 * min(splitting)  # seen: 0.7; a walk over every node is far beyond
 
 
 def test_looking_at_every_node_grows_with_their_number_only(tmp_path: Path) -> None:
@@ -51,19 +53,21 @@ def test_looking_at_every_node_grows_with_their_number_only(tmp_path: Path) -> N
     small, large = big_status(tmp_path / "small", NODES // 10), big_status(tmp_path / "large", NODES)
     assert look(large) == NODES
     times = [(seconds(lambda: look(small)), seconds(lambda: look(large))) for _ in range(5)]
-    assert median(t for _, t in times) <= 25 * median(t for t, _ in times)
+    assert min(t for _, t in times) <= 25 * min(t for t, _ in times)
 
 
-def test_skipping_an_unchanged_status_file_is_cheaper_than_reading_it(tmp_path: Path) -> None:
-    path = big_status(tmp_path / "group.dag.status", NODES)
+def test_an_unchanged_status_file_is_not_read(tmp_path: Path) -> None:
+    path = big_status(tmp_path / "group.dag.status", 10)
     first = read_status(path)
     assert first is not None
-    reading = [seconds(path.read_bytes) for _ in range(5)]
-    skipping = [seconds(lambda: read_status(path, previous=first.stamp)) for _ in range(5)]
-    assert median(skipping) < median(reading)
+    times = path.stat()
+    path.write_bytes(b"?" * times.st_size)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert read_status(path, previous=first.stamp) is None
 
 
-def test_writing_a_dag_costs_at_most_15_times_the_bare_bytes(tmp_path: Path) -> None:
+def test_writing_a_dag_costs_little_more_than_rendering_its_files(tmp_path: Path) -> None:
     groups = [
         GroupLayout(
             f"mg_{g:06d}", ("T1_US_FNAL", "T2_CH_CERN"), [make_node(g * 500 + n) for n in range(500)], b"{}"
@@ -72,15 +76,8 @@ def test_writing_a_dag_costs_at_most_15_times_the_bare_bytes(tmp_path: Path) -> 
     ]
     layout = make_layout(groups=groups)
     content = b"".join(entry.content or b"" for entry in dag_entries(layout))
-
-    def write_bare(path: Path) -> None:
-        with path.open("wb") as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-
-    bare, ours = [], []
+    lines, ours = [], []
     for turn in range(5):
-        bare.append(seconds(partial(write_bare, tmp_path / f"bare{turn}")))
+        lines.append(seconds(lambda: b"\n".join(line.replace(b"@", b"$") for line in content.split(b"\n"))))
         ours.append(seconds(partial(write_dag, layout, tmp_path / f"dag{turn}")))
-    assert median(ours) <= 15 * median(bare)
+    assert min(ours) <= 5 * min(lines)  # one pass over the lines; seen: 1.2

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from lab import service as service_policy
@@ -39,7 +40,10 @@ def main(home: str, described: str, order: str) -> int:
     supervisor = Supervisor(layout, os.environ)
     try:
         supervisor.start(*services)
-        supervisor.wait_ready(*services, timeout_sec=float(os.environ.get("READY_SEC", "15")))
+        while not all(service.words for service in services):  # on a busy machine that may take long
+            supervisor.tick()
+            time.sleep(0.02)
+        supervisor.wait_ready(*services, timeout_sec=float(os.environ.get("READY_SEC", "120")))
         if step := os.environ.get("STEP"):
             supervisor.run_step("the step", ["/bin/bash", "-c", step], env={}, cwd=layout.home)
         supervisor.enter(Phase.READY)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def wms2(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
     plain = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
     return subprocess.run(
-        [ROOT / "wms2", *arguments], env={**plain, **env}, cwd=cwd, capture_output=True, text=True, timeout=60
+        [ROOT / "wms2", *arguments], env={**plain, **env}, cwd=cwd, capture_output=True, text=True
     )
 
 

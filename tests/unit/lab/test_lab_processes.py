@@ -14,6 +14,8 @@ import pytest
 from lab.paths import Layout
 from lab.processes import clear_leftovers, mark, members, spawn, started_at, wipe, working_directory
 
+PATIENCE_SEC = 60.0
+
 
 def sleeper(layout: Layout, part: str, script: str = "sleep 1000") -> subprocess.Popen[bytes]:
     env = {"PATH": os.environ["PATH"], **mark(layout, part)}
@@ -22,11 +24,11 @@ def sleeper(layout: Layout, part: str, script: str = "sleep 1000") -> subprocess
 
 def settle(layout: Layout, count: int) -> list[int]:
     """A fresh child shows its mark only once it has become another program."""
-    for _ in range(200):
-        if len(found := members(layout)) == count:
-            return found
+    end = time.monotonic() + PATIENCE_SEC
+    while len(found := members(layout)) != count:
+        assert time.monotonic() < end, found
         time.sleep(0.01)
-    return members(layout)
+    return found
 
 
 def test_members_are_found_by_mark_and_service(layout: Layout) -> None:
@@ -56,7 +58,7 @@ def test_a_stack_below_another_ones_directory_is_left_alone(layout: Layout) -> N
 
     assert other.poll() is None
     wipe(inner)
-    assert other.wait(5) == -signal.SIGKILL
+    assert other.wait(PATIENCE_SEC) == -signal.SIGKILL
 
 
 def test_jobs_are_members_by_the_job_ad_in_their_environment(layout: Layout) -> None:
@@ -67,16 +69,15 @@ def test_jobs_are_members_by_the_job_ad_in_their_environment(layout: Layout) -> 
     assert members(layout, "condor") == [job.pid]
     assert members(layout, "web") == []
     wipe(layout)
-    assert job.wait(5) == -signal.SIGKILL
+    assert job.wait(PATIENCE_SEC) == -signal.SIGKILL
 
 
 def test_leftovers_that_end_by_themselves_are_not_killed(layout: Layout, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
-    leftover = sleeper(layout, "web", f"sleep 2; echo done > {witness}")
-    settle(layout, 2)
+    leftover = sleeper(layout, "web", f"sleep 0.5; echo done > {witness}")
 
-    assert clear_leftovers(layout) > 0
-    assert leftover.wait(10) == 0
+    clear_leftovers(layout, patience_sec=PATIENCE_SEC)
+    assert leftover.wait(PATIENCE_SEC) == 0
     assert witness.read_text() == "done\n"
 
 
@@ -94,10 +95,14 @@ def test_start_time_tells_a_process_from_its_successor_and_a_zombie_is_gone() ->
 def test_a_spawned_process_writes_to_its_log_from_its_own_session(layout: Layout) -> None:
     log = layout.log / "x.log"
     child = spawn(
-        ["bash", "-c", "ps -o sid= $$"], env=os.environ, cwd=layout.home, output=log, die_with_us=None
+        ["bash", "-c", "cut -d ' ' -f 6 /proc/$$/stat"],
+        env=os.environ,
+        cwd=layout.home,
+        output=log,
+        die_with_us=None,
     )
 
-    assert child.wait(5) == 0
+    assert child.wait(PATIENCE_SEC) == 0
     assert int(log.read_text()) == child.pid
 
 
@@ -155,12 +160,17 @@ def test_a_test_runs_with_default_signals() -> None:
     assert signals(status, "SigBlk") == set()
 
 
-def test_tests_have_default_signals_whatever_the_caller_ignored(layout: Layout) -> None:
+def test_tests_have_default_signals_whatever_the_caller_ignored(layout: Layout, tmp_path: Path) -> None:
     this = f"{Path(__file__).relative_to(layout.app)}::{test_a_test_runs_with_default_signals.__name__}"
-    pytest_ = [sys.executable, "-m", "pytest", "-q", this]
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-c", tmp_path / "pytest.ini", "--rootdir", ".", this]
 
     done = subprocess.run(
-        [sys.executable, "-c", SPOILED, *pytest_], cwd=layout.app, capture_output=True, text=True
+        [sys.executable, "-c", SPOILED, *pytest_],
+        cwd=layout.app,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
     )
 
     assert done.returncode == pytest.ExitCode.OK, done.stdout

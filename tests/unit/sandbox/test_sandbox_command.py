@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lab.processes import started_at
+
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import World
 
@@ -106,15 +108,20 @@ def test_skipped_input_is_blamed(one_job: World) -> None:
 
 
 def test_a_command_over_its_time_is_killed_with_its_children(one_job: World) -> None:
-    sign = one_job.root / "alive"
-    child = f"import time; time.sleep(0.7); open({str(sign)!r}, 'w')"
-    start = f"subprocess.Popen([sys.executable, '-S', '-c', {child!r}])"
-    program = f"import subprocess, sys, time; {start}; time.sleep(60)"
-    report = run(one_job, program, max_wall_time_sec=0.3)
-    time.sleep(0.7)
+    note = one_job.root / "child"
+    start = "subprocess.Popen(['sleep', '1000'])"
+    program = f"import subprocess, time; open({str(note)!r}, 'w').write(str({start}.pid)); time.sleep(1000)"
+    for seconds in (0.3, 3, 30, 300):  # until the command gets as far as its child before it is killed
+        report = run(one_job, program, max_wall_time_sec=seconds)
+        assert report["exit_code"] == 50664
+        if note.exists():
+            break
 
-    assert report["exit_code"] == 50664
-    assert not sign.exists()
+    child = int(note.read_text())
+    end = time.monotonic() + 60
+    while started_at(child) is not None:
+        assert time.monotonic() < end, "the child outlived the command"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("command", ["echo hello", [], [""], [1], ["a\0b"]])

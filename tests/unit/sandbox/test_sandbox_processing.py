@@ -220,11 +220,13 @@ def test_a_signal_leaves_a_report_and_no_litter_on_storage(world: World) -> None
     world.plan()
     place = world.scratch(NODE)
     job = subprocess.Popen(world.command(NODE), cwd=place, env=world.environment(), stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 20
-    while not list(place.glob("work/.part0*")) and time.monotonic() < deadline:
+    end = time.monotonic() + 120
+    while not list(place.glob("work/.part0*")):
+        assert job.poll() is None
+        assert time.monotonic() < end, "the payload was not started"
         time.sleep(0.02)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=20)
+    job.communicate(timeout=120)
     world.bring_back(place)
 
     assert job.returncode == 143

@@ -1,0 +1,27 @@
+"""Waiting for a condition: tests never wait for a duration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection
+
+
+def until(what: Callable[[], Any], *, seconds: float = 300, why: str = "") -> Any:
+    """Return what it finds as soon as that is true; fail if it never is. The limit is for what hangs."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, why or "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def somebody_waits_for_us() -> bool:
+    """Does another session wait for a lock of this one's transaction?"""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        )
+        return cursor.fetchone() is not None
