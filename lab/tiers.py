@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 RANDOM_ORDER = "--random-order"
 
@@ -32,17 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(RANDOM_ORDER, metavar="SEED", type=int, help=words)
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
+def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption(RANDOM_ORDER)
-    return [] if seed is None else [f"random order: {RANDOM_ORDER}={seed}"]
+    if seed is not None:
+        config.pluginmanager.register(Shuffle(seed))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """pytest-django moves tests that use the database to the front; unit tests should still fail first."""
     tests = config.rootpath / "tests"
-    seed = config.getoption(RANDOM_ORDER)
-    if seed is not None:
-        shuffle(items, Random(seed))  # noqa: S311 - an order, not a secret
     items.sort(
         key=lambda item: (
             rank(item.path.relative_to(tests).parts[0]) if tests in item.path.parents else rank("")
@@ -50,13 +46,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     )
 
 
-def shuffle(items: list[pytest.Item], random: Random) -> None:
-    """Shuffle tests within their modules and the modules; module fixtures are still set up once."""
-    modules: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.path, []).append(item)
-    order = list(modules.values())
-    random.shuffle(order)
-    for module in order:
-        random.shuffle(module)
-    items[:] = [item for module in order for item in module]
+class Shuffle:
+    """Shuffles the modules and the tests of each, before others group them by what they set up."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def pytest_report_header(self) -> str:
+        return f"random order: {RANDOM_ORDER}={self.seed}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        random = Random(self.seed)  # noqa: S311 - an order, not a secret
+        modules: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            modules.setdefault(item.path, []).append(item)
+        order = list(modules.values())
+        random.shuffle(order)
+        for module in order:
+            random.shuffle(module)
+        items[:] = [item for module in order for item in module]

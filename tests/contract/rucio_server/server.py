@@ -26,7 +26,7 @@ from lab.processes import MARK
 
 HERE = Path(__file__).parent
 PASSWORD = "contract"
-START_SEC, STOP_SEC = 90.0, 10.0
+START_SEC, STOP_SEC = 300.0, 10.0
 
 
 class NoRealRucio(AssertionError):
@@ -60,24 +60,19 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
     with _database() as database:
         env = _environment(directory, python, database)
         _run(python, "bootstrap", env, directory)
-        port = _free_port()
-        server = _spawn(
-            [python.parent / "gunicorn", *_options(port, directory)], env, directory / "server.log"
-        )
+        with socket.create_server(
+            ("127.0.0.1", 0)
+        ) as door:  # handed over: nobody can take the port meanwhile
+            url = f"http://127.0.0.1:{door.getsockname()[1]}"
+            argv = [python.parent / "gunicorn", *_options(door.fileno(), directory)]
+            server = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
         daemons = _spawn([python, HERE / "daemons.py"], env, directory / "daemons.log")
         try:
-            _await(f"http://127.0.0.1:{port}/ping", server, directory)
-            yield RealRucio(f"http://127.0.0.1:{port}", daemons)
+            _await(f"{url}/ping", server, directory)
+            yield RealRucio(url, daemons)
         finally:
             for process in (daemons, server):
                 _stop(process)
-
-
-def _free_port() -> int:
-    """Free at this moment: asked for right before it is used."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _python() -> Path:
@@ -123,9 +118,9 @@ def _environment(directory: Path, python: Path, database: str) -> dict[str, str]
     }
 
 
-def _options(port: int, directory: Path) -> list[str]:
+def _options(door: int, directory: Path) -> list[str]:
     options = {
-        "--bind": f"127.0.0.1:{port}",
+        "--bind": f"fd://{door}",
         "--workers": "2",
         "--timeout": "120",
         "--graceful-timeout": "1",
@@ -144,11 +139,13 @@ def _run(python: Path, script: str, env: dict[str, str], directory: Path) -> Non
         raise NoRealRucio(f"{script} of the Rucio server failed:\n{log.read_text()[-2000:]}")
 
 
-def _spawn(argv: list[str | Path], env: dict[str, str], log: Path) -> subprocess.Popen[str]:
+def _spawn(
+    argv: list[str | Path], env: dict[str, str], log: Path, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[str]:
     with log.open("wb") as out:
         return subprocess.Popen(
             argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE if "daemons" in log.name else out,
-            stderr=out, text=True,
+            stderr=out, text=True, pass_fds=pass_fds,
         )  # fmt: skip
 
 
