@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from lab.errors import LabError
 from lab.files import read_json, rotate
@@ -69,8 +69,11 @@ class Relay:
 class Stack:
     """A running stack, as seen by the command that uses it."""
 
-    def __init__(self, layout: Layout, *, speak: Speak = say) -> None:
+    def __init__(
+        self, layout: Layout, *, speak: Speak = say, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.layout = layout
+        self.variables = os.environ if variables is None else variables  # of the supervisor
         self.relay = Relay(layout, speak)
         self._supervisor: subprocess.Popen[bytes] | None = None
 
@@ -98,7 +101,7 @@ class Stack:
             rotate(self.layout.supervisor_log)
             self._supervisor = spawn(
                 [sys.executable, "-P", "-m", "lab", "supervise"],
-                env=os.environ,
+                env=self.variables,
                 cwd=self.layout.home,
                 output=self.layout.supervisor_log,
                 die_with_us=None if stay else signal.SIGTERM,
@@ -165,9 +168,15 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running_stack(layout: Layout, *, stay: bool = False, speak: Speak = say) -> Iterator[Stack]:
+def running_stack(
+    layout: Layout,
+    *,
+    stay: bool = False,
+    speak: Speak = say,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Stack]:
     """A ready stack: the running one, left as it was, or a new one, gone afterwards unless it shall stay."""
-    stack = Stack(layout, speak=speak)
+    stack = Stack(layout, speak=speak, variables=variables)
     kept, because = False, signal.SIGTERM
     try:
         stack.start(stay=stay)

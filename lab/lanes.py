@@ -1,4 +1,4 @@
-"""How the whole test run shares one stack: lanes side by side, then what disturbs everybody.
+"""How the whole test run shares a stack: lanes side by side; what disturbs everybody gets one of its own.
 
 Tests in one lane follow each other; lanes meet only in services that keep them apart. Most tests wait for
 jobs, so lanes cost little more than the longest of them.

@@ -78,6 +78,7 @@ class Commands:
     def start(self, command: Command) -> Running:
         log = self.layout.run / f"tests-{command.name}.log"
         results = self.layout.run / f"tests-{command.name}.results"
+        results.unlink(missing_ok=True)
         env = {**command.environment, **mark(self.place, "command"), RESULTS: str(results)}
         dying = dying_with_us(signal.SIGTERM)
         with contextlib.ExitStack() as stack:

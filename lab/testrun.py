@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab.client import running_stack, say
+from lab.client import Stack, running_stack, say
 from lab.disposable import discard, discard_old_runs
 from lab.errors import LabError
 from lab.host import private_tmp, reachable_path
@@ -17,6 +18,7 @@ from lab.paths import Layout
 from lab.results import FAILED, NO_TESTS_COLLECTED, Result, render_summary
 from lab.running import Command, Commands, run_command
 from lab.services.application import Addresses, application_settings
+from lab.stack import SERVERS
 from lab.tiers import UNIT, rank, with_seed
 from lab.tree import changes, snapshot
 
@@ -108,9 +110,10 @@ def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
 
 
 def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]) -> None:
-    """Lanes side by side on one stack, then what disturbs them; unit tests use the cores' idle time."""
+    """Lanes side by side on one stack, what disturbs it on another; unit tests use the cores' idle time."""
     unit = ["nice", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
     commands.start(Command(UNIT, unit, unit_environment(layout)))
+    disturbing = pytest_command(layout, *DISTURBING, *arguments)
     with running_stack(layout) as stack:
         stack.relay.speak = lambda _text: None
         environment = {**os.environ, **stack.environment, **TESTS_OWN}
@@ -124,9 +127,28 @@ def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]
             )
             for lane in lanes(layout.app)
         ]
-        commands.wait(*beside)
-        commands.start(Command("disturbing", pytest_command(layout, *DISTURBING, *arguments), environment))
-        commands.wait()
+        if any(os.environ.get(name) for name in SERVERS):  # given from outside: both stacks would share them
+            commands.wait(*beside)
+            commands.start(Command("disturbing", disturbing, environment))
+            commands.wait()
+            return
+        try:
+            with second_stack(layout) as other:
+                environment = {**os.environ, **other.environment, **TESTS_OWN}
+                commands.start(Command("disturbing", disturbing, environment))
+                commands.wait()
+        except LabError:  # it did not start: the lanes need only the first
+            commands.wait()
+            raise
+
+
+def second_stack(layout: Layout) -> AbstractContextManager[Stack]:
+    """A stack beside the first, for tests that kill its servers."""
+    second = replace(layout, home=layout.home / "second")
+    variables = {name: value for name, value in os.environ.items() if name != "WMS2_PORT"}
+    return running_stack(
+        second, speak=lambda _text: None, variables=variables | {"WMS2_HOME": str(second.home)}
+    )
 
 
 def run_unit_tests(layout: Layout, plan: TestPlan) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -23,6 +24,12 @@ __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
 def _patient_with_redis() -> None:
     """On a busy machine Redis may be late; that it is away is tested with a port at which nobody is."""
     shared.TIMEOUT_SEC = throttles.TIMEOUT_SEC = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Any) -> None:
+    """A good hash takes a second of a processor, each time."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)

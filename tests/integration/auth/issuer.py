@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,6 +21,13 @@ AUDIENCE = "https://wms2.example.org"
 CLIENT_SECRET = "between the two of us"
 
 
+def _rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+_first_key = cache(_rsa_key)  # of every issuer: to make one takes a second on a busy machine
+
+
 class Issuer:
     """Signs what it is told to, shows its public keys, and counts how often it is asked."""
 
@@ -29,7 +37,7 @@ class Issuer:
         self.broken = False
         self.url = ""
         self.codes: dict[str, tuple[str, dict[str, Any]]] = {}  # by code: the PKCE challenge, the claims
-        self.add_key("rsa-1", "RS256")
+        self.private["rsa-1"] = (_first_key(), "RS256")
 
     def redeem(self, form: dict[str, str]) -> dict[str, Any] | None:
         """Tokens for a code: once, for the right client, and only to whoever asked for it."""
@@ -42,11 +50,7 @@ class Issuer:
 
     def add_key(self, key_id: str, algorithm: str) -> None:
         """A new key, shown from now on."""
-        key: Any = (
-            ec.generate_private_key(ec.SECP256R1())
-            if algorithm == "ES256"
-            else rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        )
+        key: Any = ec.generate_private_key(ec.SECP256R1()) if algorithm == "ES256" else _rsa_key()
         self.private[key_id] = (key, algorithm)
 
     def token(self, *, key_id: str = "rsa-1", header: dict[str, Any] | None = None, **claims: Any) -> str:

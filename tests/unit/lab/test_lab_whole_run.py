@@ -68,7 +68,9 @@ def little_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testrun, "DISTURBING", ("tests/e2e",))
 
 
-def no_stack(layout: Layout) -> object:
+def no_stack(layout: Layout, **_given: object) -> object:
+    layout.make()
+
     @contextmanager
     def running() -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(environment=testrun.unit_environment(layout), relay=SimpleNamespace())
@@ -99,7 +101,7 @@ def test_every_tier_runs_and_the_end_names_every_failure(
 def test_without_a_stack_the_unit_tests_are_still_reported(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(layout: Layout) -> object:
+    def refuse(layout: Layout, **_given: object) -> object:
         raise LabError("no room for a stack")
 
     monkeypatch.setattr(testrun, "running_stack", refuse)
@@ -108,6 +110,29 @@ def test_without_a_stack_the_unit_tests_are_still_reported(
         testrun.run_tests(layout, [])
 
     assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 2 failed, 1 skipped"
+
+
+@pytest.mark.usefixtures("little_lanes")
+def test_servers_from_outside_are_disturbed_last(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started: list[Path] = []
+
+    def stack(layout: Layout, **given: object) -> object:
+        started.append(layout.home)
+        return no_stack(layout)
+
+    monkeypatch.setattr(testrun, "running_stack", stack)
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
+    testrun.run_tests(layout, [])
+    assert started == [layout.home, layout.home / "second"]
+
+    monkeypatch.setenv("CONDOR_CONFIG", "/somebody/else")
+    testrun.run_tests(layout, [])
+    assert started[2:] == [layout.home]
+    assert capfd.readouterr().out.splitlines()[-1] == "3 passed, 4 failed, 1 skipped"
 
 
 def test_a_tier_that_litters_fails(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
