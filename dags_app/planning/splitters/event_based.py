@@ -1,4 +1,7 @@
-"""EventBased: so many events per job; files are cut, never joined. Also how Monte Carlo is divided."""
+"""EventBased: so many events per job; files are cut, never joined, and come by run.
+
+Also how Monte Carlo is divided.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 from dags_app.planning.lumis import Ranges
 from dags_app.planning.parameters import Parameters, read_parameters, refuse
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import mask_of
+from dags_app.planning.splitters.wanted import first_run, mask_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
 
 DEFAULT_EVENTS_PER_JOB = 100
@@ -22,12 +25,16 @@ def split_event_based(
 ) -> Iterator[JobSpec]:
     """Jobs of at most `events_per_job` events of one file; a file without events still gets a job.
 
-    `total_events` counts the events of the windows, whatever a mask leaves of them.
+    `total_events` counts the events of the windows, whatever a mask leaves of them, and takes the first files
+    by name.
     """
     per_job = parameters.events_per_job or DEFAULT_EVENTS_PER_JOB
     left = parameters.total_events
     for files in places:
-        for file in sorted(files, key=attrgetter("lfn")):
+        files = sorted(files, key=attrgetter("lfn"))
+        if left is None:
+            files.sort(key=first_run)
+        for file in files:
             if left is not None and left <= 0:
                 return
             mask = mask_of(file, selection)

@@ -1,4 +1,7 @@
-"""FileBased: so many whole files per job, in the order of their names."""
+"""FileBased: so many whole files per job, joined in the order of their names as in WMCore.
+
+WMCore leaves the order of the jobs open: they come by run, so that merge groups mix few runs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from operator import attrgetter
 from dags_app.planning.lumis import Ranges, count, normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import wanted_of
+from dags_app.planning.splitters.wanted import first_run, wanted_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 
 DEFAULT_FILES_PER_JOB = 10
@@ -27,7 +30,9 @@ def split_file_based(
         kept = frozenset(names)
         wanted = [[part for part in parts if part[0].lfn in kept] for parts in wanted]
     for parts in wanted:
-        for start in range(0, len(parts), per_job):
+        runs = [first_run(file) for file, _, _ in parts]
+        starts = range(0, len(parts), per_job)
+        for start in sorted(starts, key=lambda start: min(runs[start : start + per_job])):
             yield _job(parts[start : start + per_job])
 
 

@@ -14,6 +14,12 @@ def wanted_of(file: FileSpec, lumis: Ranges, selection: Selection) -> Ranges:
     return intersect(lumis, normalised(file.mask))
 
 
+def first_run(file: FileSpec) -> int:
+    """The lowest run that is left of it, by which files of one run become neighbours; 0 without lumis."""
+    ranges = file.mask or file.lumis
+    return min(ranges)[0] if ranges else 0
+
+
 def mask_of(file: FileSpec, selection: Selection) -> Ranges | None:
     """The wanted lumis of a file that is otherwise taken whole; None when nothing was selected."""
     if file.mask is None and selection.everything:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -150,3 +151,78 @@ def test_an_algorithm_that_is_not_there_is_refused_with_the_ones_that_are() -> N
 
 def test_no_jobs_make_no_groups() -> None:
     assert list(group_jobs([], spec(), HINTS)) == []
+
+
+def shuffled_runs(files: int = 24, runs: int = 3) -> list[FileSpec]:
+    """Files whose names say nothing about their run."""
+    return [file(number, run=number % runs + 1) for number in range(files)]
+
+
+def runs_of(plan: Plan) -> list[int]:
+    """The lowest run of each job, in the order of the jobs."""
+    return [
+        min(run for window in job.files for run, _, _ in window.file.lumis)
+        for group in plan.groups
+        for job in group.jobs
+    ]
+
+
+@pytest.mark.parametrize(
+    ("algo", "params"),
+    [
+        (SplittingAlgo.FILE_BASED, {"files_per_job": 1}),
+        (SplittingAlgo.EVENT_BASED, {"events_per_job": 50}),
+        (SplittingAlgo.EVENT_BASED, {"events_per_job": 1000}),
+    ],
+)
+def test_jobs_of_one_run_are_neighbours(algo: SplittingAlgo, params: dict[str, int]) -> None:
+    plan = build_plan(spec=spec(algo, **params), files=shuffled_runs(), estimate=HINTS)
+
+    assert runs_of(plan) == sorted(runs_of(plan))
+    first_group = plan.groups[0].jobs
+    assert {run for job in first_group for window in job.files for run, _, _ in window.file.lumis} == {1}
+
+
+def test_jobs_of_several_files_are_those_of_wmcore_in_the_order_of_their_lowest_run() -> None:
+    runs = {0: 3, 1: 3, 2: 1, 3: 2, 4: 2, 5: 2}
+    files = [file(number, run=run) for number, run in runs.items()]
+
+    plan = build_plan(spec=spec(files_per_job=2), files=files, estimate=HINTS)
+
+    jobs = [[w.file.lfn[-7:-5] for w in job.files] for group in plan.groups for job in group.jobs]
+    assert jobs == [["02", "03"], ["04", "05"], ["00", "01"]]
+
+
+@pytest.mark.parametrize("algo", [SplittingAlgo.FILE_BASED, SplittingAlgo.EVENT_BASED])
+def test_files_are_ordered_by_the_run_that_is_left_of_them(algo: SplittingAlgo) -> None:
+    both = ((1, 1, 5), (2, 1, 5))
+    first = replace(file(0), lumis=both, mask=((2, 1, 5),))
+    second = replace(file(1), lumis=((1, 6, 9),))
+
+    one_each = spec(algo, files_per_job=1, events_per_job=1000)
+    plan = build_plan(spec=one_each, files=[first, second], estimate=HINTS)
+
+    read = [window.file.lfn for group in plan.groups for job in group.jobs for window in job.files]
+    assert read == [second.lfn, first.lfn]
+
+
+@pytest.mark.parametrize(
+    ("algo", "stop"),
+    [(SplittingAlgo.FILE_BASED, {"total_files": 2}), (SplittingAlgo.EVENT_BASED, {"total_events": 200})],
+)
+def test_an_early_stop_takes_the_first_files_by_name_whatever_their_run(
+    algo: SplittingAlgo, stop: dict[str, int]
+) -> None:
+    files = [file(number, run=9 - number) for number in range(4)]
+
+    jobs = split(algo, files, {"files_per_job": 1, "events_per_job": 100, **stop})
+
+    assert {window.file.lfn for job in jobs for window in job.files} == {files[0].lfn, files[1].lfn}
+
+
+def test_files_without_lumis_come_first() -> None:
+    bare = replace(file(1), lumis=())
+
+    plan = build_plan(spec=spec(files_per_job=1), files=[file(0), bare], estimate=HINTS)
+
+    assert [job.files[0].file.lfn for group in plan.groups for job in group.jobs] == [bare.lfn, file(0).lfn]
