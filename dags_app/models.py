@@ -50,6 +50,9 @@ class Schedd(models.Model):
     asked_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     silent_since = models.DateTimeField(null=True, blank=True)
+    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: it sets no limit
+    dagmans_running = models.PositiveIntegerField(default=0)  # outer and inner ones
+    counted_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     updated_at = models.DateTimeField(auto_now=True)
 

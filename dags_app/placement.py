@@ -20,9 +20,14 @@ class Candidate:
 
 def decide_schedd(candidates: Sequence[Candidate]) -> str | None:
     """The one with most free slots, then with fewest DAGs, then the first by name; None if all are full."""
-    usable = [one for one in candidates if _free(one) >= OUTER_AND_ONE_GROUP]
+    usable = [one for one in candidates if has_room(one)]
     best = min(usable, key=lambda one: (-_free(one), one.dags, one.name), default=None)
     return best.name if best is not None else None
+
+
+def has_room(one: Candidate) -> bool:
+    """Return whether one more DAG can run there together with one of its groups."""
+    return _free(one) >= OUTER_AND_ONE_GROUP
 
 
 def _free(one: Candidate) -> float:

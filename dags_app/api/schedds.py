@@ -27,7 +27,7 @@ class ScheddRow(serializers.ModelSerializer[Schedd]):
         model = Schedd
         fields: tuple[str, ...] = (
             "name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "live_dags",
-            "version",
+            "dagmans_allowed", "dagmans_running", "counted_at", "version",
         )  # fmt: skip
         read_only_fields = fields
 

@@ -125,6 +125,8 @@ def observe_dags(*, now: datetime) -> Seen:
             if schedds.may_be_asked(name, now=now):
                 _observe_schedd(name, dags, now, seen)
                 schedds.note_answer(name, now=now)
+                if schedds.count_is_due(name, now=now):
+                    schedds.note_limits(name, schedd(name).limits(), now=now)
                 continue
         except ScheddUnreachable as error:  # its DAGs stay as they were last seen
             logger.warning("no news from %s: %s", name, error)

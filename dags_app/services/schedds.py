@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -12,15 +12,18 @@ from django.db.models import Count, Q, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from condor.types import ScheddLimits
 from dags_app.adapters import schedd, schedd_names
 from dags_app.models import DAG, Schedd
-from dags_app.placement import Candidate, decide_schedd
+from dags_app.placement import Candidate, decide_schedd, has_room
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
 from wms2_project import audit
 from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
 from wms2_project.waiting import SCHEDDS, wake_waiting
 
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
+COUNT_SEC = 10.0  # how often a schedd's DAGMans are counted
+_COUNT_VALID_SEC = 60.0  # an older count says nothing about now
 
 
 def known_schedds() -> list[Schedd]:
@@ -64,35 +67,75 @@ def choose_schedd() -> str:
     names = open_schedds()
     if not names:
         raise TransientError("every schedd is draining or fenced", cure="Enable one; it is tried again")
-    if len(names) == 1:
-        return names[0]
-    candidates = list(_candidates(names))
-    if not candidates:
+    rooms = {name: limits.room() for name in names if (limits := _ask_limits(name)) is not None}
+    if not rooms:
         raise ScheddUnreachable("no schedd answers", cure="It is tried again")
-    chosen = decide_schedd(candidates)
+    chosen = decide_schedd(_candidates(rooms))
     if chosen is None:
-        raise TransientError("no schedd has a free scheduler slot", cure="It is tried again")
+        raise TransientError(
+            f"{', '.join(sorted(rooms))}: no free scheduler slots for a DAG and one of its groups",
+            cure="It is tried again; raise MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER or START_SCHEDULER_UNIVERSE",
+        )
     return chosen
 
 
-def _candidates(names: Iterable[str]) -> Iterable[Candidate]:
+def _ask_limits(name: str) -> ScheddLimits | None:
+    """The schedd's limits; None if it does not answer, or did not a moment ago."""
+    if not may_be_asked(name, now=timezone.now()):
+        return None
+    try:
+        limits = schedd(name).limits()
+    except ScheddUnreachable:
+        note_silence(name, now=timezone.now())
+        return None
+    note_answer(name, now=timezone.now())
+    note_limits(name, limits, now=timezone.now())
+    return limits
+
+
+def _candidates(rooms: Mapping[str, int | None]) -> list[Candidate]:
+    """The schedds with this room for DAGMans, and our DAGs that will take of it."""
     counted = (
-        DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=names)
+        DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=list(rooms))
         .values("schedd_name")
         .annotate(dags=Count("id"), waiting=Count("id", filter=Q(status__in=_WAITING)))
     )
-    load = {row["schedd_name"]: row for row in counted}
-    for name in names:
-        if not may_be_asked(name, now=timezone.now()):
-            continue
-        try:
-            room = schedd(name).limits().room()
-        except ScheddUnreachable:
-            note_silence(name, now=timezone.now())
-            continue
-        note_answer(name, now=timezone.now())
-        row = load.get(name, {"dags": 0, "waiting": 0})
-        yield Candidate(name=name, room=room, waiting=row["waiting"], dags=row["dags"])
+    load = {row["schedd_name"]: (row["waiting"], row["dags"]) for row in counted}
+    return [Candidate(name, room, *load.get(name, (0, 0))) for name, room in rooms.items()]
+
+
+def count_is_due(name: str, *, now: datetime) -> bool:
+    """Return whether the schedd's DAGMans were not counted for a while."""
+    fresh = Schedd.objects.filter(name=name, counted_at__gt=now - timedelta(seconds=COUNT_SEC))
+    return not fresh.exists()
+
+
+def note_limits(name: str, limits: ScheddLimits, *, now: datetime) -> None:
+    """Keep how many DAGMans the schedd allows and runs, and wake what waits if some more may start."""
+    before = Schedd.objects.filter(name=name).first()
+    was = before.dagmans_running if before is not None else 0
+    Schedd.objects.filter(name=name).update(
+        dagmans_allowed=limits.allowed, dagmans_running=limits.scheduler_jobs_running, counted_at=now
+    )
+    if limits.scheduler_jobs_running < was:
+        wake_waiting(SCHEDDS)
+
+
+def full_schedds(*, now: datetime) -> list[Schedd]:
+    """The open schedds that answer, if none of them has room for a DAG and one of its groups; else nothing.
+
+    By what was counted last: nobody is asked here. A schedd of which no recent count is known may have room.
+    """
+    valid = now - timedelta(seconds=_COUNT_VALID_SEC)
+    counted = Schedd.objects.filter(counted_at__gt=valid, dagmans_allowed__isnull=False)
+    rows = {row.name: row for row in counted.filter(silent_since__isnull=True)}
+    rooms = {name: (row.dagmans_allowed or 0) - row.dagmans_running for name, row in rows.items()}
+    full = {one.name for one in _candidates(rooms) if not has_room(one)}
+    if not full:
+        return []
+    silent = set(Schedd.objects.filter(silent_since__isnull=False).values_list("name", flat=True))
+    usable = [name for name in open_schedds() if name not in silent]
+    return [rows[name] for name in usable] if usable and full.issuperset(usable) else []
 
 
 def may_be_asked(name: str, *, now: datetime) -> bool:

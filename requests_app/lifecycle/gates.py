@@ -17,7 +17,7 @@ from django.db.models import Count, Min
 from dags_app.models import MergeGroup
 from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
-from dags_app.services.schedds import all_closed, silent_since
+from dags_app.services.schedds import all_closed, full_schedds, silent_since
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
@@ -164,15 +164,24 @@ def admitted(look: Look) -> Gate:
 
 
 def schedds(look: Look) -> Gate:
-    """Does a schedd take new DAGs?"""
-    if not all_closed():
+    """Does a schedd take a new DAG? One that is sent to a schedd already must be found there first."""
+    dag = look.dag if _is_made(look) else None
+    if dag is not None and dag.schedd_name and look.request.status != RequestStatus.QUEUED:
+        return _passed(SCHEDDS, f"its DAG goes to {dag.schedd_name}")
+    full = full_schedds(now=look.now)
+    if not full and not all_closed():
         return _passed(SCHEDDS, "a schedd takes new DAGs")
+    counts = ", ".join(f"{row.name} runs {row.dagmans_running} of {row.dagmans_allowed}" for row in full)
     return Gate(
         SCHEDDS,
         Verdict.BLOCK,
-        "every schedd is draining or fenced",
+        f"no schedd has slots for a DAG and one of its groups: {counts} DAGMans"
+        if full
+        else "every schedd is draining or fenced",
         since=look.request.status_since,
-        remedy="Enable a schedd, or wait until its drain is over",
+        remedy="Wait until DAGs end, or raise the schedd's limit of running scheduler universe jobs"
+        if full
+        else "Enable a schedd, or wait until its drain is over",
     )
 
 
@@ -376,8 +385,8 @@ ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
     _S.SUBMITTED: (*ALWAYS, validation),
     _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, admitted),  # its own gates, then the line
-    _S.PILOT_RUNNING: (*ALWAYS, *RUNNING, *PLACEMENT),
-    _S.PLANNING: (*ALWAYS, *PLACEMENT),
+    _S.PILOT_RUNNING: (*ALWAYS, schedds, *RUNNING, *PLACEMENT),
+    _S.PLANNING: (*ALWAYS, schedds, *PLACEMENT),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS),
     _S.PARTIAL: ALWAYS,
     _S.STOPPING: (*ALWAYS, schedd, running),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from condor.types import ScheddLimits
 from dags_app.models import Schedd
 from dags_app.services import schedds
 from tests.integration.factories import ago
@@ -23,11 +24,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, settings: Any) -> list[str]:
     settings.SCHEDD_ASK_AGAIN_SEC = 600.0
     names: list[str] = []
 
-    def limits(name: str) -> SimpleNamespace:
+    def limits(name: str) -> ScheddLimits:
         names.append(name)
         if name == "quiet@pool":
             raise ScheddUnreachable("no answer")
-        return SimpleNamespace(room=lambda: 10)
+        return ScheddLimits(10, None, 0)
 
     monkeypatch.setattr(schedds, "schedd_names", lambda: NAMES)
     monkeypatch.setattr(schedds, "schedd", lambda name: SimpleNamespace(limits=lambda: limits(name)))
