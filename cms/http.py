@@ -30,7 +30,7 @@ class HttpOptions:
     """How long to wait, how often to repeat, and who we are towards the service.
 
     (retries + 1) * read timeout + waits has to stay below a task's time limit. Every call is made inside
-    a `guard`, which may refuse it and sees how it ended.
+    a `guard`, which is given the name of the operation, may refuse it and sees how it ended.
     """
 
     connect_timeout_sec: float = 5.0
@@ -41,7 +41,7 @@ class HttpOptions:
     client_cert: str = ""
     client_key: str = ""
     ca_path: str = ""
-    guard: Callable[[], AbstractContextManager[None]] = nullcontext
+    guard: Callable[[str], AbstractContextManager[object]] = nullcontext
 
 
 class HttpRefusal(ServiceRejected):
@@ -101,7 +101,7 @@ class JsonService:
         url = f"{self._base_url}/{path}"
         where = f"{self.service}: {method} {urlsplit(url).path}"
         note(where, service=self.service)
-        with self._guard():
+        with self._guard(f"{method} {path.partition('/')[0]}"):
             try:
                 response = self._session.request(
                     method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False

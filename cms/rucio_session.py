@@ -57,7 +57,7 @@ class RucioConfig:
     connect_timeout_sec: float = 5.0
     read_timeout_sec: float = 60.0
     ca_path: str = ""
-    guard: Callable[[], AbstractContextManager[None]] = nullcontext
+    guard: Callable[[str], AbstractContextManager[object]] = nullcontext
 
 
 class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no types
@@ -80,14 +80,19 @@ class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no
         self.request_retries = RETRIES
 
     @span("Rucio call", kind=SpanKind.CLIENT)
-    def _send_request(self, url: str, *args: Any, **kwargs: Any) -> Any:
+    def _send_request(self, url: str, method: Any, *args: Any, **kwargs: Any) -> Any:
         note(f"Rucio: {urlsplit(url).path}", service="Rucio")
-        with self._guard():
-            response = super()._send_request(url, *args, **kwargs)
+        with self._guard(f"{method} {self._resource(url)}"):
+            response = super()._send_request(url, method, *args, **kwargs)
             status = response.status_code
             if status == 429 or (status >= 500 and not _names_its_reason(response)):
                 raise ServiceUnavailable(f"Rucio: {urlsplit(url).path} answered {status}")
         return response
+
+    def _resource(self, url: str) -> str:
+        """The kind of thing a URL is about, such as `rules`."""
+        base = next((one for one in (self.host, self.auth_host) if url.startswith(one)), "")
+        return url.removeprefix(base).strip("/").partition("/")[0]
 
     # The two methods that keep the token in a file are private to Rucio, hence their mangled names.
 

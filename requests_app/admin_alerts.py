@@ -18,7 +18,7 @@ class AlertAdmin(ReadOnlyAdmin):
     list_display = ("shown_kind", "of_request", "message", "count", "since", "last_seen_at", "closed_at")
     fields = ("shown_kind", "of_request", "message", "count", "created_at", "last_seen_at", "closed_at")
     list_filter = (OpenKind,)
-    search_fields = ("request__request_name", "message", "kind")
+    search_fields = ("request__request_name", "site", "message", "kind")
     list_select_related = ("request",)
     ordering = ("-closed_at", "-id")  # open ones first
 
@@ -27,10 +27,10 @@ class AlertAdmin(ReadOnlyAdmin):
         """What kind of trouble."""
         return row.kind.replace("_", " ")
 
-    @display(description="request", ordering="request__request_name")
-    def of_request(self, row: Alert) -> SafeString:
-        """Whose it is."""
-        return request_link(row.request.request_name)
+    @display(description="about", ordering="request__request_name")
+    def of_request(self, row: Alert) -> SafeString | str:
+        """The request or the site."""
+        return request_link(row.subject) if row.request is not None else row.site
 
     @display(description="for", ordering="-created_at")
     def since(self, row: Alert) -> str:

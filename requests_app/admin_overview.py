@@ -91,11 +91,11 @@ def _alerts() -> Table:
     now = timezone.now()
     rows = Alert.objects.filter(closed_at__isnull=True).select_related("request").order_by("-id")[:_SHOWN]
     return {
-        "headers": ["alert", "request", "for", "message"],
+        "headers": ["alert", "about", "for", "message"],
         "rows": [
             [
                 row.kind.replace("_", " "),
-                _to(row.request),
+                _to(row.request) if row.request is not None else row.site,
                 age_of(row.created_at, now=now),
                 _short(row.message),
             ]

@@ -18,7 +18,7 @@ from requests_app.alerts import open_alerts
 from requests_app.models import Request
 from requests_app.selectors import by_status, open_requests, sweep_lag_sec
 from requests_app.states import SWEPT, TERMINAL, RequestStatus
-from sites_app.models import Site
+from sites_app.selectors import count_sites
 from wms2_project.health import health
 from wms2_project.metrics import counted_families
 from wms2_project.models import AuditEvent
@@ -32,7 +32,7 @@ _NODES = ("idle", "running", "done", "failed", "held")
 
 def families(*, now: datetime) -> Iterator[Metric]:
     """Every metric there is."""
-    yield from _work()
+    yield from _work(now)
     yield from _dags()
     yield from _loop(now)
     yield from _alerts()
@@ -40,7 +40,7 @@ def families(*, now: datetime) -> Iterator[Metric]:
     yield from counted_families()
 
 
-def _work() -> Iterator[Metric]:
+def _work(now: datetime) -> Iterator[Metric]:
     ended = sorted(TERMINAL)
     workflows = by_status(open_requests()) | _kept(
         "workflows", lambda: by_status(Request.objects.filter(status__in=ended))
@@ -50,7 +50,7 @@ def _work() -> Iterator[Metric]:
         "outputs", lambda: by_status(OutputBlock.objects.exclude(status__in=sorted(MOVING)))
     )
     yield _gauge("wms2_outputs", "Output blocks by status.", outputs, BlockStatus)
-    yield _gauge("wms2_sites", "Sites by status.", by_status(Site.objects.all()))
+    yield _gauge("wms2_sites", "Sites by status; banned: for all requests.", count_sites(now=now))
     limits = admission.limits()
     queued = workflows.get(RequestStatus.QUEUED, 0)
     yield _one("wms2_admission_queue_depth", "Requests that wait for admission.", queued)

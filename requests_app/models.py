@@ -141,10 +141,13 @@ class Callback(Leased):
 
 
 class Alert(models.Model):
-    """Something a person on shift should know. One open row per request and kind."""
+    """Something a person on shift should know. One open row per request, or site, and kind."""
 
     id = models.BigAutoField(primary_key=True)
-    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="alerts")
+    request = models.ForeignKey(
+        Request, null=True, blank=True, on_delete=models.PROTECT, related_name="alerts"
+    )
+    site = models.CharField(max_length=100, blank=True, default="")  # without a request: what it is about
     kind = models.CharField(max_length=50)
     message = models.TextField()
     count = models.PositiveIntegerField(default=1)
@@ -165,10 +168,23 @@ class Alert(models.Model):
                 condition=Q(closed_at__isnull=True),
                 name="one_open_alert_per_kind",
             ),
+            models.UniqueConstraint(
+                fields=["site", "kind"],
+                condition=Q(closed_at__isnull=True, request__isnull=True),
+                name="one_open_alert_per_site",
+            ),
+            models.CheckConstraint(
+                condition=Q(request__isnull=False) ^ ~Q(site=""), name="alert_about_a_request_or_a_site"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+    @property
+    def subject(self) -> str:
+        """The name of the request or the site it is about."""
+        return self.request.request_name if self.request is not None else self.site
 
 
 class AdmissionConfig(models.Model):

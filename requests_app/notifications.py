@@ -75,8 +75,9 @@ def _post(alert: Alert) -> None:
     body = {
         "id": alert.pk,
         "kind": alert.kind,
-        "request": alert.request.request_name,
-        "status": alert.request.status,
+        "request": alert.request.request_name if alert.request is not None else None,
+        "status": alert.request.status if alert.request is not None else None,
+        "site": alert.site or None,
         "message": alert.message,
         "at": alert.created_at.isoformat(),
     }
@@ -90,5 +91,5 @@ def _post(alert: Alert) -> None:
 
 
 def _mail(alert: Alert) -> None:
-    subject = f"[WMS2] {alert.kind}: {alert.request.request_name}"
+    subject = f"[WMS2] {alert.kind}: {alert.subject}"
     EmailMessage(subject, alert.message, settings.ALERT_EMAIL_FROM, settings.ALERT_EMAIL_TO).send()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
@@ -41,6 +41,28 @@ def banned(*, workflow: Workflow, now: datetime) -> set[str]:
     concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a previewed one is not stored
     in_force = SiteBan.objects.filter(concerned, removed_at__isnull=True, expires_at__gt=now)
     return set(in_force.values_list("site_id", flat=True))
+
+
+def bans_for_all(*, now: datetime) -> QuerySet[SiteBan]:
+    """The bans in force that keep every request away from a site."""
+    return SiteBan.objects.filter(workflow__isnull=True, removed_at__isnull=True, expires_at__gt=now)
+
+
+def count_sites(*, now: datetime) -> dict[str, int]:
+    """How many sites there are by status. One that would take work but is banned for all is `banned`."""
+    over = Q(status=SiteStatus.DRAINING, drain_until__lte=now)
+    state = Case(
+        When(
+            Q(status=SiteStatus.ENABLED) | over,
+            then=Case(
+                When(name__in=bans_for_all(now=now).values("site_id"), then=Value("banned")),
+                default=Value(SiteStatus.ENABLED.value),
+            ),
+        ),
+        default=F("status"),
+    )
+    rows = Site.objects.order_by().annotate(state=state).values_list("state")
+    return dict(rows.annotate(n=Count("pk")))
 
 
 def storage_at(site_name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -95,19 +95,43 @@ class Guard:
         self._breaker: pybreaker.CircuitBreaker | None = None
 
     @contextmanager
-    def calling(self) -> Iterator[None]:
-        """Wait for our turn and make the call inside; refused at once while the service is left alone."""
+    def calling(self, operation: str = "") -> Iterator[None]:
+        """Wait for our turn and make the call inside; refused at once while the service is left alone.
+
+        A call of one operation that works closes the breaker for all. What failed may go on failing, so an
+        outage is over only when the operation that failed works again.
+        """
         breaker = self._shared_breaker()
         if breaker is not None:
             self._take_turn()
         try:
-            with breaker.calling() if breaker else nullcontext():
+            with self._noting(breaker, operation) if breaker else nullcontext():
                 yield
         except pybreaker.CircuitBreakerError as error:
             said = self._read("why")
             raise ServiceUnavailable(
                 f"{self.service} is not called for {self._options.pause_sec:g} s after failing: {said}"
             ) from error
+
+    @contextmanager
+    def _noting(self, breaker: pybreaker.CircuitBreaker, operation: str) -> Iterator[None]:
+        """Make the call through the breaker, and keep which operations fail while there is an outage."""
+        key = _failing_key(self.service)
+        try:
+            with breaker.calling():
+                yield
+        except pybreaker.CircuitBreakerError:
+            raise
+        except Exception as error:
+            with suppress(redis.RedisError):
+                if not _is_failure(error):
+                    self._redis.hdel(key, operation)  # an answer, if not the one hoped for
+                elif breaker.current_state != pybreaker.STATE_CLOSED or self._redis.hexists(key, operation):
+                    self._redis.hset(key, operation, str(time.time()))
+                    self._redis.expire(key, int(NOBODY_TRIED_SEC))
+            raise
+        with suppress(redis.RedisError):
+            self._redis.hdel(key, operation)
 
     def _shared_breaker(self) -> pybreaker.CircuitBreaker | None:
         """Made at the first call that finds Redis."""
@@ -117,7 +141,7 @@ class Guard:
                 self._breaker = pybreaker.CircuitBreaker(
                     fail_max=self._options.failures,
                     reset_timeout=self._options.pause_sec,
-                    exclude=[lambda error: not isinstance(error, TransientError | OSError)],
+                    exclude=[lambda error: not _is_failure(error)],
                     listeners=[_Memory(self)],
                     state_storage=pybreaker.CircuitRedisStorage(
                         pybreaker.STATE_CLOSED, self._redis, namespace=namespace
@@ -179,20 +203,38 @@ class _Memory(pybreaker.CircuitBreakerListener):
 
 
 def outages(redis_url: str, *, now: float, services: Sequence[str] = SERVICES) -> list[Outage]:
-    """The services that are left alone now, for health pages; nothing is known while Redis is away."""
+    """The services that are left alone now, or of which an operation still fails after they were.
+
+    For health pages; nothing is known while Redis is away.
+    """
     keys = ("pybreaker:state", "pybreaker:opened_at", "why")
     try:
-        with _connect(redis_url) as client:
-            rows = client.mget([f"{_namespace(service)}:{key}" for service in services for key in keys])
+        with _connect(redis_url) as client, client.pipeline(transaction=False) as asked:
+            for service in services:
+                asked.mget([f"{_namespace(service)}:{key}" for key in keys])
+                asked.hvals(_failing_key(service))
+            rows = asked.execute()
     except redis.RedisError:
         return []
     found = []
-    for index, service in enumerate(services):
-        state, opened_at, why = (_text(value) for value in rows[index * 3 : index * 3 + 3])
+    for service, told, failing in zip(services, rows[::2], rows[1::2], strict=True):
+        state, opened_at, why = (_text(value) for value in told)
         since = float(opened_at or 0)
-        if state not in ("", pybreaker.STATE_CLOSED) and now - since < NOBODY_TRIED_SEC:
+        tried = [float(_text(at)) for at in failing]
+        if state not in ("", pybreaker.STATE_CLOSED):
+            tried.append(since)
+        if now - max(tried, default=0.0) < NOBODY_TRIED_SEC:
             found.append(Outage(service=service, since=since, message=why))
     return found
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Return whether the error speaks against the service: a refusal does not."""
+    return isinstance(error, TransientError | OSError)
+
+
+def _failing_key(service: str) -> str:
+    return f"{_namespace(service)}:failing"
 
 
 def _connect(url: str) -> redis.Redis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
@@ -16,7 +17,7 @@ from outputs_app.states import MOVING
 from requests_app.alerts import open_alerts
 from requests_app.api.admission import QueueBody
 from requests_app.selectors import admission_queue, by_status, lifecycle_status, open_requests
-from sites_app.models import Site
+from sites_app.selectors import count_sites
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView
 from wms2_project.health import health
@@ -70,7 +71,7 @@ class StatusView(ApiView):
             "requests": by_status(open_requests()),
             "dags": by_status(DAG.objects.filter(status__in=sorted(LIVE_DAG))),
             "blocks": by_status(OutputBlock.objects.filter(status__in=sorted(MOVING))),
-            "sites": by_status(Site.objects.all()),
+            "sites": count_sites(now=timezone.now()),
             "alerts": open_alerts(),
             "admission": admission_queue(),
             "parts": health(),

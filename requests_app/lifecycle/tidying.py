@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from requests_app.alerts import raise_site_alerts
 from requests_app.lifecycle.finishing import watch_outputs
 from requests_app.notifications import send_alerts
 from requests_app.services.restarting import retire_replaced_outputs
 from sites_app.bans import expire_bans
+from sites_app.selectors import bans_for_all
 from wms2_project.locks import try_lock
+
+BANNED = "site_banned"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans whose time is over, see which outputs keep failing, send alerts on, retire replaced outputs.
+    """End bans whose time is over, tell of those for all, see which outputs keep failing, send alerts on, retire replaced outputs.
 
     One at a time: what takes long must not take the sweep's workers one after the other.
     """
@@ -20,6 +24,16 @@ def tidy_up(*, now: datetime) -> None:
         if not held:
             return
         expire_bans(now=now)
+        alert_bans(now=now)
         watch_outputs(now=now)
         send_alerts(now=now)
         retire_replaced_outputs(now=now)
+
+
+def alert_bans(*, now: datetime) -> None:
+    """An alert for every site that is banned for all requests, while it is."""
+    messages = {
+        ban.site_id: f"{ban.site_id} is banned for all requests until {ban.expires_at:%F %R} UTC: {ban.reason}"
+        for ban in bans_for_all(now=now)
+    }
+    raise_site_alerts(kind=BANNED, messages=messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -44,8 +45,8 @@ def service() -> Iterator[str]:
             client.delete(key)
 
 
-def call(guard: Guard, error: Exception | None = None) -> None:
-    with guard.calling():
+def call(guard: Guard, error: Exception | None = None, *, operation: str = "") -> None:
+    with guard.calling(operation):
         if error is not None:
             raise error
 
@@ -184,6 +185,49 @@ def test_without_redis_calls_go_on_unguarded(service: str) -> None:
 def test_a_breaker_nobody_tried_for_long_is_no_news(service: str, options: GuardOptions) -> None:
     fail(Guard(service, options), 3)
     assert outages(options.redis_url, now=time.time() + 3600, services=[service]) == []
+
+
+def is_out(service: str) -> bool:
+    return bool(outages(django_settings.REDIS_URL, now=time.time(), services=[service]))
+
+
+def until_allowed(guard: Guard, error: Exception | None = None, *, operation: str) -> None:
+    """Call as soon as the guard lets anybody call again."""
+    while True:
+        try:
+            call(guard, error, operation=operation)
+            return
+        except ServiceUnavailable as refused:
+            if "is not called" not in str(refused):
+                return
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("answer", [None, NotFound("no such block")])
+def test_an_outage_is_reported_until_what_failed_works_again(
+    service: str, options: GuardOptions, answer: Exception | None
+) -> None:
+    guard = Guard(service, replace(options, pause_sec=1.0))
+    down = ServiceUnavailable("503 says the service")
+    for _ in range(3):
+        with pytest.raises(ServiceUnavailable):
+            call(guard, down, operation="POST bulkblocks")
+    seen = [is_out(service)]
+    for _ in range(2):
+        with suppress(NotFound):
+            until_allowed(guard, answer, operation="GET blocks")  # other calls work, so all are let through
+        seen.append(is_out(service))
+        until_allowed(guard, down, operation="POST bulkblocks")
+        seen.append(is_out(service))
+    assert seen == [True] * 5
+    until_allowed(guard, operation="POST bulkblocks")
+    assert not is_out(service)
+
+
+def test_a_single_failure_is_no_outage(service: str, options: GuardOptions) -> None:
+    guard = Guard(service, options)
+    fail(guard, 1)
+    assert not is_out(service)
 
 
 @pytest.mark.django_db

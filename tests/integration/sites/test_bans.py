@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from dags_app.failures import FailedJob, RoundFailures
 from requests_app.lifecycle.tidying import tidy_up
+from requests_app.models import Alert
 from sites_app.bans import ban_failing_sites, ban_site, expire_bans
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
@@ -159,3 +160,47 @@ def test_the_console_bans_and_lifts(site: Site, console: Any) -> None:
     assert NAME not in usable()
     console.post(lift_path, {"_confirmed": "1", "reason": "mended", "workflow": ""})
     assert NAME in usable()
+
+
+def open_site_alerts() -> list[tuple[str, str]]:
+    alerts = Alert.objects.filter(kind="site_banned", closed_at__isnull=True)
+    return [(alert.site, alert.message) for alert in alerts]
+
+
+def test_a_ban_for_all_raises_an_alert_while_it_is_in_force(
+    site: Site, viewer: APIClient, console: Any
+) -> None:
+    now = timezone.now()
+    ban_site(site=site, workflow=None, reason="broken disks", actor="user:olga", now=now)
+    ban_site(
+        site=make_site("T2_DE_DESY"), workflow=make_workflow(), reason="its own", actor="user:olga", now=now
+    )
+    for _ in range(2):
+        tidy_up(now=now)
+    ((name, message),) = open_site_alerts()
+    assert (name, "broken disks" in message, f"{now + timedelta(days=7):%F}" in message) == (NAME, True, True)
+    assert viewer.get("/api/v1/status").json()["alerts"] == {"site_banned": 1}
+    for page in (reverse("admin:index"), reverse("admin:requests_app_alert_changelist")):
+        assert NAME in console.get(page).content.decode()
+    tidy_up(now=now + timedelta(days=8))
+    assert open_site_alerts() == []
+
+
+def test_an_alert_about_a_site_is_sent_like_the_others(site: Site, settings: Any, mailoutbox: Any) -> None:
+    settings.ALERT_EMAIL_TO = ["shift@example.org"]
+    ban_site(site=site, workflow=None, reason="broken disks", actor="user:olga", now=timezone.now())
+    tidy_up(now=timezone.now())
+    (sent,) = mailoutbox
+    assert (sent.subject, "broken disks" in sent.body) == (f"[WMS2] site_banned: {NAME}", True)
+
+
+def test_sites_are_counted_by_what_they_can_be_used_for(site: Site, viewer: APIClient) -> None:
+    now = timezone.now()
+    make_site("T2_DE_DESY", status="draining", drain_until=now - timedelta(hours=1))
+    make_site("T2_FR_Drains", status="draining", drain_until=now + timedelta(hours=1))
+    own = make_site("T2_IT_Own")
+    ban_site(site=own, workflow=make_workflow(), reason="its own", actor="user:olga", now=now)
+    ban_site(site=site, workflow=None, reason="broken disks", actor="user:olga", now=now)
+    assert viewer.get("/api/v1/status").json()["sites"] == {"enabled": 3, "banned": 1, "draining": 1}
+    metrics = viewer.get("/api/v1/metrics").content.decode()
+    assert 'wms2_sites{status="banned"} 1.0' in metrics
