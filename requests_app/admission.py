@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from math import sqrt
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from requests_app.models import AdmissionConfig, Request, StatusTransition
+from requests_app.models import AdmissionConfig, Request
 from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
@@ -21,9 +20,7 @@ from wms2_project.leases import wake
 from wms2_project.waiting import STORAGE, register, wake_waiting
 
 GATE = "admission"  # the name of its gate
-_LOOKED_BACK_SEC = 86_400
 _NEAR, RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
-_ENOUGH_ADMISSIONS = 5  # fewer say nothing about tomorrow
 EDITABLE = {
     "max_active_dags": int,
     "paused": bool,
@@ -41,17 +38,6 @@ class Verdict:
     active: int = 0
     ahead: int = 0
     behind: int = 0  # how many places must become free first
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """When a queued request is likely to be admitted; four times of five between earliest and latest."""
-
-    position: int
-    admitted_last_day: int
-    earliest: datetime
-    likely: datetime
-    latest: datetime
 
 
 def limits() -> AdmissionConfig:
@@ -132,29 +118,6 @@ def wake_at(gates: Collection[str]) -> int:
 
 
 register(wake_at)
-
-
-def expected_turn(request: Request, *, now: datetime) -> Turn | None:
-    """When it will be admitted, judged from how many were in the last day; None if nobody can say."""
-    since = now - timedelta(seconds=_LOOKED_BACK_SEC)
-    let_in = StatusTransition.objects.filter(
-        from_status=RequestStatus.QUEUED,
-        to_status__in=[RequestStatus.PILOT_RUNNING, RequestStatus.PLANNING],
-        at__gte=since,
-    )
-    seen, place = let_in.count(), ahead_of(request) + 1
-    if limits().paused or seen < _ENOUGH_ADMISSIONS:
-        return None
-    per_one = _LOOKED_BACK_SEC / seen
-    spread = 1.28 * sqrt(place + place * place / seen)  # the queue's own chance, and that of the rate
-    likely, low, high = place * per_one, max(place - spread, 0) * per_one, (place + spread) * per_one
-    return Turn(
-        position=place,
-        admitted_last_day=seen,
-        earliest=now + timedelta(seconds=low),
-        likely=now + timedelta(seconds=likely),
-        latest=now + timedelta(seconds=high),
-    )
 
 
 def change_limits(

@@ -24,7 +24,7 @@ FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later is no estimate, and may lie beyon
 SHOWN_GROUPS = 200
 
 # What a closed round could not do is planned again, and counts there.
-PARTS = """
+GROUP_PARTS = """
 LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
          sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
@@ -33,7 +33,8 @@ LEFT JOIN LATERAL (
          count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
     FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
-   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true
+   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""
+PARTS = f"""{GROUP_PARTS}
 LEFT JOIN LATERAL (
   SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
          sum(p.files) AS files
@@ -56,6 +57,8 @@ COUNTED = f"""(
     FROM dags_app_mergegroup g, LATERAL (
          SELECT g.jobs + {SERVICE_NODES} AS nodes, g.status IN ('done', 'collected') AS complete) n)"""  # noqa: S608 — ours
 _PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
+_WITHOUT_OUTPUTS = "LEFT JOIN LATERAL (SELECT 0 AS blocks, 0 AS announced, 0 AS files) b ON true"
+_PACES = f"{SUMS} FROM dags_app_workflow w {GROUP_PARTS} {_WITHOUT_OUTPUTS} WHERE w.id = ANY(%(workflows)s)"
 _DETAIL = f"""{SUMS}, x.rounds, y.groups, z.dag FROM dags_app_workflow w {PARTS}
 LEFT JOIN LATERAL (
   SELECT json_agg(r ORDER BY r.number) AS rounds FROM (
@@ -181,6 +184,13 @@ def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
     rows = _read(_PAGE, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
     return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[0] for one in subjects}
+
+
+def paces_of_subjects(subjects: Sequence[Subject], *, now: datetime) -> dict[UUID, Pace]:
+    """How fast each of these is, in one query that reads no outputs."""
+    rows = _read(_PACES, [one.workflow_id for one in subjects], now)
+    sums = {row[0]: _Sums(*row) for row in rows}
+    return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[1] for one in subjects}
 
 
 def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:

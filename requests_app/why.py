@@ -11,6 +11,7 @@ from dags_app.services import control
 from dags_app.services.ledger import gap_of
 from dags_app.states import DAGStatus
 from requests_app import admission
+from requests_app.forecast import Turn, expected_turn
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.look import Look
 from requests_app.models import Request
@@ -24,7 +25,7 @@ class Why:
 
     summary: str
     gates: list[gates.Gate]
-    turn: admission.Turn | None
+    turn: Turn | None
     idle_jobs: MatchAnalysis | None
     idle_jobs_note: str
     gaps: str = ""
@@ -36,7 +37,7 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
     look = Look(request, now)
     asked = [ask(look) for ask in gates.ASKED[status]]
     queued = status is RequestStatus.QUEUED
-    turn = admission.expected_turn(request, now=now) if queued else None
+    turn = expected_turn(request, now=now) if queued else None
     analysis, note = _idle_jobs(look.dag) if ask_condor else (None, "")
     gap = gap_of(workflow=request.workflow)
     summary = _summary(request, asked, turn, now)
@@ -45,14 +46,23 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
     return Why(summary, asked, turn, analysis, note, str(gap or ""))
 
 
-def _summary(request: Request, asked: list[gates.Gate], turn: admission.Turn | None, now: datetime) -> str:
+def _summary(request: Request, asked: list[gates.Gate], turn: Turn | None, now: datetime) -> str:
     blocking = [gate for gate in asked if gate.blocks]
     if not blocking:
         return request.wait_reason or WHY[RequestStatus(request.status)]
     told = blocking[0].detail
-    if blocking[0].name == "admission" and turn is not None:
-        told += f", ~{_hours((turn.likely - now).total_seconds())}"
+    if blocking[0].name == admission.GATE and not admission.limits().paused:
+        told += f", {_start(turn, now)}"
     return told
+
+
+def _start(turn: Turn | None, now: datetime) -> str:
+    if turn is None:
+        return "expected start unknown"
+    earliest, likely, latest = (
+        _hours((moment - now).total_seconds()) for moment in (turn.earliest, turn.likely, turn.latest)
+    )
+    return f"~{likely} ({earliest} to {latest})"
 
 
 def _hours(seconds: float) -> str:

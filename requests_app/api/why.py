@@ -33,10 +33,11 @@ class GateBody(serializers.Serializer[Any]):
 
 
 class TurnBody(serializers.Serializer[Any]):
-    """When a queued request is likely to be admitted, judged from the last day's admissions."""
+    """When a queued request is likely to be admitted, judged from the pace of the running ones."""
 
     position = serializers.IntegerField()
-    admitted_last_day = serializers.IntegerField()
+    places_needed = serializers.IntegerField(help_text="How many running requests have to end first.")
+    estimated_from = serializers.IntegerField(help_text="How many running requests have a known pace.")
     earliest = serializers.DateTimeField()
     likely = serializers.DateTimeField()
     latest = serializers.DateTimeField()

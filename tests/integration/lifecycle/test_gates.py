@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app import adapters
-from dags_app.models import DAG, MergeGroup, Schedd, Workflow
+from dags_app.models import DAG, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -21,7 +22,7 @@ from requests_app import admission
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.look import Look
-from requests_app.models import Request, StatusTransition
+from requests_app.models import Request
 from requests_app.services.releasing import release_request
 from requests_app.states import RequestStatus
 from sites_app.models import Site
@@ -34,6 +35,7 @@ from tests.integration.factories import (
     make_request,
     make_round,
     make_site,
+    make_workflow,
 )
 from wms2_project.leases import wake
 
@@ -361,27 +363,55 @@ def test_excluded_input_is_named_when_nothing_is_waited_for_and_at_the_end(
     assert {"lfn": lost.lfn, "reason": "it is corrupt"} in ledger["excluded_files"]
 
 
-def admissions(number: int) -> None:
-    row = make_request(status=S.COMPLETED)
-    for _ in range(number):
-        StatusTransition.objects.create(
-            request=row, from_status="queued", to_status="planning", reason="r", actor="system:t",
-            at=ago(hours=3),
-        )  # fmt: skip
+def running_for(minutes: float, *, done: int) -> Request:
+    """An active request of 400 events in four groups, of which so many groups are done in so many minutes."""
+    workflow = make_workflow(input_dataset=None, total_events=400)
+    row = make_request(status=S.ACTIVE, workflow=workflow)
+    round_ = make_round(workflow)
+    Round.objects.filter(pk=round_.pk).update(created_at=ago(minutes=minutes))
+    for _ in range(done):
+        make_group(
+            round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(minutes=minutes / 2)
+        )
+    return row
 
 
-def test_the_turn_is_estimated_from_the_last_days_admissions(viewer: APIClient) -> None:
-    admissions(24)
-    row = queued_behind()
-    make_request(status=S.QUEUED, priority=900_000)
+def turn_of(viewer: APIClient, row: Request) -> tuple[dict[str, Any] | None, str]:
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
-    turn = body["turn"]
-    assert (turn["position"], turn["admitted_last_day"]) == (2, 24)
-    assert turn["earliest"] < turn["likely"] < turn["latest"]
-    assert body["summary"] == "admission 1/1, position 2, ~2.0 h"
+    return body["turn"], body["summary"]
 
 
-def test_too_few_admissions_are_no_ground_for_an_estimate(viewer: APIClient) -> None:
-    admissions(4)
+def likely_minutes(turn: dict[str, Any]) -> float:
+    earliest, likely, latest = (datetime.fromisoformat(turn[key]) for key in ("earliest", "likely", "latest"))
+    assert earliest < likely < latest
+    return (likely - timezone.now()).total_seconds() / 60
+
+
+def test_the_start_is_expected_when_enough_running_requests_will_have_ended(viewer: APIClient) -> None:
+    make_site()
+    limit(max_active_dags=2)
+    running_for(30, done=3)  # the last quarter takes 10 minutes
+    running_for(300, done=3)  # and here 100
+    first, second, third = (resolved(S.QUEUED, priority=number) for number in (9, 8, 7))
+    turn, summary = turn_of(viewer, first)
+    assert turn is not None
+    assert (turn["position"], turn["places_needed"], turn["estimated_from"]) == (1, 1, 2)
+    assert likely_minutes(turn) == pytest.approx(10, abs=2)
+    assert summary.startswith("admission 2/2, position 1, ~")
+    turn, _ = turn_of(viewer, second)
+    assert turn is not None
+    assert likely_minutes(turn) == pytest.approx(100, abs=5)
+    assert turn_of(viewer, third) == (None, "admission 2/2, position 3, expected start unknown")
+
+
+def test_running_requests_that_show_no_pace_are_no_ground_for_an_estimate(viewer: APIClient) -> None:
+    make_site()
     row = queued_behind()
-    assert viewer.get(f"/api/v1/requests/{row.request_name}/why").json()["turn"] is None
+    assert turn_of(viewer, row) == (None, "admission 1/1, position 1, expected start unknown")
+
+
+def test_while_admission_is_paused_no_start_is_expected(viewer: APIClient) -> None:
+    make_site()
+    running_for(30, done=3)
+    turn, summary = turn_of(viewer, paused())
+    assert (turn, summary) == (None, "admission is paused: power cut")
