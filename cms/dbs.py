@@ -72,10 +72,10 @@ class DbsClient:
         lumis = self._rows("filelumis", {"block_name": block_name})
         return parse_files(rows, lumis)
 
-    def block_lfns(self, block_name: str) -> frozenset[str]:
-        """The names of the valid files of one block."""
-        check(Name.BLOCK, block_name)
-        rows = self._rows("files", {"block_name": block_name, "validFileOnly": 1})
+    def valid_lfns(self, dataset: str) -> frozenset[str]:
+        """The names of the valid files of a dataset, in one call."""
+        check(Name.DATASET, dataset)
+        rows = self._rows("files", {"dataset": dataset, "validFileOnly": 1})
         return frozenset(str(row["logical_file_name"]) for row in rows)
 
     def block_counts(self, block_name: str) -> FileCounts | None:
@@ -196,6 +196,7 @@ def _dataset_info(row: dict[str, Any], summary: dict[str, Any]) -> DatasetInfo:
         lumis=_number(summary.get("num_lumi")),
         events=_number(summary.get("num_event")),
         size_bytes=_number(summary.get("file_size")),
+        changed_at=_number(summary.get("max_ldate")),
     )
 
 

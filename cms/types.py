@@ -41,6 +41,7 @@ class DatasetInfo:
     lumis: int
     events: int
     size_bytes: int
+    changed_at: int = 0  # when a file of it was added or changed last, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from dags_app.failure_models import BadReplica, FailureCluster
 from dags_app.states import (
@@ -126,6 +127,15 @@ class Workflow(models.Model):
     input_events_excluded = models.PositiveBigIntegerField(default=0)
     input_events_done = models.PositiveBigIntegerField(default=0)
     input_resolved_at = models.DateTimeField(null=True, blank=True)
+    # The last block whose files are in the ledger, while the input is read; and DBS's sums of the dataset
+    # when all files of the ledger were last known to be valid.
+    resolved_through = models.CharField(max_length=600, blank=True, default="")
+    input_seen = models.JSONField(null=True, blank=True)
+    # When replicas were last looked up, the file up to which a look-up under way has come, and since when
+    # files wait for a replica that a usable site reads.
+    located_at = models.DateTimeField(null=True, blank=True)
+    located_through = models.BigIntegerField(null=True, blank=True)
+    unplaced_since = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -170,6 +180,8 @@ class Round(models.Model):
     last_event = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
+    # When to look next for files its jobs left on the sites' storage; null once they are removed
+    sweep_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
 
     class Meta:
         constraints = [
@@ -187,7 +199,10 @@ class Round(models.Model):
             one_of(RoundKind, field="kind", name="round_kind"),
             one_of(RoundStatus, field="status", name="round_status"),
         ]
-        indexes = [models.Index(fields=["-created_at", "-id"], name="round_newest")]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="round_newest"),
+            models.Index(fields=["sweep_at"], name="round_unswept", condition=Q(sweep_at__isnull=False)),
+        ]
 
     def __str__(self) -> str:
         return f"round {self.number}"

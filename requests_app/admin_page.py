@@ -17,7 +17,7 @@ from dags_app.failures import Remedy
 from dags_app.selectors import rounds_of
 from outputs_app.selectors import blocks_of, datasets_of
 from requests_app.diagnosis import diagnose
-from requests_app.lifecycle.gates import Gate
+from requests_app.lifecycle.gate import Gate
 from requests_app.models import Alert, Request
 from requests_app.progress import Progress, progress_of
 from requests_app.selectors import position_in_queue, timeline_of

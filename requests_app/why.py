@@ -13,6 +13,7 @@ from dags_app.states import DAGStatus
 from requests_app import admission
 from requests_app.forecast import Turn, expected_turn
 from requests_app.lifecycle import gates
+from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.models import Request
 from requests_app.states import WHY, RequestStatus
@@ -24,7 +25,7 @@ class Why:
     """The answer: one sentence, and everything it rests on."""
 
     summary: str
-    gates: list[gates.Gate]
+    gates: list[Gate]
     turn: Turn | None
     idle_jobs: MatchAnalysis | None
     idle_jobs_note: str
@@ -46,7 +47,7 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
     return Why(summary, asked, turn, analysis, note, str(gap or ""))
 
 
-def _summary(request: Request, asked: list[gates.Gate], turn: Turn | None, now: datetime) -> str:
+def _summary(request: Request, asked: list[Gate], turn: Turn | None, now: datetime) -> str:
     blocking = [gate for gate in asked if gate.blocks]
     if not blocking:
         return request.wait_reason or WHY[RequestStatus(request.status)]

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 
 def rename_on_disk(source: Path, path: Path) -> None:
-    """Give a complete file its final name in the same directory tree, so that a crash keeps both or neither."""
+    """Give a complete file its final name so that a crash leaves it whole under either name."""
     _sync(source)
     os.replace(source, path)
     _sync(path.parent)

@@ -20,7 +20,7 @@ from sites_app.banning import decide_bans, decide_promotion, tally_sites
 from sites_app.models import Site, SiteBan
 from wms2_project import audit
 from wms2_project.errors import Conflict
-from wms2_project.waiting import SITES, STORAGE, wake_waiting
+from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 DETECTION, EXPIRY = "system:banning", "system:expiry"
@@ -116,7 +116,7 @@ def lift_bans(*, site: Site, workflow: Workflow | None, reason: str, actor: str,
         for ban in doomed:
             _end(ban, at=now, by=actor)
             _tell("lift_ban", ban, actor, reason)
-        wake_waiting(SITES, STORAGE)
+        wake_waiting(DATA, SITES, STORAGE)
     return len(doomed)
 
 
@@ -129,7 +129,7 @@ def expire_bans(*, now: datetime) -> int:
             _end(ban, at=now, by=EXPIRY)
             _tell("expire_ban", ban, EXPIRY, f"its time was over on {ban.expires_at:%F %R}")
         if ended:
-            wake_waiting(SITES, STORAGE)
+            wake_waiting(DATA, SITES, STORAGE)
     return len(ended)
 
 

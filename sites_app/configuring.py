@@ -16,7 +16,7 @@ from sites_app.models import Site
 from sites_app.selectors import storage_at
 from wms2_project import audit
 from wms2_project.errors import StaleVersion, Wms2Error
-from wms2_project.waiting import SITES, STORAGE, wake_waiting
+from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 MEASURE_SEC = 200.0  # within the time limit of a task
@@ -42,7 +42,7 @@ def change_site(
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action="change", target=site.name, reason=reason, changes=dict(changes))
-        wake_waiting(SITES, STORAGE)
+        wake_waiting(DATA, SITES, STORAGE)
     site.refresh_from_db()
     return site
 

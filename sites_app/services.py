@@ -10,7 +10,7 @@ from dags_app.adapters import cric
 from sites_app.models import Site
 from sites_app.states import SiteStatus
 from wms2_project import audit
-from wms2_project.waiting import SITES, STORAGE, wake_waiting
+from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 
 def sync_sites(*, now: datetime) -> int:
@@ -24,7 +24,7 @@ def sync_sites(*, now: datetime) -> int:
             unique_fields=["name"],
             update_fields=["storage_elements", "synced_at"],
         )
-        wake_waiting(SITES)
+        wake_waiting(DATA, SITES)
     return len(rows)
 
 
@@ -46,6 +46,6 @@ def _set_status(site: Site, status: SiteStatus, *, until: datetime | None, reaso
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action=status.value, target=site.name, reason=reason, until=ends)
-        wake_waiting(SITES, STORAGE)  # also for a drain: its end may be another one now
+        wake_waiting(DATA, SITES, STORAGE)  # also for a drain: its end may be another one now
     site.refresh_from_db()
     return site

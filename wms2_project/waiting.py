@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-SITES, STORAGE, SCHEDDS = "sites", "storage", "schedds"
+SITES, STORAGE, SCHEDDS, DATA = "sites", "storage", "schedds", "data"
 Waker = Callable[[Collection[str]], int]
 _wakers: list[Waker] = []
 

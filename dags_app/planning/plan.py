@@ -31,6 +31,10 @@ class PlanRefused(PermanentError):
     """Nothing sensible can be planned; a person must change something."""
 
 
+class NothingPlaceable(PlanRefused):
+    """No usable site can read any of the files that are left; a replica may appear by itself."""
+
+
 class NothingToPlan(Wms2Error):
     """All input is assigned or processed already."""
 
@@ -73,7 +77,7 @@ def decide_round(given: RoundInput) -> Plan:
         )
     else:
         spec, files = given.spec, _at(given.files, fitting, everywhere=fitting == given.sites.names)
-        if early_stop(spec.algo, spec.params) and all(file.sites for file in files):
+        if early_stop(spec.algo, spec.params):
             spec, files = without_early_stop(spec), narrow(spec, files)
         plan = build_plan(
             spec=spec,
@@ -84,6 +88,7 @@ def decide_round(given: RoundInput) -> Plan:
         )
     _refuse_impossible(plan)
     if not plan.groups:
+        _refuse_unplaceable(plan, given)
         raise NothingToPlan(f"{given.spec.request_name} has nothing left to plan")
     return replace(plan, events_per_job=given.spec.params.get("events_per_job"))
 
@@ -93,13 +98,23 @@ def _at(files: Sequence[FileSpec], sites: frozenset[str], *, everywhere: bool) -
     return files if everywhere else [replace(file, sites=file.sites & sites) for file in files]
 
 
-def _refuse_impossible(plan: Plan) -> None:
-    if plan.unplaceable:
+def _refuse_unplaceable(plan: Plan, given: RoundInput) -> None:
+    readable = {file.lfn for file in given.files if file.sites}
+    small = [lfn for lfn in plan.unplaceable if lfn in readable]
+    if small:
         raise PlanRefused(
-            f"no usable site has both the memory and the data of {len(plan.unplaceable)} files,"
+            f"no usable site has both the memory and the data of {len(small)} files, the first is {small[0]}",
+            cure="Ask for less memory or more cores, or add a site that holds them",
+        )
+    if plan.unplaceable:
+        raise NothingPlaceable(
+            f"no usable site can read {len(plan.unplaceable)} files of the input,"
             f" the first is {plan.unplaceable[0]}",
             cure="Add a site that holds them, or wait for a replica",
         )
+
+
+def _refuse_impossible(plan: Plan) -> None:
     failed = [job for group in plan.groups for job in group.jobs if job.failed]
     if failed:
         raise PlanRefused(

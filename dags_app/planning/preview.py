@@ -36,6 +36,7 @@ def describe_plan(
             "nodes": plan.total_nodes,
             "events": plan.events,
             "input_files": len({w.file.lfn for g in plan.groups for j in g.jobs for w in j.files}),
+            "files_no_site_can_read": len(plan.unplaceable),
             "cpu_hours": round(hours * estimate.cores, 4),
             "memory_mb": estimate.memory_mb,
             "cores": estimate.cores,

@@ -1,16 +1,21 @@
-"""Resolving input: the files of a dataset from DBS, their places from Rucio, into the ledger once."""
+"""Resolving input: the files of a dataset from DBS, their places from Rucio, into the ledger once.
+
+Block by block, each in one transaction with the name of the last: a call that ends early loses nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby, islice
-from operator import itemgetter
+from typing import Any
 
+from django.db import transaction
 from django.db.models import Sum
 
-from cms.types import DatasetFile
+from cms.types import DatasetFile, DatasetInfo
 from dags_app.adapters import dbs, rucio
 from dags_app.models import InputFile, Workflow
 from dags_app.planning.lumis import normalised
@@ -18,10 +23,10 @@ from dags_app.planning.plan import PlanRefused
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, SitePool
 from dags_app.services.ledger import tally
+from dags_app.services.locations import BATCH, batches
 from dags_app.states import UNFINISHED_FILE, FileState
 from wms2_project.errors import PermanentError
 
-BATCH = 1000  # Rucio takes so many names per call
 READABLE = frozenset({"VALID", "PRODUCTION"})  # access types of datasets one may still read
 _RESTORE = "Have it restored and release the request, or abort it"
 
@@ -40,10 +45,15 @@ class InputSummary:
 
     files: int
     events: int
+    blocks_left: int = 0  # still to be read
 
 
-def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
-    """Fill the ledger with the wanted files. Repeating it adds nothing twice."""
+def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.inf) -> InputSummary:
+    """Fill the ledger with the wanted files, for at most so long and a block at least.
+
+    Repeat it while blocks are left: each is read once, and nothing is added twice.
+    """
+    blocks_left = 0
     if workflow.input_resolved_at is None:
         dataset = workflow.input_dataset or ""
         info = dbs().dataset(dataset)
@@ -51,29 +61,61 @@ def resolve_input(*, workflow: Workflow, now: datetime) -> InputSummary:
             raise NoInput(f"DBS does not know dataset {dataset}", cure="Check the name of the input dataset")
         if info.access_type not in READABLE:
             raise NoInput(f"{dataset} is {info.access_type} in DBS", cure="Choose a valid dataset")
-        offered, wants = 0, _Wants(workflow)
-        for batch in _batches(dbs().files(dataset)):
-            offered += len(batch)
-            _store(workflow, [file for file in batch if wants(file)])
-        if offered == 0:
+        if info.files == 0:
             raise NoInput(f"{dataset} has no valid files", cure="Wait for data or choose another dataset")
-        if not workflow.input_files.exclude(state=FileState.EXCLUDED).exists():
-            raise NoInput(
-                f"run lists, block lists, lumi mask and operators exclude all {offered} files of {dataset}",
-                cure="Widen the run list, the block list or the mask",
-            )
-        Workflow.objects.filter(pk=workflow.pk).update(input_resolved_at=now)
-        workflow.input_resolved_at = now
-        tally(workflow=workflow)
+        if not workflow.resolved_through:  # before the first file: what changes from now on is noticed
+            _save(workflow, input_seen=_sums(info))
+        blocks_left = _read_blocks(workflow, seconds=seconds)
+        if not blocks_left:
+            _close(workflow, info, now)
     totals = workflow.input_files.aggregate(events=Sum("events"))
-    return InputSummary(files=workflow.input_files.count(), events=totals["events"] or 0)
+    files = workflow.input_files.count()
+    return InputSummary(files=files, events=totals["events"] or 0, blocks_left=blocks_left)
+
+
+def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
+    """Store the files of the blocks that are left, until the time is over; return how many are left then."""
+    wants, ends = _Wants(workflow), time.monotonic() + seconds
+    named = sorted(name for name in dbs().blocks(workflow.input_dataset or "") if wants.block(name))
+    blocks = [name for name in named if name > workflow.resolved_through]
+    for number, block in enumerate(blocks):
+        if number and time.monotonic() >= ends:
+            return len(blocks) - number
+        files = [file for file in dbs().block_files(block) if wants(file)]
+        places = rucio().replicas([file.lfn for file in files]) if files else {}
+        with transaction.atomic():
+            _store(workflow, files, places)
+            _save(workflow, resolved_through=block)
+    return 0
+
+
+def _close(workflow: Workflow, info: DatasetInfo, now: datetime) -> None:
+    if not workflow.input_files.exclude(state=FileState.EXCLUDED).exists():
+        _save(workflow, resolved_through="")
+        raise NoInput(
+            f"run lists, block lists, lumi mask and operators exclude all {info.files} files of {info.name}",
+            cure="Widen the run list, the block list or the mask",
+        )
+    _save(workflow, input_resolved_at=now, located_at=now, located_through=None, resolved_through="")
+    tally(workflow=workflow)
+
+
+def _save(workflow: Workflow, **values: Any) -> None:
+    Workflow.objects.filter(pk=workflow.pk).update(**values)
+    for name, value in values.items():
+        setattr(workflow, name, value)
+
+
+def _sums(info: DatasetInfo) -> dict[str, int]:
+    """What changes with every change of the dataset's files."""
+    return {name: getattr(info, name) for name in ("blocks", "files", "events", "size_bytes", "changed_at")}
 
 
 def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
     """The wanted files as planning sees them, straight from DBS and Rucio; nothing is stored."""
     files: list[FileSpec] = []
     wants = _Wants(workflow)
-    for batch in _batches(dbs().files(workflow.input_dataset or "")):
+    for batch in batches(dbs().files(workflow.input_dataset or "")):
         wanted = [file for file in batch if wants(file)]
         places = rucio().replicas([file.lfn for file in wanted]) if wanted else {}
         files.extend(
@@ -99,20 +141,29 @@ class _Wants:
         self._blocks = frozenset(params.get("block_whitelist") or ())
         self._refused = frozenset(params.get("block_blacklist") or ())
 
+    def block(self, name: str) -> bool:
+        """Does the request want anything of a block?"""
+        return not (self._blocks and name not in self._blocks) and name not in self._refused
+
     def __call__(self, file: DatasetFile) -> bool:
-        if (self._blocks and file.block_name not in self._blocks) or file.block_name in self._refused:
+        if not self.block(file.block_name):
             return False
         return self._selection.everything or bool(self._selection.wanted(normalised(file.lumis)))
 
 
 def check_input(*, workflow: Workflow) -> None:
-    """Refuse to plan on input that DBS no longer has as it was resolved; jobs would only fail on it."""
+    """Refuse to plan on input that DBS no longer has as it was resolved; jobs would only fail on it.
+
+    Two calls while the dataset is as it was; after a change its valid files are listed once.
+    """
     dataset = workflow.input_dataset or ""
     info = dbs().dataset(dataset)
     if info is None:
         raise InputLost(f"DBS does not know dataset {dataset} any more", cure=_RESTORE)
     if info.access_type not in READABLE:
         raise InputLost(f"{dataset} has become {info.access_type} in DBS", cure=_RESTORE)
+    if workflow.input_seen == _sums(info):
+        return
     unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE)
     blocks = set(unfinished.order_by().values_list("block_name", flat=True).distinct())
     lost = sorted(blocks - dbs().blocks(dataset))
@@ -120,20 +171,18 @@ def check_input(*, workflow: Workflow) -> None:
         raise InputLost(
             f"DBS has lost {len(lost)} blocks of the input, the first is {lost[0]}", cure=_RESTORE
         )
-    rows = unfinished.order_by("block_name", "lfn").values_list("block_name", "lfn")
-    gone: list[str] = []
-    for block, own in groupby(rows, key=itemgetter(0)):
-        valid = dbs().block_lfns(block)
-        gone.extend(lfn for _, lfn in own if lfn not in valid)
+    valid = dbs().valid_lfns(dataset)
+    names = unfinished.order_by("lfn").values_list("lfn", flat=True)
+    gone = [lfn for lfn in names.iterator(chunk_size=5000) if lfn not in valid]
     if gone:
         raise InputLost(
             f"{len(gone)} files of the input are not valid in DBS any more, the first is {gone[0]}",
             cure="Have them restored or exclude them, and release the request; or abort it",
         )
+    _save(workflow, input_seen=_sums(info))
 
 
-def _store(workflow: Workflow, files: list[DatasetFile]) -> None:
-    places = rucio().replicas([file.lfn for file in files]) if files else {}
+def _store(workflow: Workflow, files: list[DatasetFile], places: Mapping[str, Sequence[str]]) -> None:
     rows = [
         InputFile(
             workflow=workflow,
@@ -148,9 +197,3 @@ def _store(workflow: Workflow, files: list[DatasetFile]) -> None:
         for file in files
     ]
     InputFile.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
-
-
-def _batches(files: Iterable[DatasetFile]) -> Iterator[list[DatasetFile]]:
-    waiting = iter(files)
-    while batch := list(islice(waiting, BATCH)):
-        yield batch

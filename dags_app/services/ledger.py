@@ -138,8 +138,6 @@ def stop_early(*, workflow: Workflow, spec: PlanSpec, sites: SitePool) -> int:
     if not name or workflow.rounds.exists():
         return 0
     files = next(files_to_plan(workflow=workflow, sites=sites), [])
-    if not all(file.sites for file in files):
-        return 0  # planning will name them and refuse
     kept = {file.lfn: file for file in narrow(spec, files)}
     for file in files:
         cut = kept.get(file.lfn, file)

@@ -16,7 +16,7 @@ from dags_app.models import DAG, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.planning.lumis import count, normalised
-from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
+from dags_app.planning.plan import NothingPlaceable, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, pilot_estimate, plan_spec
@@ -85,7 +85,7 @@ def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:
     readable = [file for files in offered for file in files if file.sites]
     with_events = [file for file in readable if file.events] or readable
     if not with_events:
-        raise PlanRefused(
+        raise NothingPlaceable(
             "no usable site can read any file of the input",
             cure="Add a site that holds the input, or wait for a replica",
         )

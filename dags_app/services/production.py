@@ -22,7 +22,7 @@ from dags_app.planning import names
 from dags_app.planning.coverage import Reading, cuts_by_events, read_plan
 from dags_app.planning.estimates import events_to_generate
 from dags_app.planning.layout import build_layout
-from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
+from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.planning.yields import believed_efficiency
 from dags_app.services import ledger
@@ -41,7 +41,7 @@ from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind
 from wms2_project.errors import InvalidInput, TransientError
 from wms2_project.failpoints import failpoint
 
-__all__ = ["NothingToPlan", "PlanRefused", "ensure_submitted"]
+__all__ = ["NothingPlaceable", "NothingToPlan", "PlanRefused", "ensure_submitted"]
 MAX_NAMED = 100
 
 
@@ -67,11 +67,16 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
     )
     if workflow.generates:
         return decide_round(given)
+    waiting: NothingPlaceable | None = None
     for files in ledger.files_to_plan(workflow=workflow, sites=sites):
         try:
             return decide_round(replace(given, files=files))
         except NothingToPlan:  # files without lumis, say: they must not keep the others from their turn
             continue
+        except NothingPlaceable as refused:
+            waiting = waiting or refused
+    if waiting is not None:
+        raise waiting
     raise NothingToPlan(f"{workflow.request_name} has nothing left to plan")
 
 
@@ -220,7 +225,7 @@ def resolve_round(*, round_: Round, now: datetime) -> None:
 
 
 def _discard_uncollected(round_: Round) -> None:
-    """Give up what finished groups have written and nobody could collect; its names stay in the DAG's events."""
+    """Give up what finished groups wrote and nobody could collect; its names stay in the DAG's events."""
     lost = list(round_.groups.filter(status=GroupStatus.DONE).order_by("index"))
     if not lost:
         return

@@ -34,6 +34,7 @@ from dags_app.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.failures import CREDITED
 from dags_app.services.ledger import tally
+from dags_app.services.locations import locate_files
 from dags_app.states import FileState
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
@@ -45,7 +46,21 @@ _LOST = frozenset({8020, 8021, 8022, 60302, 60450})
 
 
 def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
-    """How every group that is not done goes on; nothing is written."""
+    """How every group that is not done goes on.
+
+    Before a file is excluded, or a group found without a site, Rucio is asked where the files are now.
+    """
+    repairs = _decide(dag, sites)
+    homeless = {group_index(repair.group) for repair in repairs if repair.homeless}
+    files = _files_by_group(dag) if homeless else {}
+    doubted = {lfn for repair in repairs for lfn in repair.excluded}
+    doubted |= {file.lfn for index in homeless if index is not None for file in files.get(index, ())}
+    if doubted and locate_files(workflow=dag.workflow, lfns=doubted):
+        return _decide(dag, sites)
+    return repairs
+
+
+def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
     groups = dag.round.groups.exclude(status__in=CREDITED).order_by("index")
     files = _files_by_group(dag)
     bad: dict[str, dict[str, int]] = {}

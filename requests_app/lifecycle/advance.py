@@ -7,6 +7,7 @@ a growing wait, so that one request's trouble never touches another.
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from uuid import UUID
 
 from django.conf import settings
@@ -43,7 +44,7 @@ def advance(request_id: UUID | str) -> None:
             caused(f"advance {request.status}", target=request.request_name, status=request.status),
             working_on(request),
         ):
-            outcome = _decide(request)
+            outcome = _decide(request, look.now)
             admits = isinstance(outcome, Move) and outcome.to in TAKES_CAPACITY
             if request.status == RequestStatus.QUEUED and admits:
                 _admit(request, outcome)
@@ -64,9 +65,8 @@ def _admit(request: Request, decided: Outcome) -> None:
         _apply(request, stop_at(turn) if turn.blocks else decided)
 
 
-def _decide(request: Request) -> Outcome:
+def _decide(request: Request, now: datetime) -> Outcome:
     """The handler's outcome, or what its exception means."""
-    now = timezone.now()
     if request.worker_deaths >= settings.MAX_WORKER_DEATHS:
         return hold(f"working on this request killed {request.worker_deaths} workers in a row")
     try:

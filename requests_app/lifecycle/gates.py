@@ -7,14 +7,11 @@ so what people read is what decided. A gate reads; it never changes anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
-from enum import StrEnum
-from typing import Any
 
 from django.db.models import Count, Min
 
 from dags_app.models import MergeGroup
+from dags_app.services import locations
 from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
@@ -23,43 +20,20 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
+from requests_app.lifecycle.gate import Gate, Verdict
+from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
-from wms2_project.waiting import SCHEDDS, SITES, STORAGE
+from wms2_project.waiting import DATA, SCHEDDS, SITES, STORAGE
 from wms2_project.words import counted
 
 _B = BlockStatus
 SILENT = "schedd"  # the name of the gate at which HTCondor is left alone
 COOL_OFF = "cool-off"
+MAX_NAMED = 20  # files a gate names; the others are counted
 IN_RUCIO = tuple(state for state in _B if state not in (_B.PENDING, _B.ANNOUNCED))
-
-
-class Verdict(StrEnum):
-    """May the request go on, as far as this gate is concerned?"""
-
-    PASS = "pass"  # noqa: S105 — no password
-    BLOCK = "block"
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What one gate says."""
-
-    name: str
-    verdict: Verdict
-    detail: str
-    evidence: dict[str, Any] = field(default_factory=dict)
-    since: datetime | None = None
-    remedy: str = ""
-    opens_at: datetime | None = None  # when it opens by itself, if that is known
-    by_hand: bool = False  # it opens only if somebody does something: the lifecycle holds the request
-
-    @property
-    def blocks(self) -> bool:
-        """Does it keep the request from going on?"""
-        return self.verdict is Verdict.BLOCK
 
 
 Asked = Callable[[Look], Gate]
@@ -69,10 +43,6 @@ def in_the_way(look: Look) -> Gate | None:
     """The first gate of the request's status that blocks; the later ones are not asked."""
     asked = (ask(look) for ask in ASKED[RequestStatus(look.request.status)])
     return next((gate for gate in asked if gate.blocks), None)
-
-
-def _passed(name: str, detail: str, **evidence: Any) -> Gate:
-    return Gate(name, Verdict.PASS, detail, evidence)
 
 
 def validation(look: Look) -> Gate:
@@ -145,6 +115,29 @@ def storage(look: Look) -> Gate:
         {"limit": limit, "used": full},
         since=look.request.status_since,
         remedy="Free space, allow another site, or raise storage_critical_fraction",
+    )
+
+
+def data(look: Look) -> Gate:
+    """Can a usable site read some of the input that is left? A DAG that is made goes first."""
+    workflow = look.workflow
+    if workflow.unplaced_since is None:
+        return _passed(DATA, "no file waits for a replica")
+    waiting = locations.waiting_files(workflow=workflow, sites=look.sites)
+    count = waiting.count()
+    first = list(waiting.order_by("lfn").values("lfn", "locations")[:MAX_NAMED])
+    if not count:
+        return _passed(DATA, "no file waits for a replica")
+    told = f"no usable site can read {counted(count, 'file')} of the input, the first is {first[0]['lfn']}"
+    if _is_made(look) or locations.can_place(workflow=workflow, sites=look.sites):
+        return _passed(DATA, f"{told}; the others go first", waiting=count, files=first)
+    return Gate(
+        DATA,
+        Verdict.BLOCK,
+        told,
+        {"waiting": count, "files": first, "looked_up_at": workflow.located_at},
+        since=workflow.unplaced_since,
+        remedy="Rucio is asked again by itself; have a replica made, or allow a site that reads one",
     )
 
 
@@ -384,14 +377,14 @@ _S = RequestStatus
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
     _S.SUBMITTED: (*ALWAYS, validation),
-    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, admitted),  # its own gates, then the line
+    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, data, admitted),  # its own, then the line
     _S.PILOT_RUNNING: (*ALWAYS, schedds, *RUNNING, *PLACEMENT),
     _S.PLANNING: (*ALWAYS, schedds, *PLACEMENT),
-    _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS),
+    _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
     _S.PARTIAL: ALWAYS,
     _S.STOPPING: (*ALWAYS, schedd, running),
     _S.RESUBMITTING: ALWAYS,
-    _S.HELD: (*ALWAYS, validation, *PLACEMENT, *OUTPUTS),  # after the hold: what a release would meet
+    _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, *OUTPUTS),  # after the hold: what a release would meet
     _S.COMPLETED: (),
     _S.FAILED: (),
     _S.ABORTED: (),

@@ -6,6 +6,7 @@ at any point, because every effect they cause is find-or-create.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -14,9 +15,9 @@ from django.conf import settings
 
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
-from dags_app.services import control, input_files, ledger, pilot, production, repairing
+from dags_app.services import control, input_files, ledger, locations, pilot, production, repairing
 from dags_app.services.collecting import count_groups
-from dags_app.services.production import NothingToPlan, PlanRefused
+from dags_app.services.production import NothingPlaceable, NothingToPlan, PlanRefused
 from dags_app.states import (
     ENDED_BY_ITSELF,
     IN_QUEUE,
@@ -28,35 +29,43 @@ from dags_app.states import (
 )
 from requests_app import admission
 from requests_app.lifecycle import finishing, gates, recovering, yielding
+from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.states import RequestStatus as S
+from wms2_project.errors import ServiceUnavailable
 from wms2_project.failpoints import failpoint
+from wms2_project.waiting import DATA
 from wms2_project.words import counted
 
+logger = logging.getLogger(__name__)
 Handler = Callable[[Request, datetime], Outcome]
 
 
-def on_submitted(request: Request, now: datetime) -> Move:
+def on_submitted(request: Request, now: datetime) -> Outcome:
     """Find out what the input is, and where."""
-    known = gates.validation(Look(request, now))
+    look = Look(request, now)
+    known = gates.validation(look)
     if not known.blocks:
         return Move(S.QUEUED, known.detail)
     try:
-        found = input_files.resolve_input(workflow=request.workflow, now=now)
+        found = input_files.resolve_input(workflow=request.workflow, now=now, seconds=settings.INPUT_LOOK_SEC)
     except input_files.NoInput as problem:
         return hold(str(problem), input_dataset=request.workflow.input_dataset)
+    if found.blocks_left:
+        return Wait(0, f"{counted(found.blocks_left, 'block')} of the input are still to be read", known.name)
+    locations.note_waiting(workflow=request.workflow, sites=look.sites, now=now)
     return Move(S.QUEUED, f"input resolved: {found.files} files, {found.events} events")
 
 
 def on_queued(request: Request, now: datetime) -> Outcome:
     """Wait for a turn; then measure first, unless there is nothing to measure or no time to."""
-    resolved = on_submitted(request, now)  # a request held for its input comes here when released
-    if resolved.to is S.HELD:
-        return resolved
     look = Look(request, now)
+    reading = _read_input(look)
+    if reading is not None:
+        return reading
     blocked = gates.in_the_way(look)
     if blocked:
         if not look.turn.admitted:  # until its turn comes, nobody has to decide anything
@@ -67,11 +76,46 @@ def on_queued(request: Request, now: datetime) -> Outcome:
     return Move(S.PLANNING, look.turn.why)
 
 
-def _pause_at(gate: gates.Gate, look: Look) -> float:
+def _pause_at(gate: Gate, look: Look) -> float:
     """Seconds until the gate is asked again; whatever may open it earlier makes the request due."""
+    if gate.name == DATA:
+        return float(settings.LOCATION_MAX_AGE_SEC)
     if gate.opens_at is None:
         return admission.next_look_sec(look.turn.behind)
     return min(max((gate.opens_at - look.now).total_seconds(), 0.0), admission.RAREST_LOOK_SEC)
+
+
+def _read_input(look: Look) -> Outcome | None:
+    """Resolve the input of a request released before it was, or look for replicas it waits for; None if done."""
+    workflow = look.workflow
+    if gates.validation(look).blocks:
+        resolved = on_submitted(look.request, look.now)
+        return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
+    if workflow.unplaced_since is None or locations.are_fresh(workflow=workflow, now=look.now):
+        return None
+    left = _look_up(look)  # goes on after a pause while nothing can be placed: it must not fill a worker
+    return None if gates.data(look).blocks else left
+
+
+def _look_up(look: Look) -> Wait | None:
+    """Look the unfinished files up again; Wait while there are more of them than fit into a task."""
+    workflow = look.workflow
+    left = locations.refresh_locations(workflow=workflow, now=look.now, seconds=settings.INPUT_LOOK_SEC)
+    locations.note_waiting(workflow=workflow, sites=look.sites, now=look.now)
+    told = f"{counted(left, 'file')} are still to be looked up in Rucio"
+    return Wait(0, told, DATA) if left else None
+
+
+def _before_planning(look: Look) -> Wait | None:
+    """The same before a round is planned; what was known before does while Rucio is away."""
+    try:
+        return _look_up(look)
+    except ServiceUnavailable as error:
+        if look.workflow.located_at is None:
+            raise
+        logger.warning("planned with the locations of %s: %s", look.workflow.located_at, error)
+        locations.note_waiting(workflow=look.workflow, sites=look.sites, now=look.now)
+        return None
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
@@ -84,7 +128,11 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
             return stop_at(blocked)
         try:
             _bring_up_to_date(look)
+            if dag is None and (looking := _before_planning(look)):
+                return looking
             dag = pilot.ensure_submitted(workflow=workflow, sites=look.sites, priority=request.priority)
+        except NothingPlaceable as refused:
+            return Move(S.PLANNING, str(refused))  # from where it goes back to wait
         except PlanRefused as refused:
             return hold(str(refused))
         look.dag = dag
@@ -120,16 +168,12 @@ def on_planning(request: Request, now: datetime) -> Outcome:
     except PlanRefused as refused:
         return hold(str(refused))
     if dag is None or dag.round.status == RoundStatus.RESOLVED:
+        if looking := _before_planning(look):
+            return looking
         try:
             dag = production.plan_round(workflow=workflow, sites=look.sites, priority=request.priority)
-        except NothingToPlan:
-            worn = ledger.worn_out_files(workflow=workflow)
-            if worn:
-                return hold(f"{len(worn)} files failed in every round, the first is {worn[0]}", files=worn)
-            left = ledger.work_left(workflow=workflow)
-            if left:
-                return hold(f"{left}, and no job can be made of the rest: files without lumis, or masked")
-            return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
+        except (NothingToPlan, NothingPlaceable) as nothing:
+            return _without_plan(look, nothing)
         except PlanRefused as refused:
             return hold(str(refused))
     failpoint("plan.recorded")
@@ -145,6 +189,19 @@ def _describe_submission(dag: DAG) -> str:
     if dag.kind == DAGKind.FIRST:
         return f"{name} submitted: {total}, {counted(dag.round.jobs, 'job')}"
     return f"{dag.kind} of {name} submitted: {groups.get(GroupStatus.PLANNED, 0)} of {total}"
+
+
+def _without_plan(look: Look, nothing: NothingToPlan | NothingPlaceable) -> Move:
+    """What becomes of a request of which no round can be made now."""
+    worn = ledger.worn_out_files(workflow=look.workflow)
+    if worn:
+        return hold(f"{len(worn)} files failed in every round, the first is {worn[0]}", files=worn)
+    if isinstance(nothing, NothingPlaceable) and (waiting := gates.data(look)).blocks:
+        return Move(S.QUEUED, waiting.detail)
+    left = ledger.work_left(workflow=look.workflow)
+    if left:
+        return hold(f"{left}, and no job can be made of the rest: files without lumis, or masked")
+    return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
 
 
 def on_active(request: Request, now: datetime) -> Outcome:

@@ -53,9 +53,7 @@ class Look:
     @cached_property
     def awaited_site(self) -> AwaitedSite | None:
         """The site that has to come back before the workflow can go on."""
-        return awaited_site(
-            workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now
-        )
+        return awaited_site(workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now)
 
     @cached_property
     def turn(self) -> admission.Verdict:

@@ -11,7 +11,7 @@ from django.db.models import Count
 
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
-from dags_app.services import ledger, production
+from dags_app.services import ledger, locations, production
 from dags_app.services.collecting import BadManifest, count_damaged
 from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.failures import CREDITED
@@ -174,6 +174,7 @@ def _files_left(workflow: Workflow, changes: Modifications, pool: SitePool) -> t
 
 def _apply(request: Request, changes: Modifications, *, actor: str, reason: str, now: datetime) -> None:
     workflow = request.workflow
+    locations.forget_locations(workflow=workflow)
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
         ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now)
     if changes.excluded_files:

@@ -70,6 +70,7 @@ def make_workflow(**values: Any) -> Workflow:
         "input_dataset": "/Muons/Run2031A-v1/RAW",
         "output_datasets": ["/Muons/Run2031A-First-v1/AOD"],
         "splitting_algo": SplittingAlgo.FILE_BASED,
+        "located_at": timezone.now() + timedelta(days=1),  # files made here are in no Rucio: it is not asked
     }
     return Workflow.objects.create(**(defaults | values))
 

@@ -18,6 +18,10 @@ ERROR_BACKOFF_MAX_SEC = env.float("WMS2_ERROR_BACKOFF_MAX_SEC", default=600.0)
 # Admission (the first values of the row an operator edits live)
 MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 
+# Input
+INPUT_LOOK_SEC = env.float("WMS2_INPUT_LOOK_SEC", default=60.0)
+LOCATION_MAX_AGE_SEC = env.float("WMS2_LOCATION_MAX_AGE_SEC", default=30.0 if LAB else 600.0)
+
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
 MAX_JOBS_PER_ROUND = env.int("WMS2_MAX_JOBS_PER_ROUND", default=1_000_000)
@@ -78,6 +82,7 @@ TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", defaul
 OUTPUT_ALERT_AFTER_SEC = env.float("WMS2_OUTPUT_ALERT_AFTER_SEC", default=900.0)
 OUTPUT_HOLD_AFTER_SEC = env.float("WMS2_OUTPUT_HOLD_AFTER_SEC", default=6 * 3600.0)
 COMPARE_LOOK_SEC = env.float("WMS2_COMPARE_LOOK_SEC", default=30.0)
+CLEAN_LOOK_SEC = env.float("WMS2_CLEAN_LOOK_SEC", default=60.0)
 REQMGR2_WRITE_BACK = env.bool("WMS2_REQMGR2_WRITE_BACK", default=False)
 REQMGR2_TEAM = env.str("WMS2_REQMGR2_TEAM", default="wms2")
 RUCIO_SCOPE = env.str("WMS2_RUCIO_SCOPE", default="cms")

@@ -65,7 +65,7 @@ def test_a_workflow_without_a_usable_site_is_refused_with_the_cure(workflow: Wor
 
 def test_files_no_usable_site_reads_are_named(workflow: Workflow) -> None:
     elsewhere = SitePool(names=frozenset({"T2_US_Purdue"}), by_storage={})
-    with pytest.raises(PlanRefused, match=r"data of 8 files.*root"):
+    with pytest.raises(PlanRefused, match=r"no usable site can read 8 files.*root"):
         production.plan_round(workflow=workflow, sites=elsewhere, priority=0)
 
 

@@ -97,6 +97,17 @@ def free(row: Request) -> None:
     Site.objects.update(config_data={"storage_used_fraction": 0.5})
 
 
+def without_data() -> Request:
+    row = resolved(S.QUEUED)
+    make_file(row.workflow, locations=["T1_XX_Tape"])
+    Workflow.objects.filter(pk=row.workflow_id).update(unplaced_since=ago(hours=1))
+    return row
+
+
+def replicate(row: Request) -> None:
+    row.workflow.input_files.update(locations=["T2_CH_CERN"])
+
+
 def limit(**changes: Any) -> None:
     admission.change_limits(changes=changes, actor="user:olga", reason="test")
 
@@ -222,6 +233,7 @@ CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
     Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("data", without_data, "no usable site can read 1 file of the input", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
     Case("storage", full, "above 95%", free, MOVED),

@@ -73,7 +73,9 @@ def test_the_request_is_not_kept_from_its_end(damaged: Round, operator: APIClien
     assert not gates.stage_out(Look(request, timezone.now())).blocks
 
 
-def test_a_stopped_round_with_a_damaged_manifest_is_planned_anew(planned: Planned, operator: APIClient) -> None:
+def test_a_stopped_round_with_a_damaged_manifest_is_planned_anew(
+    planned: Planned, operator: APIClient
+) -> None:
     """DAGMan counts the group as done: a resume would never run it again."""
     round_ = planned([[CERN]] * 6)
     round_.merge(0)

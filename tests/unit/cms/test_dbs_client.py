@@ -66,10 +66,10 @@ def test_files_come_block_by_block_with_lumi_ranges(dbs: DbsClient, raw: None) -
     ]
 
 
-def test_the_names_of_a_block_are_of_its_valid_files(dbs: DbsClient, raw: None) -> None:
-    assert dbs.block_lfns(f"{RAW}#a") == {PARENT}
+def test_the_names_of_a_dataset_are_of_its_valid_files(dbs: DbsClient, raw: None) -> None:
+    assert dbs.valid_lfns(RAW) == {PARENT, "/store/data/b.root"}
     dbs.invalidate_files([PARENT])
-    assert dbs.block_lfns(f"{RAW}#a") == frozenset()
+    assert dbs.valid_lfns(RAW) == {"/store/data/b.root"}
 
 
 def test_registered_block_is_closed_complete_and_readable(dbs: DbsClient) -> None:

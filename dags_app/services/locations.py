@@ -1,0 +1,112 @@
+"""Where the unfinished input files are, looked up in Rucio in bulk; and which of them no site can read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from dags_app.adapters import rucio
+from dags_app.models import InputFile, Workflow
+from dags_app.planning.types import SitePool
+from dags_app.states import UNFINISHED_FILE, FileState
+
+BATCH = 1000  # Rucio takes so many names per call
+Located = tuple[int, str, list[str]]  # id, LFN, storages
+_T = TypeVar("_T")
+
+
+def are_fresh(*, workflow: Workflow, now: datetime) -> bool:
+    """Were all unfinished files looked up lately?"""
+    if workflow.located_at is None or workflow.located_through is not None:
+        return False
+    return now - workflow.located_at < timedelta(seconds=settings.LOCATION_MAX_AGE_SEC)
+
+
+def refresh_locations(*, workflow: Workflow, now: datetime, seconds: float) -> int:
+    """Look up where the unfinished files are, for at most so long; return how many are still to be asked for.
+
+    The next call goes on where this one stopped. Nothing is asked while the last look-up is fresh.
+    """
+    if workflow.generates or are_fresh(workflow=workflow, now=now):
+        return 0
+    unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE).order_by("pk")
+    rest = unfinished.filter(pk__gt=workflow.located_through or 0).values_list("pk", "lfn", "locations")
+    ends = time.monotonic() + seconds
+    for batch in batches(rest.iterator(chunk_size=BATCH)):
+        _store(batch)
+        _save(workflow, located_through=batch[-1][0])
+        if time.monotonic() >= ends:
+            left = unfinished.filter(pk__gt=batch[-1][0]).count()
+            if left:
+                return left
+    _save(workflow, located_at=now, located_through=None)
+    return 0
+
+
+def locate_files(*, workflow: Workflow, lfns: Collection[str]) -> int:
+    """Look up where these files are, whatever is known; return how many have moved."""
+    rows = workflow.input_files.filter(lfn__in=lfns).order_by("pk").values_list("pk", "lfn", "locations")
+    return sum(_store(batch) for batch in batches(rows.iterator(chunk_size=BATCH)))
+
+
+def forget_locations(*, workflow: Workflow) -> None:
+    """Make the next planning look every unfinished file up again."""
+    _save(workflow, located_at=None, located_through=None)
+
+
+def waiting_files(*, workflow: Workflow, sites: SitePool) -> QuerySet[InputFile]:
+    """The files that may be planned and that no usable site can read."""
+    return _plannable(workflow).exclude(locations__overlap=_readable(sites))
+
+
+def can_place(*, workflow: Workflow, sites: SitePool) -> bool:
+    """Can a usable site read any of the files that may be planned?"""
+    return _plannable(workflow).filter(locations__overlap=_readable(sites)).exists()
+
+
+def note_waiting(*, workflow: Workflow, sites: SitePool, now: datetime) -> None:
+    """Keep since when files wait for a replica that a usable site reads."""
+    waits = not workflow.generates and waiting_files(workflow=workflow, sites=sites).exists()
+    if waits != (workflow.unplaced_since is not None):
+        _save(workflow, unplaced_since=now if waits else None)
+
+
+def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """The items, as many at a time as Rucio takes."""
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def _plannable(workflow: Workflow) -> QuerySet[InputFile]:
+    states = [FileState.FRESH, FileState.ATTEMPTED]
+    return workflow.input_files.filter(state__in=states, attempts__lt=settings.MAX_FILE_ATTEMPTS)
+
+
+def _readable(sites: SitePool) -> list[str]:
+    return sorted(storage for storage, readers in sites.by_storage.items() if readers & sites.names)
+
+
+def _store(files: Sequence[Located]) -> int:
+    """Look up one batch; files share few places, so one update per place does."""
+    places = rucio().replicas([lfn for _, lfn, _ in files])
+    moved: dict[tuple[str, ...], list[int]] = {}
+    for key, lfn, known in files:
+        found = tuple(sorted(places[lfn]))
+        if found != tuple(known):
+            moved.setdefault(found, []).append(key)
+    for found, keys in moved.items():
+        InputFile.objects.filter(pk__in=keys).update(locations=list(found))
+    return sum(map(len, moved.values()))
+
+
+def _save(workflow: Workflow, **values: Any) -> None:
+    Workflow.objects.filter(pk=workflow.pk).update(**values)
+    for name, value in values.items():
+        setattr(workflow, name, value)

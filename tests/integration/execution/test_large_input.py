@@ -1,0 +1,199 @@
+"""Input of many blocks: read in pieces that fit into a task, each block once, and checked by a few calls."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import requests
+from django.utils import timezone
+
+from cms.http import JsonService
+from dags_app.adapters import dbs
+from dags_app.models import Workflow
+from dags_app.services import input_files
+from dags_app.services.input_files import InputLost, check_input, resolve_input
+from requests_app.lifecycle.advance import advance
+from requests_app.states import RequestStatus
+from tests.integration.factories import make_request, make_workflow
+from wms2_project import locks
+from wms2_project.errors import ServiceUnavailable
+
+pytestmark = pytest.mark.django_db
+LAB = os.environ.get("WMS2_LAB_CMS_URL", "")
+BLOCKS = ["a", "b", "c", "d"]
+
+
+def add_block(
+    dataset: str, block: str, *, files: int = 2, rses: Sequence[str] = ("T1_US_FNAL_Disk",)
+) -> None:
+    """Put a block into the lab's DBS and Rucio; one that exists gets further replicas."""
+    rows = [
+        {
+            "lfn": f"/store/data{dataset}/{block}{n}.root",
+            "size_bytes": 1000,
+            "events": 100,
+            "adler32": "0123abcd",
+            "lumis": {"1": [[n + 1, n + 1]]},
+        }
+        for n in range(files)
+    ]
+    body = {"dataset": dataset, "blocks": [{"name": f"{dataset}#{block}", "rses": list(rses), "files": rows}]}
+    assert requests.post(f"{LAB}/lab/datasets", json=body, timeout=10).status_code == 201
+
+
+@pytest.fixture
+def dataset() -> str:
+    """A dataset of four blocks with two files each."""
+    name = f"/Large/Input{time.time_ns()}-v1/RAW"
+    for block in BLOCKS:
+        add_block(name, block)
+    return name
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts the calls to DBS by path."""
+    counts: Counter[str] = Counter()
+    get = JsonService.get
+
+    def counting(self: JsonService, path: str, *args: Any, **values: Any) -> Any:
+        counts[path] += 1
+        return get(self, path, *args, **values)
+
+    monkeypatch.setattr(JsonService, "get", counting)
+    return counts
+
+
+def note_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the locks that steps of the lifecycle hold."""
+    held: list[str] = []
+    lock = locks.try_lock
+
+    @contextmanager
+    def noting(name: str) -> Iterator[bool]:
+        held.append(name)
+        with lock(name) as got:
+            yield got
+        held.remove(name)
+
+    monkeypatch.setattr("requests_app.lifecycle.advance.try_lock", noting)
+    return held
+
+
+def test_a_call_that_is_out_of_time_leaves_the_rest_to_the_next(dataset: str, asked: Counter[str]) -> None:
+    workflow = make_workflow(input_dataset=dataset)
+    left = []
+    for _ in BLOCKS:
+        again = Workflow.objects.get(pk=workflow.pk)
+        left.append(resolve_input(workflow=again, now=timezone.now(), seconds=0).blocks_left)
+    assert left == [3, 2, 1, 0]
+    assert asked["filelumis"] == len(BLOCKS), "each block is read once"
+    workflow.refresh_from_db()
+    assert workflow.input_resolved_at is not None
+    assert (workflow.input_files.count(), workflow.input_events) == (8, 800)
+
+
+def test_a_call_that_fails_keeps_what_it_has_read(
+    dataset: str, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = make_workflow(input_dataset=dataset)
+    read: Callable[[str], Any] = dbs().block_files
+
+    def broken(block: str) -> Any:
+        if block.endswith("#c"):
+            raise ServiceUnavailable("DBS is away")
+        return read(block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dbs(), "block_files", broken)
+        with pytest.raises(ServiceUnavailable):
+            resolve_input(workflow=workflow, now=timezone.now())
+    assert workflow.input_files.count() == 4
+    again = Workflow.objects.get(pk=workflow.pk)
+    assert again.input_resolved_at is None
+    assert resolve_input(workflow=again, now=timezone.now()).files == 8
+    assert asked["filelumis"] == len(BLOCKS)
+
+
+def test_blocks_that_are_not_wanted_are_not_read(dataset: str, asked: Counter[str]) -> None:
+    workflow = make_workflow(
+        input_dataset=dataset, splitting_params={"block_whitelist": [f"{dataset}#b", f"{dataset}#c"]}
+    )
+    assert resolve_input(workflow=workflow, now=timezone.now()).files == 4
+    assert asked["filelumis"] == 2
+
+
+def test_a_submitted_request_says_how_far_its_input_is(dataset: str, settings: Any) -> None:
+    settings.INPUT_LOOK_SEC = 0.0
+    request = make_request(workflow=make_workflow(input_dataset=dataset))
+    advance(request.pk)
+    request.refresh_from_db()
+    assert (request.status, request.wait_reason) == (
+        RequestStatus.SUBMITTED, "3 blocks of the input are still to be read",
+    )  # fmt: skip
+    for _ in BLOCKS[1:]:
+        advance(request.pk)
+    request.refresh_from_db()
+    assert request.status == RequestStatus.QUEUED
+
+
+def test_a_released_request_reads_its_input_without_the_admission_lock(
+    dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(workflow=make_workflow(input_dataset=dataset), status=RequestStatus.QUEUED)
+    held, seen = note_locks(monkeypatch), []
+    read: Callable[[str], Any] = dbs().block_files
+
+    def noting(block: str) -> Any:
+        seen.append(list(held))
+        return read(block)
+
+    monkeypatch.setattr(dbs(), "block_files", noting)
+    advance(request.pk)
+    assert seen == [[f"request {request.pk}"]] * len(BLOCKS)
+
+
+def test_unchanged_input_is_checked_with_two_calls(dataset: str, asked: Counter[str]) -> None:
+    workflow = make_workflow(input_dataset=dataset)
+    resolve_input(workflow=workflow, now=timezone.now())
+    asked.clear()
+    check_input(workflow=Workflow.objects.get(pk=workflow.pk))
+    assert asked == {"datasets": 1, "filesummaries": 1}
+
+
+def test_changed_input_is_listed_once_and_then_known(dataset: str, asked: Counter[str]) -> None:
+    workflow = make_workflow(input_dataset=dataset)
+    resolve_input(workflow=workflow, now=timezone.now())
+    add_block(dataset, "e")
+    for _ in range(2):
+        check_input(workflow=Workflow.objects.get(pk=workflow.pk))
+    assert asked["files"] == len(BLOCKS) + 1
+
+
+def test_a_file_that_was_replaced_by_a_like_one_is_missed(dataset: str) -> None:
+    """The sums are the same as before, but not when the dataset was changed last."""
+    workflow = make_workflow(input_dataset=dataset)
+    resolve_input(workflow=workflow, now=timezone.now())
+    seen = dict(Workflow.objects.get(pk=workflow.pk).input_seen or {})
+    lost = f"/store/data{dataset}/a0.root"
+    dbs().invalidate_files([lost])
+    add_block(dataset, "e", files=1)
+    Workflow.objects.filter(pk=workflow.pk).update(input_seen=seen | {"blocks": 5, "changed_at": 1})
+    with pytest.raises(InputLost, match=f"1 files of the input are not valid in DBS any more.*{lost}"):
+        check_input(workflow=Workflow.objects.get(pk=workflow.pk))
+
+
+def test_a_file_that_was_invalidated_while_the_rest_was_read_is_missed(dataset: str) -> None:
+    workflow = make_workflow(input_dataset=dataset)
+    resolve_input(workflow=workflow, now=timezone.now(), seconds=0)
+    dbs().invalidate_files([f"/store/data{dataset}/a0.root"])
+    again = Workflow.objects.get(pk=workflow.pk)
+    assert resolve_input(workflow=again, now=timezone.now()).files == 8
+    with pytest.raises(InputLost, match="1 files of the input are not valid"):
+        input_files.check_input(workflow=Workflow.objects.get(pk=workflow.pk))

@@ -1,0 +1,276 @@
+"""Files that no usable site can read wait by name until a replica appears; the others are planned."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from dags_app.adapters import rucio
+from dags_app.models import DAG, BadReplica, InputFile, Workflow
+from dags_app.planning.types import SitePool
+from dags_app.services import locations, production
+from dags_app.services.input_files import resolve_input
+from dags_app.services.repairing import decide_repairs
+from dags_app.states import DAGStatus, FileState, GroupStatus
+from requests_app import admission
+from requests_app.lifecycle.advance import advance
+from requests_app.models import Request
+from requests_app.states import RequestStatus as S
+from sites_app.models import Site
+from sites_app.selectors import usable_sites
+from sites_app.services import enable_site
+from tests.integration.execution.test_large_input import add_block, note_locks
+from tests.integration.factories import make_request, make_site, make_workflow
+from wms2_project.errors import ServiceUnavailable
+
+pytestmark = pytest.mark.django_db
+HERE, AWAY = "T2_CH_CERN", "T2_DE_DESY"
+Asked = list[list[str]]
+
+
+@pytest.fixture(autouse=True)
+def _sites() -> None:
+    make_site(HERE)
+    make_site(AWAY, status="draining")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """The names Rucio was asked for, by call."""
+    calls: Asked = []
+    replicas = rucio().replicas
+
+    def noting(lfns: list[str]) -> Any:
+        calls.append(list(lfns))
+        return replicas(lfns)
+
+    monkeypatch.setattr(rucio(), "replicas", noting)
+    return calls
+
+
+def resolved(*blocks: tuple[str, str], status: S = S.PLANNING, **values: Any) -> Request:
+    """A request about to be planned; each block has two files at one storage."""
+    dataset = f"/Waiting/Data{time.time_ns()}-v1/RAW"
+    for block, rse in blocks:
+        add_block(dataset, block, rses=(rse,))
+    values = {"splitting_params": {"files_per_job": 1}, "jobs_per_group": 1} | values
+    workflow = make_workflow(input_dataset=dataset, **values)
+    resolve_input(workflow=workflow, now=timezone.now())
+    return make_request(workflow=workflow, status=status, urgent=True)
+
+
+def replicate(request: Request, block: str, rse: str = HERE) -> None:
+    add_block(request.workflow.input_dataset or "", block, rses=(rse,))
+
+
+def step(request: Request) -> str:
+    advance(request.pk)
+    request.refresh_from_db()
+    request.workflow.refresh_from_db()
+    return request.status
+
+
+def let_time_pass(request: Request) -> None:
+    Workflow.objects.filter(pk=request.workflow_id).update(located_at=timezone.now() - timedelta(days=1))
+
+
+def pool(request: Request) -> SitePool:
+    return usable_sites(workflow=request.workflow, now=timezone.now())
+
+
+def data_gate(viewer: APIClient, request: Request) -> dict[str, Any]:
+    gates = viewer.get(f"/api/v1/requests/{request.request_name}/why").json()["gates"]
+    (gate,) = [gate for gate in gates if gate["name"] == "data"]
+    return dict(gate)
+
+
+def test_a_request_waits_for_its_data_by_name_and_goes_on_when_a_replica_appears(
+    viewer: APIClient, settings: Any
+) -> None:
+    request = resolved(("a", AWAY))
+    assert step(request) == S.QUEUED, "it takes no capacity, and no person is needed"
+    gate = data_gate(viewer, request)
+    assert (gate["verdict"], gate["evidence"]["waiting"]) == ("block", 2)
+    assert [file["lfn"] for file in gate["evidence"]["files"]] == sorted(
+        request.workflow.input_files.values_list("lfn", flat=True)
+    )
+    assert gate["evidence"]["files"][0]["locations"] == [AWAY]
+    assert step(request) == S.QUEUED
+    assert request.next_check_at > timezone.now()
+    assert DAG.objects.count() == 0
+
+    replicate(request, "a")
+    assert step(request) == S.QUEUED, "Rucio is not asked all the time"
+    let_time_pass(request)
+    assert step(request) == S.PLANNING
+    assert request.workflow.unplaced_since is None
+    assert production.decide_plan(workflow=request.workflow, sites=pool(request)).jobs == 2
+
+
+def test_rucio_is_asked_without_the_admission_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = resolved(("a", AWAY), status=S.QUEUED)
+    Workflow.objects.update(unplaced_since=timezone.now())
+    let_time_pass(request)
+    replicate(request, "a")
+    held, seen = note_locks(monkeypatch), []
+    replicas = rucio().replicas
+
+    def noting(lfns: list[str]) -> Any:
+        seen.append(list(held))
+        return replicas(lfns)
+
+    monkeypatch.setattr(rucio(), "replicas", noting)
+    assert step(request) == S.PLANNING
+    assert seen == [[f"request {request.pk}"]]
+
+
+def test_a_waiting_request_takes_no_place_in_the_line_and_a_site_that_opens_wakes_it() -> None:
+    request = resolved(("a", AWAY))
+    assert [step(request), step(request)] == [S.QUEUED, S.QUEUED]
+    assert (request.wait_gate, admission.line().exists()) == ("data", False)
+    site = Site.objects.get(name=AWAY)
+    enable_site(site=site, actor="user:olga", reason="the drain is over")
+    request.refresh_from_db()
+    assert request.next_check_at <= timezone.now()
+    assert step(request) == S.PLANNING
+
+
+def test_a_new_request_whose_data_is_nowhere_starts_no_pilot(viewer: APIClient) -> None:
+    dataset = f"/Waiting/New{time.time_ns()}-v1/RAW"
+    add_block(dataset, "a", rses=(AWAY,))
+    request = make_request(workflow=make_workflow(input_dataset=dataset, located_at=None))
+    assert [step(request), step(request)] == [S.QUEUED, S.QUEUED]
+    assert data_gate(viewer, request)["verdict"] == "block"
+
+
+def test_a_pilot_without_data_waits(viewer: APIClient) -> None:
+    """Its site was drained between admission and planning."""
+    request = resolved(("a", HERE), status=S.PILOT_RUNNING)
+    Request.objects.update(urgent=False)
+    Site.objects.filter(name=HERE).update(status="draining")
+    make_site("T2_US_Purdue")
+    assert [step(request), step(request)] == [S.PLANNING, S.QUEUED]
+    assert data_gate(viewer, request)["verdict"] == "block"
+
+
+def test_what_can_be_placed_is_planned_and_the_rest_waits(viewer: APIClient) -> None:
+    request = resolved(("a", HERE), ("b", AWAY))
+    locations.note_waiting(workflow=request.workflow, sites=pool(request), now=timezone.now())
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    states = request.workflow.input_files.order_by("lfn").values_list("state", flat=True)
+    assert list(states) == [FileState.ASSIGNED] * 2 + [FileState.FRESH] * 2
+    Request.objects.update(status=S.ACTIVE)
+    gate = data_gate(viewer, request)
+    assert (gate["verdict"], gate["evidence"]["waiting"]) == ("pass", 2)
+
+    dag.round.groups.update(status=GroupStatus.COLLECTED)
+    dag.round.files.update(state=FileState.PROCESSED)
+    DAG.objects.update(status=DAGStatus.COMPLETED, submitted_at=timezone.now(), completed_at=timezone.now())
+    production.resolve_round(round_=dag.round, now=timezone.now())
+    Request.objects.update(status=S.PLANNING)
+    assert step(request) == S.QUEUED
+    assert data_gate(viewer, request)["detail"].startswith("no usable site can read 2 files of the input")
+
+
+def test_a_release_looks_replicas_up_again(
+    operator: APIClient, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = resolved(("a", AWAY), status=S.HELD)
+    replicate(request, "a")
+    path = f"/api/v1/requests/{request.request_name}/release"
+    assert operator.post(path, {"reason": "the replica is there"}).status_code == 200
+    asked.clear()
+    planned: list[int] = []
+
+    def plan(**given: Any) -> DAG:
+        planned.append(production.decide_plan(workflow=given["workflow"], sites=given["sites"]).jobs)
+        raise production.PlanRefused("planned enough for a test")
+
+    monkeypatch.setattr("requests_app.lifecycle.handlers.production.plan_round", plan)
+    assert [step(request), step(request)] == [S.PLANNING, S.HELD]
+    assert (planned, [len(call) for call in asked]) == ([2], [2])
+
+
+def test_only_unfinished_files_are_asked_for_in_batches_and_slices(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = resolved(("a", HERE), ("b", HERE), ("c", HERE))
+    InputFile.objects.filter(lfn__endswith="a0.root").update(state=FileState.EXCLUDED)
+    let_time_pass(request)
+    asked.clear()
+    monkeypatch.setattr(locations, "BATCH", 2)
+    left = []
+    for _ in range(3):
+        workflow = Workflow.objects.get(pk=request.workflow_id)
+        left.append(locations.refresh_locations(workflow=workflow, now=timezone.now(), seconds=0))
+    assert left == [3, 1, 0]
+    assert [len(call) for call in asked] == [2, 2, 1]
+    workflow = Workflow.objects.get(pk=request.workflow_id)
+    assert locations.refresh_locations(workflow=workflow, now=timezone.now(), seconds=0) == 0
+    assert len(asked) == 3, "what was just looked up is not asked for again"
+
+
+def test_planning_goes_on_with_what_was_known_while_rucio_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = resolved(("a", AWAY))
+    let_time_pass(request)
+
+    def away(lfns: list[str]) -> Any:
+        raise ServiceUnavailable("Rucio is away")
+
+    monkeypatch.setattr(rucio(), "replicas", away)
+    assert step(request) == S.QUEUED
+    assert "no usable site can read 2 files" in request.transitions.latest("id").reason
+    Workflow.objects.update(located_at=None)
+    Request.objects.update(status=S.PLANNING)
+    assert step(request) == S.PLANNING
+    assert "Rucio is away" in request.last_error
+
+
+def test_memory_still_holds(viewer: APIClient) -> None:
+    request = resolved(("a", HERE), ("b", AWAY), memory_mb=3000)
+    Site.objects.filter(name=HERE).update(thresholds={"memory_mb_per_core": 2000})
+    make_site("T2_US_Purdue")
+    assert step(request) == S.HELD
+    assert "both the memory and the data of 2 files" in request.last_error
+
+
+def test_an_early_stop_takes_files_that_can_be_read_first_and_no_more_than_it_says() -> None:
+    params = {"events_per_job": 100, "total_events": 250}
+    request = resolved(("a", AWAY), ("b", HERE), splitting_algo="EventBased", splitting_params=params)
+    production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    rows = request.workflow.input_files.order_by("lfn").values_list("state", "wanted", "excluded_reason")
+    assert list(rows) == [
+        (FileState.FRESH, [[0, 0, 49]], ""),
+        (FileState.EXCLUDED, None, "beyond total_events"),
+        (FileState.ASSIGNED, None, ""),
+        (FileState.ASSIGNED, None, ""),
+    ]
+
+
+def test_a_file_is_not_excluded_when_another_copy_has_appeared() -> None:
+    request = resolved(("a", HERE), status=S.PARTIAL)
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    lfn = dag.round.files.earliest("lfn").lfn
+    BadReplica.objects.create(workflow=request.workflow, round=dag.round, lfn=lfn, site=HERE, exit_code=8021)
+    make_site("T2_US_Purdue")
+    assert [sorted(repair.excluded) for repair in decide_repairs(dag=dag, sites=pool(request))] == [[lfn], []]
+    replicate(request, "a", "T2_US_Purdue")
+    repairs = decide_repairs(dag=dag, sites=pool(request))
+    assert [dict(repair.excluded) for repair in repairs] == [{}, {}]
+    assert repairs[0].sites == {"T2_US_Purdue"}
+
+
+def test_a_group_without_a_site_goes_where_a_replica_has_appeared() -> None:
+    request = resolved(("a", HERE), status=S.PARTIAL)
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    Site.objects.filter(name=HERE).update(status="draining")
+    make_site("T2_US_Purdue")
+    assert all(repair.homeless for repair in decide_repairs(dag=dag, sites=pool(request)))
+    replicate(request, "a", "T2_US_Purdue")
+    repairs = decide_repairs(dag=dag, sites=pool(request))
+    assert [repair.sites for repair in repairs] == [{"T2_US_Purdue"}] * 2
