@@ -8,7 +8,7 @@ from django.utils import timezone
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
-from requests_app.lifecycle.tidying import tidy_up
+from requests_app.lifecycle.tidying import clean_storage, tidy_up
 from requests_app.lifecycle.watch import watch_dags
 from requests_app.reporting import report_statuses
 from requests_app.services import callbacks
@@ -48,6 +48,12 @@ def report() -> None:
 def tidy() -> None:
     """End bans whose time is over, watch and retire outputs, and send alerts on."""
     tidy_up(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def clean() -> None:
+    """Remove what jobs left on the sites' storage."""
+    clean_storage(now=timezone.now())
 
 
 @shared_task(ignore_result=True)

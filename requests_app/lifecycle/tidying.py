@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
+
+from dags_app.services import leftovers
 from requests_app.alerts import raise_site_alerts
 from requests_app.lifecycle.finishing import watch_outputs
+from requests_app.models import Request
 from requests_app.notifications import send_alerts
 from requests_app.services.restarting import retire_replaced_outputs
+from requests_app.states import TERMINAL
 from sites_app.bans import expire_bans
+from sites_app.models import Site
 from sites_app.selectors import bans_for_all
 from wms2_project.locks import try_lock
 
@@ -16,7 +22,7 @@ BANNED = "site_banned"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans whose time is over, tell of those for all, see which outputs keep failing, send alerts on, retire replaced outputs.
+    """End bans and raise alerts for those of all requests; watch outputs, send alerts, retire replaced outputs.
 
     One at a time: what takes long must not take the sweep's workers one after the other.
     """
@@ -37,3 +43,16 @@ def alert_bans(*, now: datetime) -> None:
         for ban in bans_for_all(now=now)
     }
     raise_site_alerts(kind=BANNED, messages=messages)
+
+
+def clean_storage(*, now: datetime) -> None:
+    """Remove what the jobs of rounds that are over left on the sites' storage. One at a time."""
+    with try_lock("clean storage") as held:
+        if not held:
+            return
+        leftovers.remove_leftovers(
+            ended=Request.objects.filter(status__in=sorted(TERMINAL)).values("workflow"),
+            sites=list(Site.objects.values_list("name", flat=True)),
+            now=now,
+            seconds=settings.CLEAN_LOOK_SEC,
+        )

@@ -63,6 +63,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": MEASURE_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": MEASURE_INTERVAL_SEC * 0.9},
     },
+    "clean": {
+        "task": "requests_app.tasks.clean",
+        "schedule": TIDY_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
+    },
     "tidy": {
         "task": "requests_app.tasks.tidy",
         "schedule": TIDY_INTERVAL_SEC,

@@ -1,0 +1,220 @@
+"""What jobs leave on the sites' storage is removed once nobody needs it, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dags_app.models import DAGEvent, MergeGroup, Round
+from dags_app.services import control, production
+from dags_app.services.production import merged_lfns
+from dags_app.states import DAGStatus, GroupStatus
+from requests_app.lifecycle.tidying import clean_storage
+from requests_app.states import RequestStatus as S
+from sandbox.manifest import read_jobs
+from tests.integration.recovery.conftest import CERN, DESY, PURDUE
+from tests.integration.recovery.conftest import Round as Made
+from wms2_project.errors import ScheddUnreachable
+
+pytestmark = pytest.mark.django_db
+Planned = Callable[..., Made]
+
+
+@pytest.fixture
+def storage(settings: Any, tmp_path: Path) -> Path:
+    """The storages of all sites, empty."""
+    root = tmp_path / "storage"
+    settings.STORAGE_PREFIX = f"{root}/{{site}}"
+    for site in (CERN, DESY, PURDUE):
+        (root / site).mkdir(parents=True)
+    return root
+
+
+def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path:
+    """The group's unmerged directory at the site, with a file and part of another."""
+    base = "store/unmerged/Run2031A/Muons/AOD/First-v1"
+    directory = storage / site / base / str(made.workflow.pk) / f"mg_{index:06d}_r{made.dag.round.number}"
+    directory.mkdir(parents=True)
+    (directory / "proc_000000.root").write_text("events")
+    (directory / ".proc_000001.root.7.0a0b0c0d.tmp").write_text("ev")
+    return directory
+
+
+def merged(storage: Path, made: Made, index: int, *, site: str = CERN) -> list[Path]:
+    """The group's merged file at the site, and part of one of an earlier attempt."""
+    (lfn,) = merged_lfns(made.groups[index])
+    whole = Path(f"{storage}/{site}{lfn}")
+    part = whole.with_name(f".{whole.name}.12.aabbccdd.tmp")
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    for path in (whole, part):
+        path.write_text("events")
+    return [whole, part]
+
+
+def files(storage: Path) -> list[Path]:
+    return sorted(path for path in storage.rglob("*") if not path.is_dir())
+
+
+def test_the_directory_is_the_one_the_sandbox_writes_to(planned: Planned, storage: Path) -> None:
+    made = planned([[CERN]] * 2)
+    plan = read_jobs(made.directory(0) / "jobs.json")
+    lfn = plan.unmerged_directory(plan.outputs[0])
+    assert f"{storage}/{CERN}{lfn}" == str(unmerged(storage, made, 0))
+    assert merged_lfns(made.groups[0]) == [plan.merged_lfn(plan.outputs[0])]
+
+
+@pytest.mark.parametrize("status", [S.ABORTED, S.FAILED])
+def test_an_ended_request_leaves_nothing_it_did_not_register(
+    planned: Planned, storage: Path, status: S
+) -> None:
+    made = planned([[CERN]] * 4)
+    made.finish(0)
+    kept, _ = merged(storage, made, 0)
+    merged(storage, made, 1)
+    unmerged(storage, made, 1)
+    unmerged(storage, made, 1, site=DESY)  # where it had landed before
+    made.end(DAGStatus.STOPPED)
+    made.move(status)
+    clean_storage(now=timezone.now())
+    assert files(storage) == [kept]
+    assert not list(storage.rglob(str(made.workflow.pk)))
+    assert Round.objects.get().sweep_at is None
+    (event,) = DAGEvent.objects.filter(event_type="leftovers_removed")
+    assert event.detail == {"files": 7, "left": [], "left_count": 0}
+
+
+def test_failed_groups_of_a_closed_round_are_swept_while_the_request_goes_on(
+    planned: Planned, storage: Path
+) -> None:
+    made = planned([[CERN]] * 4)
+    made.finish(0)
+    made.fail(1)
+    unmerged(storage, made, 1)
+    made.end()
+    production.resolve_round(round_=made.dag.round, now=timezone.now())
+    clean_storage(now=timezone.now())
+    assert files(storage) == []
+
+
+@pytest.mark.parametrize("status", [S.HELD, S.ACTIVE, S.RESUBMITTING, S.QUEUED])
+def test_a_stop_keeps_what_a_resume_needs_until_the_request_ends(
+    planned: Planned, storage: Path, status: S
+) -> None:
+    made = planned([[CERN]] * 2)
+    unmerged(storage, made, 0)
+    made.end(DAGStatus.STOPPED)
+    made.move(status)
+    clean_storage(now=timezone.now())
+    assert len(files(storage)) == 2
+    made.move(S.ABORTED)
+    clean_storage(now=timezone.now())
+    assert files(storage) == []
+
+
+def test_nothing_is_removed_while_the_dag_or_a_job_of_it_is_in_a_queue(
+    planned: Planned, storage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = planned([[CERN]] * 2)
+    unmerged(storage, made, 0)
+    made.move(S.ABORTED)
+    clean_storage(now=timezone.now())
+    assert len(files(storage)) == 2, "the DAG is not gone yet"
+    made.end(DAGStatus.STOPPED)
+    answers: list[Any] = [3, ScheddUnreachable("no answer"), 0]
+
+    def clear(**given: Any) -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return int(answer)
+
+    monkeypatch.setattr(control, "clear_queue", clear)
+    left = []
+    for _ in range(3):
+        Round.objects.update(sweep_at=timezone.now())
+        clean_storage(now=timezone.now())
+        left.append(len(files(storage)))
+    assert left == [2, 2, 0]
+
+
+def test_other_rounds_and_other_requests_are_left_alone(planned: Planned, storage: Path) -> None:
+    made, other = planned([[CERN]] * 2), planned([[CERN]] * 2)
+    mine, theirs = unmerged(storage, made, 0), unmerged(storage, other, 0)
+    later = mine.with_name("mg_000000_r1")
+    later.mkdir()
+    (later / "proc_000000.root").write_text("events")
+    theirs_merged = merged(storage, other, 0)
+    made.end()
+    production.resolve_round(round_=made.dag.round, now=timezone.now())
+    clean_storage(now=timezone.now())
+    assert files(storage) == sorted([*theirs.iterdir(), *theirs_merged, later / "proc_000000.root"])
+
+
+def test_links_are_removed_and_never_followed(planned: Planned, storage: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "mg_000001_r0").mkdir(parents=True)
+    precious = outside / "mg_000001_r0" / "precious"
+    precious.write_text("not ours")
+    made = planned([[CERN]] * 4)
+    directory = unmerged(storage, made, 0)
+    (directory / "link").symlink_to(precious)
+    directory.with_name("mg_000001_r0").symlink_to(outside / "mg_000001_r0")
+    elsewhere = unmerged(storage, made, 0, site=DESY).parent
+    elsewhere.rename(outside / "moved")
+    elsewhere.symlink_to(outside / "moved")
+    made.end()
+    made.move(S.ABORTED)
+    clean_storage(now=timezone.now())
+    assert precious.exists()
+    assert len(list((outside / "moved").rglob("*.root"))) == 1
+    assert not directory.parent.exists()
+
+
+def test_what_cannot_be_removed_is_tried_again_and_named_in_the_end(planned: Planned, storage: Path) -> None:
+    made = planned([[CERN]] * 2)
+    made.fail(0)
+    unmerged(storage, made, 0)
+    (storage / CERN).rename(storage / "away")
+    made.end()
+    production.resolve_round(round_=made.dag.round, now=timezone.now())
+    clean_storage(now=timezone.now())
+    next_try = Round.objects.get().sweep_at
+    assert next_try is not None
+    assert next_try > timezone.now()
+    clean_storage(now=timezone.now() + timedelta(days=8))
+    assert Round.objects.get().sweep_at is None
+    told = DAGEvent.objects.get(event_type="leftovers_removed").detail["left"]
+    assert told == [f"the storage of {CERN} is not there"]
+
+
+def test_a_sweep_that_is_out_of_time_goes_on_the_next_time(
+    planned: Planned, storage: Path, settings: Any
+) -> None:
+    made = planned([[CERN]] * 2)
+    unmerged(storage, made, 0)
+    made.end()
+    made.move(S.ABORTED)
+    settings.CLEAN_LOOK_SEC = 0.0
+    clean_storage(now=timezone.now())
+    assert len(files(storage)) == 2
+    assert Round.objects.get().sweep_at is not None
+    settings.CLEAN_LOOK_SEC = 60.0
+    clean_storage(now=timezone.now())
+    assert files(storage) == []
+
+
+def test_a_discarded_group_leaves_no_merged_file(planned: Planned, storage: Path) -> None:
+    made = planned([[CERN]] * 2)
+    merged(storage, made, 0)
+    MergeGroup.objects.update(status=GroupStatus.DONE)
+    made.end(DAGStatus.COMPLETED)
+    production.resolve_round(round_=made.dag.round, now=timezone.now())
+    clean_storage(now=timezone.now())
+    assert files(storage) == []
+    assert os.listdir(storage)
