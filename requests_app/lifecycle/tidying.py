@@ -22,7 +22,7 @@ BANNED = "site_banned"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans and raise alerts for those of all requests; watch outputs, send alerts, retire replaced outputs.
+    """End bans and raise alerts for lasting ones, watch outputs, send alerts, retire replaced outputs.
 
     One at a time: what takes long must not take the sweep's workers one after the other.
     """
@@ -39,7 +39,7 @@ def tidy_up(*, now: datetime) -> None:
 def alert_bans(*, now: datetime) -> None:
     """An alert for every site that is banned for all requests, while it is."""
     messages = {
-        ban.site_id: f"{ban.site_id} is banned for all requests until {ban.expires_at:%F %R} UTC: {ban.reason}"
+        ban.site_id: f"banned for all requests until {ban.expires_at:%F %R} UTC: {ban.reason}"
         for ban in bans_for_all(now=now)
     }
     raise_site_alerts(kind=BANNED, messages=messages)
