@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,7 +26,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When running requests will have ended, each list in order of time; the same for every queued request."""
+    """When running requests will have ended, each list in order of time; one for all queued requests."""
 
     now: datetime
     paused: bool
@@ -57,6 +58,27 @@ def forecast_ends(*, now: datetime) -> Forecast:
     earliest, likely, latest = (sorted(end[part] for end in known) for part in range(3))
     free = config.max_active_dags - len(subjects)
     return Forecast(now, config.paused, free, earliest, likely, latest)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a queued request stands and when it may start; nothing of both if another gate stops it."""
+
+    position: int | None = None
+    turn: Turn | None = None
+
+
+def places_of(page: Sequence[Request], *, now: datetime) -> list[Place]:
+    """The places of queued requests that follow one another in the queue, from either end."""
+    standing = [request for request in page if admission.in_line(request)]
+    if not standing:
+        return [Place() for _ in page]
+    first, last = admission.ahead_of(standing[0]) + 1, admission.ahead_of(standing[-1]) + 1
+    step = 1 if first <= last else -1
+    positions = {request.pk: first + step * number for number, request in enumerate(standing)}
+    ends = forecast_ends(now=now)
+    found = (positions.get(request.pk) for request in page)
+    return [Place(one, ends.turn_at(one)) if one is not None else Place() for one in found]
 
 
 def expected_turn(request: Request, *, now: datetime) -> Turn | None:

@@ -74,7 +74,7 @@ class Request(Leased):
             models.Index(fields=["status", "-created_at", "-id"], name="request_by_status"),
             models.Index(fields=["requestor", "-created_at"], name="request_by_requestor"),
             models.Index(fields=["submitted_by", "-created_at"], name="request_by_submitter"),
-            models.Index(fields=["priority"], name="request_by_priority"),
+            models.Index(fields=["-priority", "-created_at", "-id"], name="request_by_priority"),
             models.Index(
                 fields=["status_since"], name="request_ended", condition=Q(status__in=sorted(TERMINAL))
             ),

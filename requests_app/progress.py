@@ -42,7 +42,7 @@ LEFT JOIN LATERAL (
     JOIN outputs_app_outputblock k ON k.dataset_id = s.id
     LEFT JOIN LATERAL (
       SELECT count(*) AS files FROM outputs_app_outputfile WHERE block_id = k.id) p ON true
-   WHERE s.workflow_id = w.id) b ON true"""
+   WHERE s.workflow_id = w.id) b ON true"""  # noqa: S608 — ours
 SUMS = """
 SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
        w.input_events_excluded, w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read,

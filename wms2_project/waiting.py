@@ -20,5 +20,5 @@ def register(waker: Waker) -> None:
 
 
 def wake_waiting(*gates: str) -> int:
-    """Make due now what waits at one of these gates; return how many rows. Part of the caller's transaction."""
+    """Make due now what waits at one of these gates, in the caller's transaction; return how many rows."""
     return sum(waker(gates) for waker in _wakers)

@@ -68,7 +68,7 @@ def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileS
 
 
 def storages_to_read(*, workflow: Workflow, prepared: bool) -> list[frozenset[str]]:
-    """The different sets of storages that hold files to be read by the prepared DAG, or else to be planned."""
+    """The different sets of storages that hold files of the prepared DAG, or else files to be planned."""
     tried = Q(state__in=(FileState.FRESH, FileState.ATTEMPTED), attempts__lt=settings.MAX_FILE_ATTEMPTS)
     left = workflow.input_files.filter(Q(state=FileState.ASSIGNED) if prepared else tried)
     return [frozenset(one) for one in left.order_by().values_list("locations", flat=True).distinct()]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from requests_app.admission import change_limits, limits
-from requests_app.models import AdmissionConfig
+from requests_app.api.why import TurnBody
+from requests_app.forecast import places_of
+from requests_app.models import AdmissionConfig, Request
 from requests_app.selectors import admission_queue
+from requests_app.states import RequestStatus
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
-from wms2_project.api.views import ApiView, ReasonInput, expected_version, parsed, versioned
+from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed, versioned
+
+_ROW = ("request_name", "priority", "rank", "status_since", "wait_gate", "wait_reason")
 
 
 class NextInQueue(serializers.Serializer[Any]):
@@ -64,15 +70,51 @@ class LimitsInput(ReasonInput):
         return attrs
 
 
-class QueueView(ApiView):
-    """The admission queue."""
+class QueuedRow(NextInQueue):
+    """One queued request."""
+
+    position = serializers.IntegerField(
+        allow_null=True, help_text="1 for the next to be admitted; null if another gate stops it."
+    )
+    gate = serializers.CharField(
+        source="wait_gate", allow_blank=True, help_text="The gate that stopped it when it was asked last."
+    )
+    wait_reason = serializers.CharField(allow_blank=True)
+    expected_start = TurnBody(allow_null=True)
+
+
+class QueuePage(QueueBody):
+    """How full WMS2 is, who is next, and a page of the requests that wait."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = QueuedRow(many=True)
+
+
+class QueueView(ListView):
+    """The admission queue: every queued request, also those that another gate stops."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    queryset = Request.objects.filter(status=RequestStatus.QUEUED)
+    serializer_class = QueuedRow
+    orders: ClassVar[dict[str, tuple[str, ...]]] = {"position": ("-rank", "created_at", "id")}
+    order: ClassVar[str] = "position"
 
-    @extend_schema(operation_id="admission_queue", responses=QueueBody)
-    def get(self, request: HttpRequest) -> Response:
-        """How full WMS2 is and who is next."""
-        return Response(QueueBody(admission_queue()).data)
+    @extend_schema(operation_id="admission_queue", responses=QueuePage(many=False))
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        """How full WMS2 is, who is next, and every queued request in its order."""
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
+        rows = [
+            {name: getattr(row, name) for name in _ROW}
+            | {"position": place.position, "expected_start": place.turn}
+            for row, place in zip(page, places_of(page, now=timezone.now()), strict=True)
+        ]
+        shown = self.get_paginated_response(QueuedRow(rows, many=True).data)
+        return Response(dict(QueueBody(admission_queue()).data) | dict(shown.data))
+
+    def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
+        """The members of the whole answer: its rows are one of them."""
+        return ApiView.select(self, body, wanted)
 
 
 class LimitsView(ApiView):

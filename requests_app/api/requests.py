@@ -41,7 +41,10 @@ class RequestListView(ListView):
     queryset = Request.objects.all()
     serializer_class = RequestRow
     filterset_class = RequestFilter
-    orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {"request_name": ("request_name",)}
+    orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {
+        "request_name": ("request_name",),
+        "priority": ("priority", "created_at", "id"),
+    }
 
     @extend_schema(operation_id="requests_list")
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:

@@ -20,13 +20,8 @@ from requests_app.states import WHY, RequestStatus
 MEMBERS = (*RequestRow.Meta.fields, "request_data")  # the document comes only if it is named
 _COLUMNS = {"request_id": "id", "input_dataset": "workflow__input_dataset"}  # where names differ
 _COMPUTED = frozenset({"workflow", "progress", "links"})
-_ALWAYS = (
-    "id",
-    "request_name",
-    "workflow_id",
-    "status",
-    "created_at",
-)  # for the computed ones and the cursor
+# For the computed ones and the cursor
+_ALWAYS = ("id", "request_name", "workflow_id", "status", "priority", "created_at")
 _AROUND = f"""
 w.input_dataset, (SELECT request_name FROM requests_app_request WHERE id = r.previous_version_id), {ROUNDS},
 {DECISIONS},

@@ -1,4 +1,4 @@
-"""An alert may be about a site; requests are listed by priority."""
+"""An alert may be about a site."""
 
 import django.db.models.deletion
 from django.db import migrations, models

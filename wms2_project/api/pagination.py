@@ -1,16 +1,26 @@
-"""Cursor pages: page N costs what page 1 costs, however many rows there are."""
+"""Cursor pages: page N costs what page 1 costs, however many rows there are and however many are alike.
+
+A cursor holds all columns of the order, so it names one row; rows beyond it are found through an index of
+these columns.
+"""
 
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
+from django.db.models import F, Q
+from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
 from rest_framework.exceptions import NotFound
 from rest_framework.exceptions import ValidationError as Refused
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request as HttpRequest
+from rest_framework.utils.urls import remove_query_param, replace_query_param
 from rest_framework.views import APIView
 
 
@@ -24,12 +34,11 @@ class CursorPages(CursorPagination):
     def get_ordering(self, request: HttpRequest, queryset: Any, view: Any) -> tuple[str, ...]:
         """The order the caller names, else the view's own; a minus turns it round."""
         wanted = request.query_params.get("ordering", view.order)
-        sign = wanted[: wanted.startswith("-")]
         columns: tuple[str, ...] | None = view.orders.get(wanted.removeprefix("-"))
         if columns is None:
             there = " and ".join(view.orders)
             raise Refused({"ordering": f"There is {there}, and with a minus the other way round."})
-        return tuple(f"{sign}{column}" for column in columns)
+        return _turned(columns) if wanted.startswith("-") else columns
 
     def get_page_size(self, request: HttpRequest) -> int:
         """The size asked for; one we would not keep to is refused, not bent."""
@@ -56,7 +65,63 @@ class CursorPages(CursorPagination):
         self, queryset: Any, request: HttpRequest, view: APIView | None = None
     ) -> list[Any] | None:
         """One page; a cursor somebody made up is a 404, not an error of ours."""
+        self.request, self.base_url = request, request.build_absolute_uri()
+        self.page_size = self.get_page_size(request)
+        self.columns = self.get_ordering(request, queryset, view)
         try:
-            return super().paginate_queryset(queryset, request, view=view)
+            backwards, position = _decoded(request.query_params.get(self.cursor_query_param, ""))
+            order = _turned(self.columns) if backwards else self.columns
+            rows = queryset.order_by(*order)
+            found = list((rows.filter(beyond(order, position)) if position else rows)[: self.page_size + 1])
         except (ValidationError, ValueError, DataError) as error:
             raise NotFound(self.invalid_cursor_message) from error
+        more, self.page = len(found) > self.page_size, found[: self.page_size]
+        if backwards:
+            self.page.reverse()
+        self.has_next, self.has_previous = (bool(position), more) if backwards else (more, bool(position))
+        return self.page
+
+    def get_next_link(self) -> str | None:
+        """The page after the last row of this one."""
+        if not self.has_next:
+            return None
+        return self._link(self.page[-1]) if self.page else self._without_cursor()
+
+    def get_previous_link(self) -> str | None:
+        """The page before the first row of this one."""
+        return self._link(self.page[0] if self.page else None, r="1") if self.has_previous else None
+
+    def _link(self, row: Any, **tokens: str) -> str:
+        names = [column.removeprefix("-") for column in self.columns] if row is not None else []
+        values = [str(row[name] if isinstance(row, dict) else getattr(row, name)) for name in names]
+        cursor = b64encode(urlencode(tokens | {"p": values}, doseq=True).encode()).decode()
+        return str(replace_query_param(self.base_url or "", self.cursor_query_param, cursor))
+
+    def _without_cursor(self) -> str:
+        return str(remove_query_param(self.base_url or "", self.cursor_query_param))
+
+
+def beyond(order: Sequence[str], values: Sequence[Any]) -> Any:
+    """The condition for rows that come after the one with these values of the first columns of the order."""
+    if len(values) > len(order):
+        raise ValueError("more values than columns")
+    pairs = [(column.removeprefix("-"), value) for column, value in zip(order, values, strict=False)]
+    down = [column.startswith("-") for column in order[: len(values)]]
+    if len(set(down)) == 1:  # one comparison of rows, which an index answers
+        lookup = TupleLessThan if down[0] else TupleGreaterThan
+        return lookup(Tuple(*(F(name) for name, _ in pairs)), tuple(value for _, value in pairs))
+    found, same = Q(), Q()
+    for (name, value), falls in zip(pairs, down, strict=True):
+        after = same & Q(**{f"{name}__{'lt' if falls else 'gt'}": value})
+        found, same = found | after, same & Q(**{name: value})
+    return found
+
+
+def _turned(columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(column[1:] if column.startswith("-") else f"-{column}" for column in columns)
+
+
+def _decoded(cursor: str) -> tuple[bool, list[str]]:
+    """Whether the page lies before the position, and the position."""
+    tokens = parse_qs(b64decode(cursor.encode("ascii")).decode("ascii"), keep_blank_values=True)
+    return tokens.get("r") == ["1"], tokens.get("p", [])

@@ -58,8 +58,8 @@ class ListView(ApiView, ListAPIView[Any]):
 
     filterset_class: Any = None
     other_parameters: ClassVar[frozenset[str]] = frozenset()
-    # What `ordering` may name, and the columns behind it. Few rows may be alike in the first, or a cursor
-    # could not tell them apart; and it has an index if there may be many.
+    # What `ordering` may name, and the columns behind it. No two rows are alike in all of them, or a cursor
+    # could not tell them apart; and they have an index if there may be many.
     orders: ClassVar[dict[str, tuple[str, ...]]] = {"created_at": ("created_at", "id")}
     order: ClassVar[str] = "-created_at"
 

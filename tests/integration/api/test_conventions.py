@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,12 +19,14 @@ from requests_app.states import RequestStatus
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import (
     DOCUMENT,
+    ago,
     make_dag,
     make_request,
     make_round,
     make_site,
     make_workflow,
 )
+from wms2_project.api.pagination import beyond
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ListView
 from wms2_project.models import AuditEvent
@@ -138,6 +141,45 @@ def test_an_index_has_every_order_of_a_long_list(view: type[ListView]) -> None:
     for columns in view.orders.values():
         plan = view.queryset.order_by(*columns)[:50].explain()  # type: ignore[union-attr]
         assert "Sort" not in plan, plan
+
+
+def walk(viewer: APIClient, url: str, *, towards: str = "next") -> list[dict[str, Any]]:
+    """The rows of all pages from this one on, in the order in which they come."""
+    seen: list[dict[str, Any]] = []
+    while url:
+        body = viewer.get(url).json()
+        seen += body["results"] if towards == "next" else body["results"][::-1]
+        url = body[towards]
+    return seen
+
+
+@pytest.mark.parametrize("ordering", ["priority", "-priority"])
+def test_requests_of_the_same_priority_are_walked_without_loss(viewer: APIClient, ordering: str) -> None:
+    moment = ago(hours=1)
+    for number in range(12):
+        make_request(request_name=f"r{number}", priority=5 if number % 4 else 7)
+    Request.objects.filter(request_name__in=["r1", "r2", "r3", "r5"]).update(created_at=moment)
+    columns = [f"{ordering[:-8]}{name}" for name in ("priority", "created_at", "id")]
+    expected = list(Request.objects.order_by(*columns).values_list("request_name", flat=True))
+    first = f"{URL}?page_size=5&ordering={ordering}"
+    assert [row["request_name"] for row in walk(viewer, first)] == expected
+    assert {row["priority"] for row in walk(viewer, first)} == {5, 7}
+    second = viewer.get(viewer.get(first).json()["next"]).json()
+    back = viewer.get(second["previous"]).json()
+    assert [row["request_name"] for row in back["results"]] == expected[:5]
+    assert (back["previous"], viewer.get(back["next"]).json()["results"]) == (None, second["results"])
+
+
+def test_a_deep_page_by_priority_reads_no_more_than_the_first() -> None:
+    rows = [make_request(priority=5) for _ in range(100)]
+    queryset = Request.objects.order_by("-priority", "-created_at", "-id")
+    deep = queryset.filter(beyond(("-priority", "-created_at", "-id"), [5, rows[50].created_at, rows[50].pk]))
+    assert [row.pk for row in deep] == [row.pk for row in rows[49::-1]]
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE requests_app_request; SET LOCAL enable_seqscan = off")
+    plan = deep.all()[:10].explain(analyze=True)
+    assert "request_by_priority" in plan
+    assert "Rows Removed by Filter" not in plan, plan
 
 
 def test_requests_are_found_by_their_input_through_an_index() -> None:
