@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from dags_app.models import Workflow
 from dags_app.services.input_files import NoInput
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
@@ -195,7 +194,7 @@ def test_what_only_a_person_can_open_holds_a_request_when_its_turn_has_come() ->
 def test_the_input_is_resolved_without_the_lock_of_admission(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
 
-    def resolve(*, workflow: Workflow, now: Any) -> None:
+    def resolve(**given: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory'"
