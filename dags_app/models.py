@@ -69,6 +69,9 @@ class Workflow(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request_name = name_field(Name.REQUEST, unique=True)
+    first_version = models.ForeignKey(  # of a restarted request: the workflow of its first version
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
 
     # What goes in and comes out
     input_dataset = name_field(Name.DATASET, null=True, blank=True)

@@ -113,6 +113,7 @@ class BrokenGroup:
     shared: frozenset[str] = frozenset()  # files that other groups read too
     gone: frozenset[str] = frozenset()  # files excluded since it was planned
     lost_inputs: bool = False  # its merge misses what its jobs had written
+    failed_at: frozenset[str] = frozenset()  # sites it leaves if another is left to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ def _common(files: Mapping[str, frozenset[str]], fitting: frozenset[str]) -> fro
 def _settled(
     group: BrokenGroup, sites: frozenset[str], excluded: Mapping[str, str], aside: frozenset[str]
 ) -> Repair:
+    sites = sites - group.failed_at or sites
     moves = bool(group.elected) and group.elected not in sites
     # What finished jobs have read of a file would be merged, and then read again by the later round.
     restart = group.lost_inputs or moves or bool(group.read & aside)

@@ -79,6 +79,7 @@ class ScheddStatus(StrEnum):
 
 LIVE_DAG = frozenset({DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED})
 IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
+FAILED_DAG = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED})
 # Not done, and not because WMS2 stopped it.
-ENDED_BY_ITSELF = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED, DAGStatus.REMOVED})
+ENDED_BY_ITSELF = FAILED_DAG | {DAGStatus.REMOVED}
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

@@ -55,6 +55,6 @@ def decide_bans(
     ]
 
 
-def decide_promotion(*, workflows: int, threshold: int) -> bool:
-    """Enough workflows avoid the site by themselves: it is the site, so all shall."""
-    return workflows >= threshold
+def decide_promotion(*, requests: int, threshold: int) -> bool:
+    """Enough requests avoid the site by themselves: it is the site, so all shall."""
+    return requests >= threshold

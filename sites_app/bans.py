@@ -12,11 +12,12 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
 from dags_app.failures import RoundFailures
 from dags_app.models import Workflow
-from sites_app.banning import decide_bans, decide_promotion, tally_sites
+from dags_app.services.failures import pilot_outcomes
+from sites_app.banning import SiteTally, decide_bans, decide_promotion, tally_sites
 from sites_app.models import Site, SiteBan
 from wms2_project import audit
 from wms2_project.errors import Conflict
@@ -56,6 +57,34 @@ def ban_failing_sites(
     return made
 
 
+def ban_pilot_sites(*, sites: Collection[str], now: datetime) -> list[SiteBan]:
+    """Keep everybody away from a site at which the pilots of several requests failed.
+
+    A pilot is one job: no workflow has enough of them to ban a site by itself. What was before the last ban
+    for all was lifted or over does not count again.
+    """
+    made = []
+    for site in Site.objects.filter(pk__in=sites).order_by("pk"):
+        for_all = site.bans.filter(workflow__isnull=True)
+        since = now - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
+        since = max(since, for_all.aggregate(last=Max("removed_at"))["last"] or since)
+        outcomes = pilot_outcomes(site=site.pk, since=since)
+        tally = SiteTally(site.pk, outcomes.failed + outcomes.succeeded, outcomes.failed, 0)
+        guilty = decide_bans(
+            [tally],
+            min_failures=settings.SITE_BAN_PROMOTION_THRESHOLD,
+            failure_ratio=settings.SITE_BAN_FAILURE_RATIO,
+        )
+        if not guilty or in_force(site, now=now).filter(workflow__isnull=True).exists():
+            continue
+        told = f"the pilots of {tally.failures} requests failed there for reasons of the site"
+        data = tally.as_json()
+        made.append(
+            ban_site(site=site, workflow=None, reason=told, actor=DETECTION, now=now, failure_data=data)
+        )
+    return made
+
+
 def ban_site(
     *,
     site: Site,
@@ -84,16 +113,18 @@ def ban_site(
 
 
 def _promote(site: Site, *, now: datetime) -> None:
-    """Workflows that avoid the site by themselves make it a ban for all."""
+    """Requests that avoid the site by themselves make it a ban for all; their versions count once."""
     bans = in_force(site, now=now)
-    avoiding = sorted(bans.filter(workflow__isnull=False).values_list("workflow__request_name", flat=True))
+    own = bans.filter(workflow__isnull=False).values_list("workflow", "workflow__first_version")
+    requests = {first or workflow for workflow, first in own}
     if bans.filter(workflow__isnull=True).exists() or not decide_promotion(
-        workflows=len(avoiding), threshold=settings.SITE_BAN_PROMOTION_THRESHOLD
+        requests=len(requests), threshold=settings.SITE_BAN_PROMOTION_THRESHOLD
     ):
         return
+    avoiding = sorted(bans.filter(workflow__isnull=False).values_list("workflow__request_name", flat=True))
     ban = SiteBan.objects.create(
         site=site,
-        reason=f"{len(avoiding)} workflows avoid it",
+        reason=f"{len(requests)} requests avoid it",
         failure_data={"requests": avoiding[:100]},
         created_by=DETECTION,
         expires_at=now + timedelta(days=settings.SITE_BAN_DURATION_DAYS),

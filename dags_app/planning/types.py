@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dags_app.states import SplittingAlgo
@@ -19,6 +19,10 @@ class SitePool:
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
     memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites that say so
+
+    def without(self, names: Collection[str]) -> SitePool:
+        """The pool with these sites not usable."""
+        return replace(self, names=self.names.difference(names))
 
     def offering(self, memory_mb_per_core: float) -> frozenset[str]:
         """The usable sites whose cores come with this much memory."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict
-from datetime import timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from condor.amend import elected_site
@@ -25,11 +25,20 @@ from dags_app.failures import (
 )
 from dags_app.models import DAG, BadReplica, DAGEvent, FailureCluster, MergeGroup, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, FileState, GroupStatus
+from dags_app.states import (
+    FAILED_DAG,
+    LIVE_DAG,
+    DAGKind,
+    FileState,
+    GroupStatus,
+    RoundKind,
+    RoundStatus,
+)
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
 MAX_GROUPS = 500  # failed groups whose records are read; the rest is only counted
 MAX_REPLICAS = 100_000
+LEARNED = "failures learned"  # the event
 CREDITED = (GroupStatus.DONE, GroupStatus.COLLECTED)
 
 
@@ -63,7 +72,7 @@ def _failed_jobs(dag: DAG, group: MergeGroup, records: Iterable[PostRecord]) -> 
             yield _failed_job(group.name, record)
     directory = Path(dag.submit_dir) / group.name
     began = (directory / "group.dag.dagman.out").exists()
-    if not found and began and dag.status in (DAGStatus.PARTIAL, DAGStatus.FAILED):
+    if not found and began and dag.status in FAILED_DAG:
         site = elected_site(directory)
         told = "the group ended without a record" if site else "the landing found no site"
         yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, told)
@@ -106,6 +115,8 @@ def record_failures(*, dag: DAG) -> RoundFailures:
         if site
     ]
     with transaction.atomic():
+        if not dag.events.filter(event_type=LEARNED).exists():
+            DAGEvent.objects.create(dag=dag, event_type=LEARNED, detail={"clusters": len(clusters)})
         FailureCluster.objects.bulk_create(clusters, ignore_conflicts=True)
         BadReplica.objects.bulk_create(  # a copy that fails again in a later round is that round's
             replicas,
@@ -115,6 +126,38 @@ def record_failures(*, dag: DAG) -> RoundFailures:
             batch_size=1000,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PilotOutcomes:
+    """How many requests' pilots failed at a site for reasons of the site, and how many succeeded there."""
+
+    failed: int
+    succeeded: int
+
+
+def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
+    """Count requests, their versions once.
+
+    A failure that may be the code's counts when the same pilot has succeeded at another site.
+    """
+    succeeded = MergeGroup.objects.filter(round__kind=RoundKind.PILOT, status__in=CREDITED)
+    elsewhere = succeeded.filter(round=OuterRef("dag__round")).exclude(site__in=["", site])
+    met = FailureCluster.objects.filter(dag__round__kind=RoundKind.PILOT, site=site, created_at__gt=since)
+    guilty = met.filter(Q(category=INFRASTRUCTURE) | Exists(elsewhere))
+    requests = {first or own for own, first in guilty.values_list("workflow", "workflow__first_version")}
+    return PilotOutcomes(len(requests), succeeded.filter(site=site, finished_at__gt=since).count())
+
+
+def failed_sites(*, workflow: Workflow, kind: RoundKind) -> frozenset[str]:
+    """The sites at which jobs of the workflow's rounds of this kind failed for good."""
+    met = workflow.failures.filter(dag__round__kind=kind).exclude(site="")
+    return frozenset(met.order_by().values_list("site", flat=True).distinct())
+
+
+def is_judged(*, dag: DAG) -> bool:
+    """Have the failures of the ended DAG been learned, for a decision about its round?"""
+    return dag.events.filter(event_type=LEARNED).exists() or dag.failures.exists()
 
 
 def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
@@ -136,9 +179,14 @@ def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) ->
 
 
 def live_failures(*, workflow: Workflow) -> RoundFailures:
-    """What has failed for good so far in the DAG that runs; nothing if none does."""
-    dag = workflow.dags.filter(status__in=sorted(LIVE_DAG)).select_related("round").first()
-    return read_failures(dag=dag) if dag is not None else RoundFailures()
+    """What has failed for good so far in the DAG that runs, or that has ended and is not judged yet."""
+    open_ones = workflow.dags.filter(
+        Q(status__in=sorted(LIVE_DAG)) | Q(status__in=sorted(FAILED_DAG)), round__status=RoundStatus.PLANNED
+    )
+    dag = open_ones.filter(children__isnull=True).select_related("round").first()
+    if dag is None or (dag.status in FAILED_DAG and is_judged(dag=dag)):
+        return RoundFailures()
+    return read_failures(dag=dag)
 
 
 def tried(*, dag: DAG) -> dict[str, Any]:

@@ -7,20 +7,21 @@ is part of the result exactly once and its loss is recovered like any other.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import Q
 
 from dags_app.models import DAG, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.planning.lumis import count, normalised
-from dags_app.planning.plan import NothingPlaceable, RoundInput, decide_round
+from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, pilot_estimate, plan_spec
-from dags_app.states import RoundKind, RoundStatus, SplittingAlgo
+from dags_app.services.failures import failed_sites
+from dags_app.states import GroupStatus, RoundKind, RoundStatus, SplittingAlgo
 
 WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
 
@@ -28,18 +29,22 @@ WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
     """Measure first, unless there is no time, it is done already, or rounds do the measuring.
 
-    A pilot whose report was not believed is done too: whoever releases the request chose the hints.
+    A pilot that failed is not done: it is repeated, unless an operator has given the time per event since.
+    A pilot whose report was not believed is done: whoever releases the request chose the hints.
     """
-    if urgent or workflow.adaptive:
+    if urgent or workflow.adaptive or workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists():
         return False
-    done = Q(kind=RoundKind.PRODUCTION) | Q(status=RoundStatus.RESOLVED)
-    return not workflow.rounds.filter(done).exists()
+    ended = workflow.rounds.filter(status=RoundStatus.RESOLVED)
+    if workflow.chosen_time_per_event_sec is not None:
+        return not ended.exists()
+    failed = ended.filter(groups__status__in=[GroupStatus.PLANNED, GroupStatus.FAILED])
+    return not ended.exclude(pk__in=failed.values("pk")).exists()
 
 
 def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
     """The pilot's DAG, planned and submitted once."""
     dag = production.newest_dag(workflow=workflow)
-    if dag is None:
+    if dag is None or dag.round.status == RoundStatus.RESOLVED:
         with production.faults_refused():
             production.prepare_input(workflow=workflow, sites=sites)
             plan = decide_pilot(workflow=workflow, sites=sites)
@@ -48,7 +53,18 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
-    """One job: the first events or lumis of the smallest readable file, or a few generated events."""
+    """One job: the first events or lumis of the smallest readable file, or a few generated events.
+
+    It goes where no pilot of the workflow has failed, if there is such a site.
+    """
+    untried = sites.without(failed_sites(workflow=workflow, kind=RoundKind.PILOT))
+    if untried.names and untried.names != sites.names:
+        with suppress(PlanRefused, NothingToPlan):
+            return _one_job(workflow, untried)
+    return _one_job(workflow, sites)
+
+
+def _one_job(workflow: Workflow, sites: SitePool) -> Plan:
     spec, estimate = plan_spec(workflow), current_estimate(workflow)
     enough = settings.PILOT_INITIAL_EVENTS * WINDOWS
     if workflow.generates:

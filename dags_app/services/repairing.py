@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ from dags_app.planning.plan import PlanRefused
 from dags_app.planning.types import SERVICE_NODES, SitePool
 from dags_app.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.services.decisions import decided_numbers
-from dags_app.services.failures import CREDITED
+from dags_app.services.failures import CREDITED, failed_sites
 from dags_app.services.ledger import tally
 from dags_app.services.locations import locate_files
-from dags_app.states import FileState
+from dags_app.states import FileState, RoundKind
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
@@ -67,10 +68,11 @@ def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
     for lfn, site, exit_code in dag.round.bad_replicas.values_list("lfn", "site", "exit_code"):
         bad.setdefault(lfn, {})[site] = exit_code
     fitting = sites.offering(_memory_mb(dag) / dag.round.estimate.get("cores", dag.workflow.cores))
-    return [
-        decide_repair(_broken(dag, group, files.get(group.index, ()), bad, sites, fitting))
-        for group in groups
-    ]
+    broken = [_broken(dag, group, files.get(group.index, ()), bad, sites, fitting) for group in groups]
+    if dag.round.kind == RoundKind.PILOT:  # its one job tells nothing of a site, so another one is tried
+        left = failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
+        broken = [replace(group, failed_at=left) for group in broken]
+    return [decide_repair(group) for group in broken]
 
 
 def _files_by_group(dag: DAG) -> dict[int, list[InputFile]]:

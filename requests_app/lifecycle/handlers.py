@@ -122,13 +122,15 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
     """Run the pilot round; plan the rest when its numbers are in."""
     workflow, look = request.workflow, Look(request, now)
     dag = look.dag
-    if dag is None or dag.status == DAGStatus.READY:
+    wanted = pilot.is_wanted(workflow=workflow, urgent=request.urgent)
+    again = dag is not None and dag.round.status == RoundStatus.RESOLVED and wanted
+    if dag is None or again or dag.status == DAGStatus.READY:
         blocked = gates.in_the_way(look)
         if blocked:
             return stop_at(blocked)
         try:
             _bring_up_to_date(look)
-            if dag is None and (looking := _before_planning(look)):
+            if (dag is None or again) and (looking := _before_planning(look)):
                 return looking
             dag = pilot.ensure_submitted(workflow=workflow, sites=look.sites, priority=request.priority)
         except NothingPlaceable as refused:
@@ -145,6 +147,7 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
         except BadPilotReport as report:
             return hold(str(report), dag=dag.token, submit_dir=dag.submit_dir)
         production.resolve_round(round_=dag.round, now=now)
+        recovering.blame_pilot_sites(dag, now)
         return yielding.hold_for_yield(workflow) or Move(
             S.PLANNING,
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"
@@ -184,6 +187,8 @@ def on_planning(request: Request, now: datetime) -> Outcome:
 
 def _describe_submission(dag: DAG) -> str:
     """Name the round and its size; of a rescue or a resume, how many of its groups still have work."""
+    if not production.is_live(dag):
+        return f"the DAG of round {dag.round.number} has ended {dag.status}: it is judged now"
     groups = count_groups(round_=dag.round)
     total, name = counted(sum(groups.values()), "group"), f"round {dag.round.number}"
     if dag.kind == DAGKind.FIRST:

@@ -14,11 +14,11 @@ from dags_app.planning.plan import PlanRefused
 from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery, headline
 from dags_app.services import failures, production, repairing
 from dags_app.services.decisions import decided_numbers
-from dags_app.states import DAGKind
+from dags_app.states import DAGKind, RoundKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
-from sites_app.bans import ban_failing_sites
+from sites_app.bans import ban_failing_sites, ban_pilot_sites
 from sites_app.selectors import banned, usable_sites
 
 
@@ -45,8 +45,9 @@ def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
 
 
 def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
-    """A pilot is tried once more, elsewhere if need be; without readable input the hints are believed."""
+    """A pilot is tried once more, elsewhere if it can; without readable input the hints are believed."""
     found = learn(request, dag, now)
+    blame_pilot_sites(dag, now)
     if found.proof or failures.rescues_of(dag=dag):
         twice = headline(f"the pilot ended {dag.status} twice", found)
         told = f"the DAG was aborted: {found.proof}" if found.proof else twice
@@ -72,6 +73,11 @@ def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
         now=now,
     )
     return found
+
+
+def blame_pilot_sites(dag: DAG, now: datetime) -> None:
+    """Count the pilot against the sites it failed at, together with the pilots of other requests."""
+    ban_pilot_sites(sites=failures.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT), now=now)
 
 
 def _repairs(request: Request, dag: DAG, found: RoundFailures, now: datetime) -> list[Repair] | Move:

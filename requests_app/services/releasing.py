@@ -9,13 +9,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count
 
-from dags_app.models import Workflow
+from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.services import ledger, locations, production
+from dags_app.services import failures, ledger, locations, production
 from dags_app.services.collecting import BadManifest, count_damaged
 from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.failures import CREDITED
-from dags_app.states import UNFINISHED_FILE, DAGKind, FileState, RoundStatus
+from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
+from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.services.deciding import memory_refusal
@@ -76,19 +77,22 @@ def release_request(
     _check_held(request)
     _check(request, changes, now)
     dag = production.newest_dag(workflow=request.workflow)
-    damaged = False
+    damaged = to_be_judged = False
     if dag is not None and not production.is_live(dag):  # it may have ended while the request was held
         try:
             collect(dag, now)
         except BadManifest:
             damaged = True  # DAGMan counts the group as done: its round is closed, and it is planned again
+        to_be_judged = not damaged and dag.status in FAILED_DAG and _is_open(dag)
+        if not to_be_judged and dag.status in (*FAILED_DAG, DAGStatus.COMPLETED) and _is_open(dag):
+            learn(request, dag, now)
     with transaction.atomic():
         columns: dict[str, Any] = {"hold_evidence": None, "hold_after_stop": False}
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=columns)
         _apply(request, changes, actor=actor, reason=reason, now=now)
         if dag is not None and production.resumes(dag) and not damaged:
             production.prepare_dag(parent=dag, kind=DAGKind.RESUME)
-        elif dag is not None and not production.is_live(dag):
+        elif dag is not None and not production.is_live(dag) and not to_be_judged:
             production.resolve_round(round_=dag.round, now=now)
         if changes.as_json():
             audit.record(
@@ -99,6 +103,11 @@ def release_request(
                 changes=changes.as_json(),
             )
     return request
+
+
+def _is_open(dag: DAG) -> bool:
+    """Is the round of the ended DAG still to be judged? It ended while the request was held."""
+    return dag.round.status == RoundStatus.PLANNED and not failures.is_judged(dag=dag)
 
 
 def preview_release(*, request: Request, modifications: Modifications, now: datetime) -> ReleasePreview:
@@ -142,7 +151,7 @@ def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:
         wrong["site_bans"] = f"WMS2 knows no site {', '.join(sorted(unknown))}"
     wrong |= _wrong_files(request.workflow, changes)
     pool = usable_sites(workflow=request.workflow, now=now)
-    pool = SitePool(pool.names - set(changes.site_bans), pool.by_storage, pool.memory_mb_per_core)
+    pool = pool.without(changes.site_bans)
     if not wrong and changes.site_bans and not pool.names:
         wrong["site_bans"] = "no site would be left: widen the site list, or lift another ban first"
     wrong |= memory_refusal(request.workflow, changes.memory_mb, pool)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils import timezone
 
 from dags_app.models import DAG
 from dags_app.services import production
-from dags_app.states import DAGKind, RoundStatus
+from dags_app.services.failures import is_judged
+from dags_app.states import FAILED_DAG, DAGKind, RoundStatus
+from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
@@ -29,6 +32,8 @@ def rescue_dag(*, dag: DAG, actor: str, reason: str) -> DAG:
         )
     if request.status != S.HELD:
         raise Conflict(f"{request} is {request.status}, not held", cure="Only a held request waits for you")
+    if dag.status in FAILED_DAG and not is_judged(dag=dag):  # it ended while the request was held
+        learn(request, dag, timezone.now())
     with transaction.atomic():
         changes = {"hold_evidence": None, "hold_after_stop": False}
         transition(request=request, to=S.QUEUED, reason=reason, actor=actor, changes=changes)

@@ -149,6 +149,7 @@ def _clone(request: Request, *, actor: str) -> Request:
     made.source = "restart"
     made.workflow = workflow_of(newer)
     made.workflow.category_throttles = request.workflow.category_throttles
+    made.workflow.first_version_id = first.workflow_id
     return made
 
 

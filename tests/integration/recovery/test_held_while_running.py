@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from rest_framework.test import APIClient
 
-from dags_app.models import DAG
-from dags_app.states import DAGStatus, FileState, GroupStatus
+from dags_app.models import DAG, FailureCluster
+from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
 from outputs_app.models import OutputBlock, OutputFile
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
@@ -19,7 +20,9 @@ from requests_app.lifecycle.outcome import Wait
 from requests_app.lifecycle.watch import collect_held
 from requests_app.models import Request
 from requests_app.services.releasing import release_request
+from requests_app.services.rescuing import rescue_dag
 from requests_app.states import RequestStatus as S
+from sites_app.models import SiteBan
 from tests.integration.recovery.conftest import CERN, Round
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +96,64 @@ def test_what_cannot_be_collected_stops_no_other_request(held: Round) -> None:
     OutputFile.objects.update(lfn=taken)  # by another group: no two may have written the same file
     collect_held({held.workflow.pk}, now=timezone.now())  # the one watcher goes on to the others
     assert held.groups[1].status == GroupStatus.DONE
+
+
+def go_on(round_: Round) -> str:
+    """The request as the lifecycle leaves it after its turn has come."""
+    request = round_.move(S.PLANNING)
+    assert handlers.on_planning(request, timezone.now()).to == S.ACTIVE  # type: ignore[union-attr]
+    round_.move(S.ACTIVE)
+    for _ in range(2):
+        advance(round_.request.pk)
+    return status(round_)
+
+
+def end_partial(round_: Round, *failed: int) -> None:
+    for group in round_.groups:
+        if group.index in failed:
+            round_.fail(group.index)
+        elif group.index:
+            round_.merge(group.index)
+    round_.end()
+
+
+def test_failures_of_a_dag_that_ended_meanwhile_are_judged_after_the_release(held: Round) -> None:
+    end_partial(held, 1, 2)
+    release(held)
+    assert go_on(held) == S.HELD, "two of three groups are too many"
+    request = Request.objects.get(pk=held.request.pk)
+    assert request.hold_evidence is not None
+    assert request.hold_evidence["failure_ratio"] == 0.6667
+    assert [(one.site, one.jobs) for one in FailureCluster.objects.all()] == [(CERN, 4)]
+    assert [ban.site_id for ban in SiteBan.objects.filter(workflow=held.workflow)] == [CERN]
+
+
+def test_few_failures_of_such_a_dag_are_rescued(held: Round, settings: Any) -> None:
+    settings.ERROR_HOLD_THRESHOLD = 0.5
+    end_partial(held, 1)
+    release(held)
+    assert go_on(held) == S.RESUBMITTING
+    assert held.dag.round.status == RoundStatus.PLANNED
+
+
+def test_failures_that_were_judged_are_not_judged_again_at_the_release(held: Round) -> None:
+    end_partial(held, 1, 2)
+    release(held)
+    assert go_on(held) == S.HELD
+    release(held)
+    assert held.dag.round.status == RoundStatus.RESOLVED
+
+
+def test_such_failures_are_shown_while_the_request_is_held(held: Round, viewer: APIClient) -> None:
+    end_partial(held, 1)
+    body = viewer.get(f"/api/v1/requests/{held.request.request_name}/errors").json()
+    assert [(one["site"], one["jobs"]) for one in body["running"]] == [(CERN, 2)]
+
+
+def test_a_rescue_by_hand_learns_the_failures_first(held: Round) -> None:
+    end_partial(held, 1, 2)
+    rescue_dag(dag=held.dag, actor="user:olga", reason="try again")
+    assert FailureCluster.objects.filter(workflow=held.workflow).exists()
 
 
 def test_a_dag_that_ended_meanwhile_loses_nothing_at_the_release(held: Round) -> None:

@@ -7,26 +7,40 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dags_app.services import pilot, production
-from dags_app.states import DAGKind, FileState, RoundKind
+from condor.amend import allowed_sites
+from dags_app.models import DAG
+from dags_app.services import pilot, production, repairing
+from dags_app.states import DAGKind, DAGStatus, FileState, RoundKind
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.models import Request
+from requests_app.services.releasing import Modifications, release_request
 from requests_app.states import RequestStatus as S
+from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_workflow
-from tests.integration.recovery.conftest import CERN, DESY, Round
+from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
 
 pytestmark = pytest.mark.django_db
+PILOT = {
+    "iterations": [{"events": 5, "wall_time_sec": 1.0}],
+    "recommended": {
+        "events_per_job": 10, "memory_mb": 100, "time_per_job_sec": 1, "output_size_per_event_kb": 1,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture
 def measuring(sites: None) -> Round:
     """A request whose pilot is planned; every file is at one site only."""
-    workflow = make_workflow(splitting_params={"files_per_job": 1})
+    return measure([CERN])
+
+
+def measure(locations: list[str]) -> Round:
+    workflow = make_workflow(splitting_params={"files_per_job": 1}, input_resolved_at=timezone.now())
     for number in range(3):
-        make_file(
-            workflow, lfn=f"/store/data/pilot/{number}.root", locations=[CERN], lumis=[[1, number, number]]
-        )
+        lfn = f"/store/data/{workflow.request_name}/{number}.root"
+        make_file(workflow, lfn=lfn, locations=locations, lumis=[[1, number, number]])
     pool = usable_sites(workflow=workflow, now=timezone.now())
     plan = pilot.decide_pilot(workflow=workflow, sites=pool)
     production.write_round(workflow=workflow, plan=plan, kind=RoundKind.PILOT, priority=0)
@@ -77,3 +91,124 @@ def test_another_copy_is_tried_first(measuring: Round) -> None:
     end(measuring, category="data", exit_code=8021, bad_files=[lfn])
     assert isinstance(look(measuring), Wait)
     assert measuring.file(lfn).state == FileState.ASSIGNED
+
+
+def repair(round_: Round) -> None:
+    repairing.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
+
+
+@pytest.mark.usefixtures("sites")
+@pytest.mark.parametrize(
+    ("category", "exit_code"), [("infrastructure", 71102), ("permanent", 8001), ("transient", 99996)]
+)
+def test_the_second_try_goes_to_another_site(category: str, exit_code: int) -> None:
+    round_ = measure([CERN, DESY])
+    end(round_, category=category, exit_code=exit_code)
+    assert isinstance(look(round_), Wait)
+    repair(round_)
+    assert allowed_sites(round_.directory(0)) == {DESY}
+    assert not (round_.directory(0) / "elected_site.inc").exists(), "it lands anew"
+
+
+def test_the_second_try_stays_where_no_other_site_can_read_its_input(measuring: Round) -> None:
+    end(measuring)
+    assert isinstance(look(measuring), Wait)
+    repair(measuring)
+    assert allowed_sites(measuring.directory(0)) == {CERN}
+
+
+@pytest.mark.usefixtures("sites")
+def test_a_site_at_which_pilots_of_three_requests_failed_is_banned_for_all() -> None:
+    for _ in range(3):
+        round_ = measure([CERN, DESY])
+        end(round_, exit_code=71102)
+        assert isinstance(look(round_), Wait)
+    assert [ban.site_id for ban in SiteBan.objects.filter(workflow__isnull=True)] == [CERN]
+
+
+@pytest.mark.usefixtures("sites")
+def test_a_pilot_that_succeeded_elsewhere_counts_against_the_site_of_its_first_try() -> None:
+    for _ in range(3):
+        round_ = measure([CERN, DESY])
+        end(round_, category="permanent", exit_code=8001)
+        assert isinstance(look(round_), Wait)
+        round_.finish(0, DESY)
+        report = {"pilot": PILOT}
+        round_.dag.round.groups.update(metrics=report)
+        round_.end(DAGStatus.COMPLETED)
+        moved = look(round_)
+        assert isinstance(moved, Move)
+        assert moved.to is S.PLANNING
+    assert [ban.site_id for ban in SiteBan.objects.filter(workflow__isnull=True)] == [CERN]
+
+
+def fail_twice(round_: Round) -> None:
+    for site in (CERN, DESY):
+        end(round_, site=site, category="transient", exit_code=99996)
+        look(round_)
+    round_.move(S.HELD)
+
+
+def release(round_: Round, **changes: Any) -> Outcome:
+    """The release, and what the request does when its turn comes."""
+    row = Request.objects.select_related("workflow").get(pk=round_.request.pk)
+    release_request(
+        request=row,
+        actor="user:olga",
+        reason="again",
+        now=timezone.now(),
+        modifications=Modifications(**changes),
+    )
+    return handlers.on_queued(round_.move(S.QUEUED), timezone.now())
+
+
+@pytest.mark.usefixtures("sites")
+@pytest.mark.parametrize(
+    ("changes", "to"),
+    [
+        ({}, S.PILOT_RUNNING),
+        ({"memory_mb": 2100}, S.PILOT_RUNNING),
+        ({"time_per_event_sec": 2.0}, S.PLANNING),
+    ],
+    ids=["nothing", "more memory", "the operator's estimate"],
+)
+def test_a_release_after_a_failed_pilot_measures_again_without_an_estimate(
+    changes: dict[str, Any], to: S
+) -> None:
+    round_ = measure([CERN, DESY])
+    fail_twice(round_)
+    moved = release(round_, **changes)
+    assert isinstance(moved, Move)
+    assert moved.to is to
+
+
+def submitted(*, dag: DAG, **_: Any) -> DAG:
+    """The DAG in a queue that no test needs."""
+    queued = {"status": DAGStatus.RUNNING, "submitted_at": timezone.now()}
+    DAG.objects.filter(pk=dag.pk).update(**queued, applied_version=dag.workflow.version)
+    return DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
+
+
+@pytest.mark.usefixtures("sites")
+def test_the_pilot_after_a_release_is_a_new_round_at_a_site_where_none_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(production, "ensure_submitted", submitted)
+    round_ = measure([CERN, DESY, PURDUE])
+    fail_twice(round_)
+    release(round_)
+    look(round_)
+    assert (round_.dag.round.number, round_.dag.round.kind) == (1, RoundKind.PILOT)
+    assert allowed_sites(round_.directory(0)) == {PURDUE}
+
+
+@pytest.mark.usefixtures("sites")
+def test_the_pilot_after_a_release_uses_a_site_again_where_no_other_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(production, "ensure_submitted", submitted)
+    round_ = measure([CERN, DESY])
+    fail_twice(round_)
+    release(round_)
+    look(round_)
+    assert allowed_sites(round_.directory(0)) == {CERN, DESY}

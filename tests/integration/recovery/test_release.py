@@ -171,7 +171,8 @@ def test_generated_events_move_on_and_are_never_made_twice(operator: APIClient) 
         workflow.produced_events += 100
         workflow.save()
     round_.end()
-    round_.move(S.HELD)
+    round_.move(S.PARTIAL)
+    advance(round_.request.pk)
     seen = release(operator, round_, dry_run=True).json()["preview"]
     assert (seen["groups_credited"], seen["groups_to_rerun"], seen["next_first_event"]) == (7, 3, 1001)
     assert release(operator, round_).status_code == 200

@@ -11,12 +11,24 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.failures import FailedJob, RoundFailures
+from dags_app.models import DAG, FailureCluster, Round
+from dags_app.states import DAGStatus, GroupStatus, RoundKind
 from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert
-from sites_app.bans import ban_failing_sites, ban_site, expire_bans
+from requests_app.services.restarting import restart_request
+from requests_app.states import RequestStatus
+from sites_app.bans import ban_failing_sites, ban_pilot_sites, ban_site, expire_bans
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
-from tests.integration.factories import make_request, make_site, make_workflow
+from tests.integration.factories import (
+    DOCUMENT,
+    make_dag,
+    make_group,
+    make_request,
+    make_round,
+    make_site,
+    make_workflow,
+)
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +84,83 @@ def test_three_workflows_make_it_a_ban_for_all(site: Site) -> None:
     assert actions() == ["ban", "ban", "ban", "promote_ban"]
     ban(make_workflow())
     assert SiteBan.objects.filter(workflow__isnull=True).count() == 1
+
+
+def test_versions_of_one_request_count_once(site: Site) -> None:
+    first = make_request(status=RequestStatus.ACTIVE, request_data=DOCUMENT, workflow=make_workflow())
+    newer = restart_request(request=first, actor="user:olga", reason="again")
+    newest = restart_request(request=newer, actor="user:olga", reason="and again")
+    for request in (first, newer, newest):
+        ban(request.workflow)
+    assert NAME in usable()
+    others = [make_workflow(), make_workflow()]
+    ban(others[0])
+    assert NAME in usable(), "two requests"
+    ban(others[1])
+    assert NAME not in usable()
+    assert SiteBan.objects.get(workflow__isnull=True).reason == "3 requests avoid it"
+
+
+def pilots(*sites: tuple[str, bool], category: str = "infrastructure") -> None:
+    """One pilot per site named, of a request of its own; it fails there unless said to succeed."""
+    for name, succeeds in sites:
+        round_ = make_round(make_workflow(), kind=RoundKind.PILOT)
+        if succeeds:
+            make_group(round_, site=name, status=GroupStatus.COLLECTED, finished_at=timezone.now())
+            continue
+        add_cluster(make_dag(round_, status=DAGStatus.FAILED), name, category)
+
+
+def add_cluster(dag: DAG, name: str, category: str = "infrastructure") -> None:
+    FailureCluster.objects.create(
+        dag=dag, workflow=dag.workflow, fingerprint=f"{dag.failures.count()}", message="no", exit_code=71102,
+        category=category, site=name, jobs=1, jobs_at_site=1, failed_elsewhere=0, jobs_elsewhere=0,
+    )  # fmt: skip
+
+
+def ban_for_pilots(*names: str) -> list[str]:
+    made = ban_pilot_sites(sites=names, now=timezone.now())
+    return [ban.site_id for ban in made if ban.workflow is None]
+
+
+@pytest.mark.parametrize(
+    ("seen", "banned"),
+    [
+        ([False] * 3, True),
+        ([False] * 2, False),
+        ([False] * 3 + [True] * 3, False),
+        ([False] * 4 + [True] * 3, True),
+    ],
+    ids=["enough", "too few", "half", "more than half"],
+)
+def test_pilots_of_many_requests_ban_a_site_for_all(site: Site, seen: list[bool], banned: bool) -> None:
+    pilots(*((NAME, succeeds) for succeeds in seen))
+    assert ban_for_pilots(NAME) == ([NAME] if banned else [])
+    assert (NAME not in usable()) is banned
+    assert ban_for_pilots(NAME) == [], "it is banned already, or not to be"
+
+
+def test_pilot_failures_that_may_be_the_code_s_count_once_the_pilot_worked_elsewhere(site: Site) -> None:
+    pilots(*[(NAME, False)] * 3, category="permanent")
+    assert ban_for_pilots(NAME) == []
+    for round_ in Round.objects.filter(kind=RoundKind.PILOT):
+        make_group(round_, site="T2_CH_CERN", status=GroupStatus.COLLECTED, finished_at=timezone.now())
+    assert ban_for_pilots(NAME) == [NAME]
+
+
+def test_a_pilot_that_failed_twice_counts_once(site: Site) -> None:
+    dag = make_dag(make_round(make_workflow(), kind=RoundKind.PILOT), status=DAGStatus.FAILED)
+    for _ in range(3):
+        add_cluster(dag, NAME)
+    assert ban_for_pilots(NAME) == []
+
+
+def test_pilot_failures_before_a_ban_was_lifted_are_forgiven(site: Site, operator: APIClient) -> None:
+    pilots(*[(NAME, False)] * 3)
+    assert ban_for_pilots(NAME) == [NAME]
+    operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "repaired"})
+    pilots((NAME, False))
+    assert ban_for_pilots(NAME) == []
 
 
 def test_an_unknown_site_is_not_banned(db: None) -> None:

@@ -48,6 +48,6 @@ def test_failures_without_a_site_ban_nobody() -> None:
     assert banned(*[failed("infrastructure", site="")] * 5) == []
 
 
-@pytest.mark.parametrize(("workflows", "expected"), [(0, False), (2, False), (3, True), (9, True)])
-def test_workflows_that_agree_make_it_a_ban_for_all(workflows: int, expected: bool) -> None:
-    assert decide_promotion(workflows=workflows, threshold=3) is expected
+@pytest.mark.parametrize(("requests", "expected"), [(0, False), (2, False), (3, True), (9, True)])
+def test_requests_that_agree_make_it_a_ban_for_all(requests: int, expected: bool) -> None:
+    assert decide_promotion(requests=requests, threshold=3) is expected
