@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from condor.analysis import MatchAnalysis
-from condor.types import DagmanAd, Presence, ScheddLimits, StuckJob
+from condor.types import DagmanAd, Presence, RunningJob, ScheddLimits, StuckJob
 
 
 class ScheddPort(Protocol):
@@ -39,6 +39,14 @@ class ScheddPort(Protocol):
 
     def stuck_jobs(self, batch_names: Iterable[str], *, idle_sec: int) -> list[StuckJob]:
         """Jobs of the DAGs named that are on hold, or idle for so long: one query, bounded in number."""
+        ...
+
+    def running_jobs(self, batch_names: Iterable[str], *, longer_than_sec: int) -> list[RunningJob]:
+        """Processing jobs of the DAGs named that have run for so long: one query, the oldest, bounded."""
+        ...
+
+    def remove_jobs(self, batch_name: str, cluster_ids: Collection[int], *, reason: str) -> int:
+        """Remove these running jobs of the DAG, so that their nodes fail; returns how many were removed."""
         ...
 
     def working_groups(self, batch_names: Iterable[str]) -> set[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 from condor.analysis import MatchAnalysis, parse_analysis
 from condor.bounded import BindingsError, BoundedCalls
 from condor.layout import GROUP_NAME, check_int, refuse
-from condor.types import DagmanAd, JobStatus, Presence, ScheddLimits, StuckJob
+from condor.types import DagmanAd, JobStatus, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
 from wms2_project.grammar import Name, check, matches
 
@@ -32,6 +32,11 @@ _STUCK_ATTRIBUTES = [
     "JobBatchName", "DAGNodeName", "Iwd", "HoldReason", "HoldReasonCode", "EnteredCurrentStatus",
 ]  # fmt: skip
 _MAX_STUCK = 1000
+_RUNNING_ATTRIBUTES = [
+    "JobBatchName", "DAGNodeName", "Iwd", "ClusterId", "DESIRED_Sites", "JobCurrentStartExecutingDate",
+    "RemoteUserCpu", "RemoteSysCpu",
+]  # fmt: skip
+_MAX_RUNNING = 20_000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
@@ -117,6 +122,23 @@ class Schedd:
         idle = f"(JobStatus == 1 && time() - EnteredCurrentStatus > {limit})"
         stuck = f"JobUniverse == 5 && (JobStatus == 5 || {idle}) && {ours}"
         return [build_stuck_job(ad) for ad in self._query(stuck, _STUCK_ATTRIBUTES, limit=_MAX_STUCK)]
+
+    def running_jobs(self, batch_names: Iterable[str], *, longer_than_sec: int) -> list[RunningJob]:
+        """A schedd answers in the order of submission: where the bound cuts, the youngest are left out."""
+        ours = _batches(batch_names)
+        if not ours:
+            return []
+        limit = check_int("longer_than_sec", longer_than_sec, 0, 10**9)
+        old = f"time() - JobCurrentStartExecutingDate >= {limit}"
+        running = f'JobUniverse == 5 && JobStatus == 2 && CMS_NodeRole == "processing" && {old} && {ours}'
+        return [build_running_job(ad) for ad in self._query(running, _RUNNING_ATTRIBUTES, limit=_MAX_RUNNING)]
+
+    def remove_jobs(self, batch_name: str, cluster_ids: Collection[int], *, reason: str) -> int:
+        named = [f"ClusterId == {check_int('cluster_id', one, 1, 2**31 - 1)}" for one in cluster_ids]
+        if not named:
+            return 0
+        running = f"{_batch(batch_name)} && JobUniverse == 5 && JobStatus == 2"
+        return self._act("Remove", f"{running} && ({' || '.join(named)})", reason)
 
     def working_groups(self, batch_names: Iterable[str]) -> set[tuple[str, str]]:
         ours = _batches(batch_names)
@@ -336,6 +358,19 @@ def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
         hold_code=int(ad.get("HoldReasonCode", 0)),
         reason=_one_line(ad["HoldReason"]) if ad.get("HoldReason") else "",
         since=datetime.fromtimestamp(ad.get("EnteredCurrentStatus", 0), UTC),
+    )
+
+
+def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
+    """A job that runs; before HTCondor first hears of its CPU time that is 0."""
+    return RunningJob(
+        batch_name=ad["JobBatchName"],
+        group=_group_of(ad),
+        node=ad.get("DAGNodeName", ""),
+        cluster_id=int(ad["ClusterId"]),
+        site=str(ad.get("DESIRED_Sites", "")),
+        started_at=datetime.fromtimestamp(ad["JobCurrentStartExecutingDate"], UTC),
+        cpu_sec=float(ad.get("RemoteUserCpu", 0)) + float(ad.get("RemoteSysCpu", 0)),
     )
 
 

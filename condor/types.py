@@ -112,6 +112,19 @@ class StuckJob:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A processing job that runs; `cpu_sec` is what HTCondor last heard of this run."""
+
+    batch_name: str
+    group: str
+    node: str
+    cluster_id: int
+    site: str
+    started_at: datetime
+    cpu_sec: float
+
+
+@dataclass(frozen=True, slots=True)
 class StatusFile:
     """One complete node status file. `dag_status` uses the node values (5 done, 6 error)."""
 

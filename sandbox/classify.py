@@ -21,7 +21,8 @@ LONGEST_RETRIED_SEC = 120_000
 REPORT_LOST = 99303
 REMOVED = 99400
 NOT_SUBMITTED = 50666
-MEMORY, DISK, WALL_TIME = 50660, 50662, 50664
+MEMORY, DISK, WALL_TIME, HANGING = 50660, 50662, 50664, 50665
+HANG_MARK = "hanging job"  # begins the reason for which WMS2 removes a job that gets nowhere
 # What ran out of memory is worth another try with more of it.
 MORE_MEMORY = frozenset({"yes-more-memory", "no-raise-memory"})
 MEMORY_LIMITS = frozenset({8030, 8031})
@@ -142,6 +143,8 @@ def _code_of_hold(hold_code: int, reason: str) -> int:
 
 def _code_in_words(reason: str) -> int:
     told = reason.lower()
+    if HANG_MARK in told:
+        return HANGING
     if "memory" in told:
         return MEMORY
     if "disk" in told:

@@ -75,6 +75,7 @@ def build_metrics(reports: list[NodeReport], merged: tuple[Output, ...]) -> Metr
         cpu_efficiency=sum(report.cpu_time_sec for report in reports) / wall if wall else 0.0,
         jobs=len(reports),
         wall_time_sec=wall,
+        job_wall_p95_sec=sorted(report.wall_time_sec for report in reports)[-1 - len(reports) // 20],
     )
 
 

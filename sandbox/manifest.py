@@ -124,6 +124,7 @@ class Metrics:
     cpu_efficiency: float
     jobs: int
     wall_time_sec: float
+    job_wall_p95_sec: float = 0.0  # 0 = not measured
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,7 @@ def read_group_manifest(path: Path) -> GroupManifest:
             cpu_efficiency=metrics.number("cpu_efficiency"),
             jobs=metrics.integer("jobs"),
             wall_time_sec=metrics.number("wall_time_sec"),
+            job_wall_p95_sec=metrics.number("job_wall_p95_sec") if "job_wall_p95_sec" in metrics.raw else 0.0,
         ),
         pilot=parse_pilot(fields.optional("pilot")),
     )

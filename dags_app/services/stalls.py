@@ -36,6 +36,7 @@ REMOVAL_SLACK = timedelta(minutes=5)
 class StallKind(StrEnum):
     HELD = "jobs_held"
     IDLE = "jobs_idle"
+    HANGING = "jobs_hanging"  # see services.hanging
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db.models import Count, Min
 
 from dags_app.models import MergeGroup
@@ -15,6 +16,7 @@ from dags_app.services import locations
 from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
+from dags_app.services.stalls import StallKind
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
@@ -267,6 +269,22 @@ def held_jobs(look: Look) -> Gate:
     )
 
 
+def hanging_jobs(look: Look) -> Gate:
+    """Do running jobs get nowhere, by the last look of the monitor?"""
+    told = look.request.alerts.filter(kind=StallKind.HANGING, closed_at__isnull=True).first()
+    if told is None or look.queued_dag is None:
+        return _passed("hanging jobs", "no running job is known to hang")
+    again = "They are removed and tried again on another slot of their site"
+    return Gate(
+        "hanging jobs",
+        Verdict.BLOCK,
+        told.message,
+        {"seen": told.count, "last_seen": told.last_seen_at},
+        since=told.created_at,
+        remedy=again if settings.HANG_RETRY else "Wait, or condor_rm the job: its node is then tried again",
+    )
+
+
 def throttle(look: Look) -> Gate:
     """Do groups wait because only so many may run at a time? DAGMan keeps them; this gate says so."""
     dag, limits = look.queued_dag, look.workflow.category_throttles
@@ -369,7 +387,7 @@ def _blocks(look: Look, name: str, states: tuple[_B, ...], what: str, service: s
 
 
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
-RUNNING: tuple[Asked, ...] = (schedd, held_jobs, throttle, running)
+RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, throttle, running)
 OUTPUTS: tuple[Asked, ...] = (stage_out, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus

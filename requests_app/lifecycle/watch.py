@@ -14,9 +14,10 @@ from dags_app.models import DAG
 from dags_app.services import schedds
 from dags_app.services.collecting import BadManifest
 from dags_app.services.control import remove_dag, request_stop
+from dags_app.services.hanging import find_hanging
 from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
-from dags_app.services.stalls import StallKind, find_stalls
+from dags_app.services.stalls import StallKind, Stalls, find_stalls
 from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.alerts import close_others, raise_alert
 from requests_app.models import Alert, Request
@@ -48,7 +49,7 @@ def watch_dags(*, now: datetime) -> int:
         with _apart(troubles):
             seen = observe_dags(now=now)
             report_unreadable(seen)
-        for part in (remove_abandoned, report_stalls, alert_silence, stop_drained):
+        for part in (remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained):
             with _apart(troubles):
                 part(now=now)
         with _apart(troubles):
@@ -116,9 +117,19 @@ def remove_abandoned(*, now: datetime) -> None:
 
 def report_stalls(*, now: datetime) -> None:
     """An alert while jobs are held or idle for long; it closes when they are seen to be gone."""
-    stalls = find_stalls(now=now)
+    _alert_stalls(find_stalls(now=now), [StallKind.HELD, StallKind.IDLE])
+
+
+def report_hanging(*, now: datetime) -> None:
+    """An alert while running jobs get nowhere; it closes when a look no longer finds them."""
+    found = find_hanging(now=now)
+    if found is not None:
+        _alert_stalls(found, [StallKind.HANGING])
+
+
+def _alert_stalls(stalls: Stalls, kinds: Collection[StallKind]) -> None:
     unknown = list(Request.objects.filter(workflow__in=stalls.unknown))
-    for kind in StallKind:
+    for kind in kinds:
         told = {stall.workflow_id: stall.told for stall in stalls.found if stall.kind is kind}
         stalled = list(Request.objects.filter(workflow__in=told).exclude(status__in=sorted(TERMINAL)))
         for request in stalled:

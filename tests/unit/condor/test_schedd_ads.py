@@ -86,6 +86,8 @@ def test_batch_names_cannot_widen_a_query(name: str) -> None:
         lambda: schedd.find_dag(name),
         lambda: schedd.query_dags([NAME, name]),
         lambda: schedd.stuck_jobs([NAME, name], idle_sec=60),
+        lambda: schedd.running_jobs([NAME, name], longer_than_sec=60),
+        lambda: schedd.remove_jobs(name, [7], reason="x"),
         lambda: schedd.remove_dag(name, reason="x"),
     ):
         with pytest.raises(InvalidInput, match="batch_name"):
@@ -129,6 +131,38 @@ def test_stuck_jobs_are_one_bounded_query_and_know_their_group() -> None:
     ((_, asked),) = stand_in.asked
     assert asked["limit"] > 0
     assert schedd.stuck_jobs([], idle_sec=60) == []
+
+
+def test_running_jobs_are_one_bounded_query_with_their_cpu_time() -> None:
+    ad = {
+        "JobBatchName": NAME, "DAGNodeName": "proc_000003", "Iwd": "/srv/dags/x/mg_000001/reports",
+        "ClusterId": 77, "DESIRED_Sites": "T2_CH_CERN", "JobCurrentStartExecutingDate": 1_794_802_753,
+        "RemoteUserCpu": 5.5, "RemoteSysCpu": 2,
+    }  # fmt: skip
+    unheard = {"JobBatchName": NAME, "ClusterId": 78, "JobCurrentStartExecutingDate": 1_794_802_753}
+    schedd, stand_in = schedd_with(query=[ad, unheard])
+
+    job, fresh = schedd.running_jobs([NAME], longer_than_sec=900)
+
+    assert (job.group, job.node, job.cluster_id, job.site) == ("mg_000001", "proc_000003", 77, "T2_CH_CERN")
+    assert (job.started_at.isoformat(), job.cpu_sec) == ("2026-11-16T04:19:13+00:00", 7.5)
+    assert fresh.cpu_sec == 0
+    ((_, asked),) = stand_in.asked
+    assert 'CMS_NodeRole == "processing"' in asked["constraint"]
+    assert asked["limit"] > 0
+    assert schedd.running_jobs([], longer_than_sec=900) == []
+
+
+def test_only_running_jobs_of_the_batch_are_removed() -> None:
+    schedd, stand_in = schedd_with(act={"TotalSuccess": 2})
+    assert schedd.remove_jobs(NAME, [77, 78], reason="hanging job") == 2
+    ((_, asked),) = stand_in.asked
+    chosen = "(ClusterId == 77 || ClusterId == 78)"
+    assert (
+        asked["constraint"] == f'JobBatchName == "{NAME}" && JobUniverse == 5 && JobStatus == 2 && {chosen}'
+    )
+    assert schedd.remove_jobs(NAME, [], reason="nobody") == 0
+    assert len(stand_in.asked) == 1
 
 
 def test_silence_is_unknown_and_never_absent() -> None:

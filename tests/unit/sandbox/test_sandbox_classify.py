@@ -185,3 +185,10 @@ def test_a_pool_that_removes_at_once_is_understood_too() -> None:
 
     assert code_without_report(-1002, removed) == 50660
     assert code_without_report(5, removed) == 99303
+
+
+def test_a_job_removed_because_it_hung_is_tried_again() -> None:
+    reason = "hanging job: has run for 95 min, where 95% of the finished jobs took at most 10 min"
+    code = code_without_report(-1002, JobEvents(removal_reason=f"{reason} (by user wms2)"))
+
+    assert (code, classify(code).category, classify(code).retryable) == (50665, "infrastructure", True)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox.cleanup import build_metrics
 from sandbox.eventfile import facts
 from sandbox.manifest import GroupManifest, read_group_manifest
 from sandbox.payload import keeps
+from sandbox.report import NodeReport
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import World
@@ -44,6 +46,8 @@ def test_every_event_is_in_the_merged_file_exactly_once(small_group: World, proc
     )
     assert output.lumi_events == {316877: [[1, 10, 10]]}
     assert manifest.metrics.output_kb_per_event == pytest.approx(seen.size_bytes / 1024 / 100)
+    walls = [small_group.report(node)["wall_time_sec"] for node in small_group.jobs]
+    assert manifest.metrics.job_wall_p95_sec == max(walls), "of three jobs the slowest"
 
 
 def test_unmerged_files_are_gone_and_nothing_else(small_group: World) -> None:
@@ -165,3 +169,21 @@ def test_an_empty_file_and_a_filter_that_passes_nothing_still_give_a_group(world
     assert (manifest.events_read, manifest.events_written) == (20, 0)
     assert manifest.outputs[0].lumis == {316877: [[1, 2]]}
     assert world.events_at(MERGED) == []
+
+
+@pytest.mark.parametrize(("jobs", "rank"), [(1, 1), (19, 19), (20, 19), (39, 38), (40, 38), (100, 95)])
+def test_the_95th_percentile_of_run_times_is_that_of_the_nearest_rank(jobs: int, rank: int) -> None:
+    reports = [
+        NodeReport(f"proc_{n:06d}", "mg_000000", "processing", "", 0, 0, "", 0.0, float(n), 0.0, 1, 1, 1)
+        for n in range(jobs, 0, -1)
+    ]
+    assert build_metrics(reports, ()).job_wall_p95_sec == rank
+
+
+def test_a_manifest_of_an_older_sandbox_is_still_read(small_group: World) -> None:
+    run_group(small_group)
+    path = small_group.group / "merge_output.json"
+    document = json.loads(path.read_text())
+    del document["metrics"]["job_wall_p95_sec"]
+    path.write_text(json.dumps(document))
+    assert read_group_manifest(path).metrics.job_wall_p95_sec == 0
