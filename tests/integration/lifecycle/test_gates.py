@@ -19,6 +19,7 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.reconciliation import Comparison
 from outputs_app.states import BlockStatus, RuleKind
 from requests_app import admission
+from requests_app.alerts import close_alerts, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.look import Look
@@ -76,6 +77,16 @@ def failing() -> Request:
 def wake_resolved(row: Request) -> None:
     know_input(row)
     wake(Request.objects.filter(pk=row.pk))
+
+
+def hanging() -> Request:
+    row = running()
+    raise_alert(request=row, kind="jobs_hanging", message="1 job hanging in mg_000001")
+    return row
+
+
+def end_hang(row: Request) -> None:
+    close_alerts(request=row, kind="jobs_hanging")
 
 
 def held() -> Request:
@@ -245,6 +256,7 @@ CASES = [
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
     Case("held jobs", lambda: running(nodes_held=2), "2 jobs are on hold", release_jobs, RUNS),
     Case("held jobs", lambda: running(status=DAGStatus.HALTED), "the DAG is on hold", release_jobs, RUNS),
+    Case("hanging jobs", hanging, "1 job hanging", end_hang, RUNS),
     Case("throttle", throttled, "2 groups run at a time, 1 wait", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
