@@ -14,7 +14,8 @@ from typing import Any
 
 from condor.analysis import MatchAnalysis, parse_analysis
 from condor.bounded import BindingsError, BoundedCalls
-from condor.layout import GROUP_NAME, check_int, refuse
+from condor.jobads import build_running_job, build_stuck_job, group_of, one_line
+from condor.layout import check_int, refuse
 from condor.types import DagmanAd, JobStatus, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
 from wms2_project.grammar import Name, check, matches
@@ -145,7 +146,7 @@ class Schedd:
         if not ours:
             return set()
         ads = self._query(f"JobUniverse == 5 && JobStatus != 5 && {ours}", ["JobBatchName", "Iwd"])
-        return {(ad["JobBatchName"], _group_of(ad)) for ad in ads}
+        return {(ad["JobBatchName"], group_of(ad)) for ad in ads}
 
     def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float = 0.0) -> DagmanAd | None:
         check_int("cluster_id", cluster_id, 1, 2**31 - 1)
@@ -273,7 +274,7 @@ class Schedd:
         return list(ads)
 
     def _act(self, action: str, constraint: str, reason: str) -> int:
-        told = self._call("act", action=action, constraint=constraint, reason=_one_line(reason))
+        told = self._call("act", action=action, constraint=constraint, reason=one_line(reason))
         if told.get("TotalPermissionDenied"):
             raise ServiceRejected(
                 f"{action}: the schedd denies permission", cure="Run WMS2 as the DAG's owner"
@@ -339,45 +340,14 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
         groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
         groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
         groups={  # one that has just started has counted nothing yet
-            _group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
+            group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
             for one in inner
-            if "DAG_NodesDone" in one and _group_of(one)
+            if "DAG_NodesDone" in one and group_of(one)
         },
         submitted_at=moment("QDate"),
         entered_status_at=moment("EnteredCurrentStatus"),
         updated_at=moment("DAG_AdUpdateTime"),
     )
-
-
-def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
-    """A job that does not move."""
-    return StuckJob(
-        batch_name=ad["JobBatchName"],
-        group=_group_of(ad),
-        node=ad.get("DAGNodeName", ""),
-        hold_code=int(ad.get("HoldReasonCode", 0)),
-        reason=_one_line(ad["HoldReason"]) if ad.get("HoldReason") else "",
-        since=datetime.fromtimestamp(ad.get("EnteredCurrentStatus", 0), UTC),
-    )
-
-
-def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
-    """A job that runs; before HTCondor first hears of its CPU time that is 0."""
-    return RunningJob(
-        batch_name=ad["JobBatchName"],
-        group=_group_of(ad),
-        node=ad.get("DAGNodeName", ""),
-        cluster_id=int(ad["ClusterId"]),
-        site=str(ad.get("DESIRED_Sites", "")),
-        started_at=datetime.fromtimestamp(ad["JobCurrentStartExecutingDate"], UTC),
-        cpu_sec=float(ad.get("RemoteUserCpu", 0)) + float(ad.get("RemoteSysCpu", 0)),
-    )
-
-
-def _group_of(ad: Mapping[str, Any]) -> str:
-    """A job's directory is `<group>/reports`, or for the landing the group's own."""
-    parts = Path(ad.get("Iwd", "")).parts
-    return next((part for part in reversed(parts) if GROUP_NAME.fullmatch(part)), "")
 
 
 def _batches(batch_names: Iterable[str]) -> str:
@@ -395,8 +365,3 @@ def _plain_list(sites: str) -> str:
     for site in sites.split(","):
         check(Name.SITE, site, field="DESIRED_Sites")
     return sites
-
-
-def _one_line(reason: str) -> str:
-    """Free text for the job's ad: printable, one line, short."""
-    return "".join(c if c.isprintable() else " " for c in reason)[:200] or "WMS2"

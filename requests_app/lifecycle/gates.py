@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.conf import settings
 from django.db.models import Count, Min
 
 from dags_app.models import MergeGroup
@@ -16,7 +15,6 @@ from dags_app.services import locations
 from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
-from dags_app.services.stalls import StallKind
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
@@ -25,6 +23,7 @@ from requests_app import admission
 from requests_app.lifecycle.gate import Gate, Verdict
 from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.stalling import hanging_jobs
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
@@ -266,22 +265,6 @@ def held_jobs(look: Look) -> Gate:
         {"dag": dag.token, "held": dag.nodes_held},
         since=dag.observed_at or dag.submitted_at,
         remedy="Release the DAG" if whole else "Their hold reasons tell; they become failures by themselves",
-    )
-
-
-def hanging_jobs(look: Look) -> Gate:
-    """Do running jobs get nowhere, by the last look of the monitor?"""
-    told = look.request.alerts.filter(kind=StallKind.HANGING, closed_at__isnull=True).first()
-    if told is None or look.queued_dag is None:
-        return _passed("hanging jobs", "no running job is known to hang")
-    again = "They are removed and tried again on another slot of their site"
-    return Gate(
-        "hanging jobs",
-        Verdict.BLOCK,
-        told.message,
-        {"seen": told.count, "last_seen": told.last_seen_at},
-        since=told.created_at,
-        remedy=again if settings.HANG_RETRY else "Wait, or condor_rm the job: its node is then tried again",
     )
 
 

@@ -14,12 +14,11 @@ from dags_app.models import DAG
 from dags_app.services import schedds
 from dags_app.services.collecting import BadManifest
 from dags_app.services.control import remove_dag, request_stop
-from dags_app.services.hanging import find_hanging
 from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
-from dags_app.services.stalls import StallKind, Stalls, find_stalls
 from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.alerts import close_others, raise_alert
+from requests_app.lifecycle.stalling import report_hanging, report_stalls
 from requests_app.models import Alert, Request
 from requests_app.services.collecting import collect
 from requests_app.services.steering import stop_request
@@ -113,28 +112,6 @@ def remove_abandoned(*, now: datetime) -> None:
     for request in told:
         raise_alert(request=request, kind=NOT_REMOVED, message=refused[request.workflow_id])
     close_others(kind=NOT_REMOVED, than=told)
-
-
-def report_stalls(*, now: datetime) -> None:
-    """An alert while jobs are held or idle for long; it closes when they are seen to be gone."""
-    _alert_stalls(find_stalls(now=now), [StallKind.HELD, StallKind.IDLE])
-
-
-def report_hanging(*, now: datetime) -> None:
-    """An alert while running jobs get nowhere; it closes when a look no longer finds them."""
-    found = find_hanging(now=now)
-    if found is not None:
-        _alert_stalls(found, [StallKind.HANGING])
-
-
-def _alert_stalls(stalls: Stalls, kinds: Collection[StallKind]) -> None:
-    unknown = list(Request.objects.filter(workflow__in=stalls.unknown))
-    for kind in kinds:
-        told = {stall.workflow_id: stall.told for stall in stalls.found if stall.kind is kind}
-        stalled = list(Request.objects.filter(workflow__in=told).exclude(status__in=sorted(TERMINAL)))
-        for request in stalled:
-            raise_alert(request=request, kind=kind, message=told[request.workflow_id])
-        close_others(kind=kind, than=[*stalled, *unknown])
 
 
 def alert_silence(*, now: datetime) -> None:

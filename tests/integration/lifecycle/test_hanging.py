@@ -15,7 +15,7 @@ from dags_app.models import DAG
 from dags_app.services import hanging
 from dags_app.services.hanging import usual_runtimes
 from dags_app.states import GroupStatus
-from requests_app.lifecycle.watch import report_hanging
+from requests_app.lifecycle.stalling import report_hanging
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round

@@ -12,7 +12,7 @@ from django.utils import timezone
 from condor.types import StuckJob
 from dags_app.models import DAG, Schedd
 from dags_app.services import stalls
-from requests_app.lifecycle.watch import report_stalls
+from requests_app.lifecycle.stalling import report_stalls
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_dag, make_request, make_round
