@@ -111,7 +111,7 @@ def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
 
 def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]) -> None:
     """Lanes side by side on one stack, what disturbs it on another; unit tests use the cores' idle time."""
-    unit = ["nice", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
+    unit = ["nice", "-n", "5", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
     commands.start(Command(UNIT, unit, unit_environment(layout)))
     disturbing = pytest_command(layout, *DISTURBING, *arguments)
     with running_stack(layout) as stack:

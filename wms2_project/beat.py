@@ -12,6 +12,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django_celery_beat.schedulers import DatabaseScheduler
 
+from wms2_project.checks import refuse_to_start_unless_configured
 from wms2_project.locks import lock_key
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,11 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc]
     """Sends due tasks only while it holds the leader lock; otherwise asks again every two seconds."""
 
     _leads = False
+
+    def setup_schedule(self) -> None:
+        """Refuse to start unconfigured, then read the schedule: nothing of Celery's comes earlier."""
+        refuse_to_start_unless_configured()
+        super().setup_schedule()
 
     def tick(self, *args: object, **kwargs: object) -> float:
         """Send what is due if we lead; answer how long Beat may sleep."""

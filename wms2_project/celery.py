@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from celery import Celery, Task, bootsteps
+from celery.signals import worker_init
 
 from wms2_project import metrics, pulse
 
@@ -53,3 +54,10 @@ app = Celery("wms2", task_cls=CountedTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["requests_app"])
 app.steps["worker"].add(Pulse)
+
+
+@worker_init.connect
+def _check(**_given: Any) -> None:
+    from wms2_project.checks import refuse_to_start_unless_configured  # Django is set up by now
+
+    refuse_to_start_unless_configured()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
 import limits
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, register, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 from wms2_project.api.roles import is_role
 from wms2_project.identity.bearer import ASYMMETRIC, parse_role_rule
 from wms2_project.settings.environment import LAB
 
+STARTUP = "wms2"  # the tag of the checks every process passes before it works
 NEEDED_SERVICES = {
     "reqmgr2_url": "WMS2_REQMGR2_URL",
     "dbs_url": "WMS2_DBS_URL",
@@ -33,7 +35,14 @@ LOGIN_NEEDS = {
 }
 
 
-@register(Tags.security)
+def refuse_to_start_unless_configured() -> None:
+    """Exit with the messages of every failed startup check. Only manage.py runs checks by itself."""
+    failed = [message for message in run_checks(tags=[STARTUP]) if message.is_serious()]
+    if failed:
+        sys.exit("\n".join(str(message) for message in failed))
+
+
+@register(STARTUP, Tags.security)
 def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Sessions and cursors are signed; without a key nothing can be."""
     try:
@@ -51,7 +60,7 @@ def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register(Tags.database)
+@register(STARTUP, Tags.database)
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Only PostgreSQL has what WMS2 relies on: SKIP LOCKED, advisory locks, partial constraints."""
     engine = settings.DATABASES["default"]["ENGINE"]
@@ -66,13 +75,28 @@ def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(STARTUP)
+def check_submit_root(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A relative path would name a place in whatever directory a process was started in."""
+    if settings.SUBMIT_ROOT.startswith("/"):
+        return []
+    what = "is not an absolute path" if settings.SUBMIT_ROOT else "is not set"
+    return [
+        Error(
+            f"WMS2_SUBMIT_ROOT {what}.",
+            hint="Set it to the absolute path of the directory on the submit host that holds the DAGs.",
+            id="wms2.E003",
+        )
+    ]
+
+
+@register(STARTUP)
 def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Directories and services have no default outside the lab: a wrong guess would write elsewhere."""
+    """Storage and services have no default outside the lab: a wrong guess would write elsewhere."""
     return [] if LAB else list(_missing())
 
 
-@register(Tags.security)
+@register(STARTUP, Tags.security)
 def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """A callback nobody can verify must not be sent."""
     if not settings.CALLBACK_HOSTS or settings.CALLBACK_SECRET:
@@ -86,7 +110,7 @@ def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(STARTUP)
 def check_round_size(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """The nodes of a round are numbered with six digits; beyond them nothing could be written."""
     if 1 <= settings.MAX_JOBS_PER_ROUND <= MAX_NODES:
@@ -100,7 +124,7 @@ def check_round_size(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register(Tags.security)
+@register(STARTUP, Tags.security)
 def check_identity(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """A slip in who is believed to be whom must not be found by whoever profits from it."""
     return [
@@ -145,12 +169,6 @@ def _wrong(parse: Callable[[str], Any], text: str) -> str:
 
 
 def _missing() -> Iterator[CheckMessage]:
-    if not settings.SUBMIT_ROOT.startswith("/"):
-        yield Error(
-            "WMS2_SUBMIT_ROOT is not an absolute path.",
-            hint="Set it to the directory on the submit host that holds the DAGs.",
-            id="wms2.E003",
-        )
     if "{site}" not in settings.STORAGE_PREFIX:
         yield Error(
             "WMS2_STORAGE_PREFIX does not say where a site's storage is.",

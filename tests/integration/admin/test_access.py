@@ -28,6 +28,7 @@ PRODUCTION = {
     "WMS2_ALLOWED_HOSTS": "wms2.example.org",
     **dict.fromkeys(checks.NEEDED_SERVICES.values(), "https://service.example.org"),
 }
+LAB = {name: PRODUCTION[name] for name in ("SECRET_KEY", "DATABASE_URL", "REDIS_URL", "WMS2_SUBMIT_ROOT")}
 
 
 @pytest.fixture
@@ -102,9 +103,13 @@ def test_a_bad_file_is_named_with_its_cure(files: dict[str, Path], spoil: Any, m
 
 
 def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return python("manage.py", *arguments, **environment)
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        [sys.executable, *arguments],
         cwd=Path(__file__).parents[3],
         env=inherited | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
         capture_output=True,
@@ -131,6 +136,25 @@ def test_everything_missing_is_said_at_once_with_its_cure() -> None:
 
 
 def test_the_lab_needs_no_outside_services() -> None:
-    own = {name: PRODUCTION[name] for name in ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")}
-    done = manage("check", WMS2_LAB="1", **own)
+    done = manage("check", WMS2_LAB="1", **LAB)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+CELERY = ("celery", "-A", "wms2_project.celery")
+
+
+@pytest.mark.parametrize(
+    ("start", "root", "told"),
+    [
+        (("manage.py", "check"), "dags", "is not an absolute path"),
+        (("-c", "import wms2_project.wsgi"), "", "is not set"),
+        (("-m", *CELERY, "worker", "-P", "solo", "-Q", "outputs"), "", "is not set"),
+        (("-m", *CELERY, "beat", "--pidfile=", "-S", "wms2_project.beat:LeaderScheduler"), "", "is not set"),
+    ],
+    ids=["manage", "web", "worker", "beat"],
+)
+def test_nothing_starts_without_an_absolute_submit_root(start: tuple[str, ...], root: str, told: str) -> None:
+    done = python(*start, **LAB | {"WMS2_LAB": "1", "WMS2_SUBMIT_ROOT": root})
+    assert done.returncode == 1
+    assert f"WMS2_SUBMIT_ROOT {told}" in done.stderr
+    assert "absolute path of the directory" in done.stderr
