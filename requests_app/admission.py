@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
-from wms2_project.waiting import STORAGE, register, wake_waiting
+from wms2_project.waiting import STORAGE, take_news, wake_waiting
 
 GATE = "admission"  # the name of its gate
 _NEAR, RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
@@ -106,18 +106,18 @@ def wake_next() -> int:
         return wake(Request.objects.filter(pk__in=list(first)))
 
 
-def wake_at(gates: Collection[str]) -> int:
-    """Make the requests due that wait at one of these gates, and give them their places back.
+def wake_by_news() -> int:
+    """Make the requests due that wait at a gate with news, and give them their places back. Return how many.
 
     Locked rows are left out, as above; they are asked again within minutes by themselves.
     """
-    waiting = Request.objects.filter(status__in=sorted(SWEPT), wait_gate__in=gates)
     with transaction.atomic():
+        gates = take_news()
+        if not gates:
+            return 0
+        waiting = Request.objects.filter(status__in=sorted(SWEPT), wait_gate__in=sorted(gates))
         rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", flat=True))
         return Request.objects.filter(pk__in=rows).update(next_check_at=Now(), wait_gate="")
-
-
-register(wake_at)
 
 
 def change_limits(

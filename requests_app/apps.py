@@ -8,6 +8,5 @@ class RequestsConfig(AppConfig):
     verbose_name = "Requests"
 
     def ready(self) -> None:
-        """Register this layer's health checks, and how its waiting requests are made due."""
+        """Register this layer's health checks."""
         import_module("requests_app.health")
-        import_module("requests_app.admission")

@@ -76,3 +76,12 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor} {self.action} {self.target}"
+
+
+class GateNews(models.Model):
+    """Something happened that may open a gate. The sweep takes the row and makes due what waits there."""
+
+    gate = models.CharField(max_length=32)
+
+    def __str__(self) -> str:
+        return self.gate

@@ -1,24 +1,25 @@
-"""What waits at a gate is made due when something happens that may open it.
+"""News for what waits at a gate: the layers below write them, the layer that owns the waiting rows reads them.
 
-The layers below say what may have opened; the layer that owns the waiting rows registers how they are made
-due when its application starts. Nothing here knows the rows.
+One row per event, in the transaction of what happened: a row that was there already could be taken before
+that transaction commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from django.db import connection
 
-SITES, STORAGE, SCHEDDS, DATA = "sites", "storage", "schedds", "data"
-Waker = Callable[[Collection[str]], int]
-_wakers: list[Waker] = []
+from wms2_project.models import GateNews
 
-
-def register(waker: Waker) -> None:
-    """Call this with the names of gates that may have opened."""
-    if waker not in _wakers:
-        _wakers.append(waker)
+DATA, SITES, STORAGE, SCHEDDS = "data", "sites", "storage", "schedds"
 
 
-def wake_waiting(*gates: str) -> int:
-    """Make due now what waits at one of these gates, in the caller's transaction; return how many rows."""
-    return sum(waker(gates) for waker in _wakers)
+def wake_waiting(*gates: str) -> None:
+    """Make the next sweep ask these gates again, for everything that waits there."""
+    GateNews.objects.bulk_create(GateNews(gate=gate) for gate in gates)
+
+
+def take_news() -> set[str]:
+    """Remove the news and return the gates they are about."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM wms2_project_gatenews RETURNING gate")
+        return {gate for (gate,) in cursor.fetchall()}

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import Tier, statuses_of
+from requests_app.admission import wake_by_news
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
 from wms2_project.leases import Claim, claim_due
@@ -23,6 +24,7 @@ PRIORITIES = {Tier.PROTECT: URGENT, Tier.REQUEST: 3, Tier.POLL: LEAST_URGENT}
 
 def claim_requests() -> list[tuple[Claim, str]]:
     """Due requests, each with the queue that works on its status; who waits for a place comes last."""
+    wake_by_news()
     room, line = _room(URGENT), QUEUES[RequestStatus.QUEUED]
     claims: list[tuple[Claim, str]] = []
     for queue in sorted(set(QUEUES.values())):

@@ -135,6 +135,7 @@ def test_a_waiting_request_takes_no_place_in_the_line_and_a_site_that_opens_wake
     assert (request.wait_gate, admission.line().exists()) == ("data", False)
     site = Site.objects.get(name=AWAY)
     enable_site(site=site, actor="user:olga", reason="the drain is over")
+    admission.wake_by_news()
     request.refresh_from_db()
     assert request.next_check_at <= timezone.now()
     assert step(request) == S.PLANNING
@@ -246,7 +247,7 @@ def test_an_early_stop_takes_files_that_can_be_read_first_and_no_more_than_it_sa
     rows = request.workflow.input_files.order_by("lfn").values_list("state", "wanted", "excluded_reason")
     assert list(rows) == [
         (FileState.FRESH, [[0, 0, 49]], ""),
-        (FileState.EXCLUDED, None, "beyond total_events"),
+        (FileState.EXCLUDED, [], "beyond total_events"),
         (FileState.ASSIGNED, None, ""),
         (FileState.ASSIGNED, None, ""),
     ]

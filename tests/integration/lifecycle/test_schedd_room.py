@@ -13,6 +13,7 @@ from condor.types import ScheddLimits
 from dags_app.models import Schedd
 from dags_app.services import monitoring, schedds
 from dags_app.states import DAGStatus
+from requests_app import admission
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
@@ -93,6 +94,7 @@ def test_a_request_waits_at_a_gate_while_the_schedd_is_full(port: Port, viewer: 
     port.running = 4
     later = timezone.now() + timedelta(seconds=schedds.COUNT_SEC + 1)
     monitoring.observe_dags(now=later)
+    admission.wake_by_news()
     row.refresh_from_db()
     assert row.next_check_at <= timezone.now(), "slots became free: it is due"
     assert step(row).status == "planning"

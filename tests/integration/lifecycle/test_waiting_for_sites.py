@@ -207,7 +207,9 @@ def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
     waiting = make_request(status=S.QUEUED, wait_gate=gate, next_check_at=later)
     other = make_request(status=S.QUEUED, wait_gate="admission", next_check_at=later)
     held = make_request(status=S.HELD, wait_gate=gate, next_check_at=later)
+    admission.wake_by_news()
     opens()
+    admission.wake_by_news()
     for row in (waiting, other, held):
         row.refresh_from_db()
     assert [row.next_check_at < later for row in (waiting, other, held)] == [True, False, False]
@@ -220,5 +222,6 @@ def test_a_measurement_that_changes_nothing_wakes_nobody(monkeypatch: pytest.Mon
     later = timezone.now() + timedelta(hours=1)
     row = make_request(status=S.QUEUED, wait_gate="storage", next_check_at=later)
     measure_storage()
+    assert admission.wake_by_news() == 0
     row.refresh_from_db()
     assert row.next_check_at == later

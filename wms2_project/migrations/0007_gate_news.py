@@ -1,0 +1,17 @@
+"""News for rows that wait at a gate, written with what caused it and taken by the sweep."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("wms2_project", "0006_audit_is_not_emptied")]
+
+    operations = [
+        migrations.CreateModel(
+            "GateNews",
+            [
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False)),
+                ("gate", models.CharField(max_length=32)),
+            ],
+        ),
+    ]
