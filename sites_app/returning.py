@@ -62,10 +62,13 @@ def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
     return found
 
 
-def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime) -> AwaitedSite | None:
+def awaited_site(
+    *, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime
+) -> AwaitedSite | None:
     """The site to wait for; None if the workflow can go on, or if waiting would not help.
 
-    `prepared`: it goes on with a rescue or resume DAG, not with a new round.
+    `prepared`: it goes on with a rescue or resume DAG, which reads all of its files. A new round reads what
+    can be read, so it waits only while nothing can.
     """
     if sites.names and workflow.generates:
         return None
@@ -77,12 +80,16 @@ def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: da
     needed: list[Absence] = []
     for storages in storages_to_read(workflow=workflow, prepared=prepared):
         if sites.reading(storages):
+            if not prepared:
+                return None
             continue
         able = [away[name] for name in sites.holding(storages) if name in away]
-        if not able:
-            return None  # planning names the files that nobody can read
-        needed.append(min(able, key=_end))
-    return AwaitedSite(max(needed, key=_end), for_input=True) if needed else None
+        if able:
+            needed.append(min(able, key=_end))
+        elif prepared:
+            return None  # it names the files that nobody can read
+    first_or_last = max if prepared else min
+    return AwaitedSite(first_or_last(needed, key=_end), for_input=True) if needed else None
 
 
 def _end(absence: Absence) -> tuple[datetime, str]:

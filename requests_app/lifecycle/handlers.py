@@ -62,10 +62,10 @@ def on_submitted(request: Request, now: datetime) -> Outcome:
 
 def on_queued(request: Request, now: datetime) -> Outcome:
     """Wait for a turn; then measure first, unless there is nothing to measure or no time to."""
-    look = Look(request, now)
-    reading = _read_input(look)
+    reading = _read_input(Look(request, now))
     if reading is not None:
         return reading
+    look = Look(request, now)  # anew: files may be elsewhere now
     blocked = gates.in_the_way(look)
     if blocked:
         if not look.turn.admitted:  # until its turn comes, nobody has to decide anything
@@ -86,12 +86,13 @@ def _pause_at(gate: Gate, look: Look) -> float:
 
 
 def _read_input(look: Look) -> Outcome | None:
-    """Resolve the input of a request released before it was, or look for replicas it waits for; None if done."""
+    """Resolve the input of a request released before that, or look for replicas; None if nothing is left."""
     workflow = look.workflow
     if gates.validation(look).blocks:
         resolved = on_submitted(look.request, look.now)
         return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
-    if workflow.unplaced_since is None or locations.are_fresh(workflow=workflow, now=look.now):
+    waits = workflow.unplaced_since is not None or look.awaits_input
+    if not waits or locations.are_fresh(workflow=workflow, now=look.now):
         return None
     left = _look_up(look)  # goes on after a pause while nothing can be placed: it must not fill a worker
     return None if gates.data(look).blocks else left

@@ -53,7 +53,14 @@ class Look:
     @cached_property
     def awaited_site(self) -> AwaitedSite | None:
         """The site that has to come back before the workflow can go on."""
-        return awaited_site(workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now)
+        return awaited_site(
+            workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now
+        )
+
+    @property
+    def awaits_input(self) -> bool:
+        """Does it wait for a site to come back because only that one reads its input?"""
+        return self.awaited_site is not None and self.awaited_site.for_input
 
     @cached_property
     def turn(self) -> admission.Verdict:

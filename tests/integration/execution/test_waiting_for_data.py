@@ -244,13 +244,14 @@ def test_an_early_stop_takes_files_that_can_be_read_first_and_no_more_than_it_sa
     params = {"events_per_job": 100, "total_events": 250}
     request = resolved(("a", AWAY), ("b", HERE), splitting_algo="EventBased", splitting_params=params)
     production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
-    rows = request.workflow.input_files.order_by("lfn").values_list("state", "wanted", "excluded_reason")
+    rows = request.workflow.input_files.order_by("lfn").values_list("state", "excluded_reason")
     assert list(rows) == [
-        (FileState.FRESH, [[0, 0, 49]], ""),
-        (FileState.EXCLUDED, [], "beyond total_events"),
-        (FileState.ASSIGNED, None, ""),
-        (FileState.ASSIGNED, None, ""),
+        (FileState.FRESH, ""),
+        (FileState.EXCLUDED, "beyond total_events"),
+        (FileState.ASSIGNED, ""),
+        (FileState.ASSIGNED, ""),
     ]
+    assert request.workflow.input_files.earliest("lfn").wanted == [[0, 0, 49]]
 
 
 def test_a_file_is_not_excluded_when_another_copy_has_appeared() -> None:
@@ -275,3 +276,12 @@ def test_a_group_without_a_site_goes_where_a_replica_has_appeared() -> None:
     replicate(request, "a", "T2_US_Purdue")
     repairs = decide_repairs(dag=dag, sites=pool(request))
     assert [repair.sites for repair in repairs] == [{"T2_US_Purdue"}] * 2
+
+
+def test_replicas_are_looked_for_while_the_site_that_has_the_data_is_away() -> None:
+    request = resolved(("a", AWAY), status=S.QUEUED)
+    Site.objects.filter(name=AWAY).update(drain_until=timezone.now() + timedelta(days=2))
+    assert (step(request), request.wait_gate) == (S.QUEUED, "sites")
+    replicate(request, "a")
+    let_time_pass(request)
+    assert step(request) == S.PLANNING

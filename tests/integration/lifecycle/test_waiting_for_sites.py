@@ -132,6 +132,24 @@ def test_the_only_site_with_the_input_is_waited_for() -> None:
     assert step(reads(OTHER)).status == "planning"
 
 
+def test_what_a_usable_site_can_read_does_not_wait_for_another() -> None:
+    make_site(OTHER)
+    drained(days=2)
+    row = reads(NAME)
+    make_file(row.workflow, locations=[OTHER])
+    assert step(row).status == "planning"
+
+
+def test_the_site_that_first_brings_some_of_the_input_back_is_waited_for() -> None:
+    make_site("T2_DE_DESY")
+    drained(days=2)
+    drained(OTHER, hours=5)
+    row = reads(NAME)
+    make_file(row.workflow, locations=[OTHER])
+    make_file(row.workflow, locations=["T2_XX_Elsewhere"])
+    assert OTHER in step(row).wait_reason
+
+
 def test_input_that_no_returning_site_can_read_is_left_to_planning() -> None:
     make_site(OTHER)
     drained(days=2)
@@ -144,7 +162,9 @@ def test_a_prepared_rescue_waits_for_the_only_site_that_reads_its_files(storage:
     drained(days=2)
     row = reads(storage, S.PLANNING)
     failed = make_dag(make_round(row.workflow), status=DAGStatus.FAILED)
-    row.workflow.input_files.update(state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0)
+    row.workflow.input_files.update(
+        state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0
+    )
     make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh: none of this DAG's business
     make_dag(failed.round, status=DAGStatus.READY, parent=failed, submitted_at=None, kind=DAGKind.RESCUE)
     awaited = Look(row, timezone.now()).awaited_site
@@ -185,6 +205,10 @@ OPENED = [
     ("sites", unban),
     ("sites", end_ban),
     ("sites", lambda: sync_sites(now=timezone.now())),
+    ("data", enable),
+    ("data", unban),
+    ("data", end_ban),
+    ("data", lambda: sync_sites(now=timezone.now())),
     ("storage", free_by_hand),
     ("storage", free_by_measuring),
     ("storage", enable),

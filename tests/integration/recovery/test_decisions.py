@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from cms.types import DatasetInfo
 from dags_app.models import InputFile, Workflow
 from dags_app.services import production
 from dags_app.services.estimating import current_estimate
@@ -198,14 +199,13 @@ def test_a_dataset_of_which_every_file_is_excluded_gives_no_input(
     released: Round, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dbs:
-        def dataset(self, name: str) -> Any:
-            return type("Dataset", (), {"access_type": "VALID"})
+        def dataset(self, name: str) -> DatasetInfo:
+            return DatasetInfo(name, "VALID", "data", "", 1, "", "", 1, 1, 1, 1, 1)
 
-        def files(self, name: str) -> list[Any]:
-            return [object()]
+        def blocks(self, name: str) -> list[str]:
+            return []
 
     new = restart_request(request=released.request, actor="user:olga", reason="again")
     monkeypatch.setattr("dags_app.services.input_files.dbs", Dbs)
-    monkeypatch.setattr("dags_app.services.input_files._Wants", lambda workflow: lambda file: False)
     with pytest.raises(NoInput, match="exclude all 1 files"):
         resolve_input(workflow=new.workflow, now=timezone.now())
