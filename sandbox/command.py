@@ -87,6 +87,7 @@ def _task(context: Context, job: Job, paths: list[Path]) -> dict[str, Any]:
     ]
     return {
         "node": job.node,
+        "threads": context.manifest.cores,
         "inputs": inputs,
         "mask": job.mask,
         "generate": asdict(job.generate) if job.generate else None,

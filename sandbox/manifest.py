@@ -90,6 +90,7 @@ class JobsManifest:
     pilot: PilotSettings | None
     merged_ids: dict[str, str]
     jobs: dict[str, Job]
+    cores: int = 1  # that each job was given
 
     def unmerged_directory(self, output: OutputPlan) -> str:
         return names.unmerged_directory(output.unmerged_base, self.workflow_id, self.group, self.round)
@@ -164,6 +165,7 @@ def read_jobs(path: Path) -> JobsManifest:
         pilot=_parse_pilot_settings(fields.optional("pilot")),
         merged_ids={one.dataset: ids.name(one.dataset, names.ID, "an identifier") for one in outputs},
         jobs=_parse_jobs(fields),
+        cores=fields.integer("cores", minimum=1) if "cores" in fields.raw else 1,  # older DAGs do not say
     )
 
 

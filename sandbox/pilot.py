@@ -20,7 +20,7 @@ STEP = "payload"
 
 
 def run_pilot(
-    job: Job, settings: PilotSettings, run_window: Callable[[Job, int], Window]
+    job: Job, settings: PilotSettings, run_window: Callable[[Job, int], Window], *, threads: int = 1
 ) -> tuple[list[Window], PilotReport | None]:
     """Process the whole job by measured windows; the report is None if there was no event to measure."""
     total = planned_events(job)
@@ -37,7 +37,7 @@ def run_pilot(
             iterations.append(iteration)
     if done < total or not windows:
         windows.append(run_window(take(job, done, max(total - done, 1)), len(windows)))
-    return windows, build_report(iterations, settings.target_job_sec, converged=converged)
+    return windows, build_report(iterations, settings.target_job_sec, converged=converged, threads=threads)
 
 
 def has_converged(previous: Iteration, current: Iteration, tolerance: float) -> bool:
@@ -51,7 +51,7 @@ def has_converged(previous: Iteration, current: Iteration, tolerance: float) -> 
 
 
 def build_report(
-    iterations: Sequence[Iteration], target_job_sec: float, *, converged: bool
+    iterations: Sequence[Iteration], target_job_sec: float, *, converged: bool, threads: int = 1
 ) -> PilotReport | None:
     """Recommend from the largest iteration, in which what every one costs once weighs least.
 
@@ -66,7 +66,7 @@ def build_report(
     memory_mb = max(one.memory_mb for one in iterations)
     return PilotReport(
         iterations=tuple(iterations),
-        per_step=(StepProfile(STEP, time_per_event, memory_mb, largest.output_size_per_event_kb, 1),),
+        per_step=(StepProfile(STEP, time_per_event, memory_mb, largest.output_size_per_event_kb, threads),),
         recommended=Recommended(
             events_per_job=events_per_job,
             memory_mb=math.ceil(memory_mb * MEMORY_MARGIN),

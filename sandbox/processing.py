@@ -36,7 +36,8 @@ def run_processing(context: Context, tally: Tally) -> None:
     if context.manifest.pilot is None:
         windows = [run_window(job, 0)]
     else:
-        windows, tally.pilot = run_pilot(job, context.manifest.pilot, run_window)
+        threads = context.manifest.cores
+        windows, tally.pilot = run_pilot(job, context.manifest.pilot, run_window, threads=threads)
     for index, output in enumerate(context.manifest.outputs):
         lfn = context.manifest.unmerged_lfn(context.node, index)
         path, facts = _joined(context, [window.parts[index] for window in windows], index)

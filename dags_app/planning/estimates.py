@@ -13,6 +13,7 @@ from wms2_project.errors import PermanentError
 MIN_JOBS = 3  # fewer jobs say too little to give up what was believed before
 RSS_MARGIN = 1.2
 LEAST_CORES = 4  # smaller jobs would only multiply what every job costs once
+FIRST_WINDOWS = 15  # 1 + 2 + 4 + 8 times the first window of the first pilot
 _NEEDED = ("events_per_job", "memory_mb", "time_per_job_sec", "output_size_per_event_kb")
 
 
@@ -39,6 +40,44 @@ def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int, co
         source="pilot",
         cores=cores,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What a pilot is to measure: its first window, the events of all of them, and the time it may take."""
+
+    first: int
+    events: int
+    budget_sec: float
+
+
+def decide_windows(
+    report: Mapping[str, Any] | None, *, initial_events: int, budget_sec: float
+) -> Windows | None:
+    """The windows of the next pilot; None once its numbers have settled or the budget is spent.
+
+    The first pilot has four, as nobody knows yet what they cost. Each further one has the next two, which
+    are enough to compare, if they fit into the time that is left.
+    """
+    if report is None:
+        return Windows(initial_events, initial_events * FIRST_WINDOWS, budget_sec)
+    measured = [(_number(one, "events"), _number(one, "wall_time_sec")) for one in report["iterations"]]
+    if report.get("converged") or not measured:
+        return None
+    events, seconds = max(measured)
+    first = 2 * int(events)
+    left_sec = budget_sec - sum(wall for _, wall in measured)
+    fits = first > 0 and 3 * first * seconds / events <= left_sec
+    return Windows(first, 3 * first, left_sec) if fits else None
+
+
+def join_reports(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One report of all pilots: the last one's findings, everybody's iterations and the highest memory."""
+    last = dict(reports[-1])
+    last["iterations"] = [one for report in reports for one in report["iterations"]]
+    memory = max(_number(report["recommended"], "memory_mb") for report in reports)
+    last["recommended"] = {**last["recommended"], "memory_mb": math.ceil(memory)}
+    return last
 
 
 def _number(part: Mapping[str, Any], key: str) -> float:

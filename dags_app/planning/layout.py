@@ -78,7 +78,9 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
         name=names.group_name(group.index),
         sites=sorted(group.sites),
         nodes=[node_layout(group.first_job + number, job, estimate) for number, job in enumerate(group.jobs)],
-        manifest=json.dumps(build_manifest(group, spec, layout), sort_keys=True).encode(),
+        manifest=json.dumps(
+            build_manifest(group, spec, layout, cores=estimate.cores), sort_keys=True
+        ).encode(),
         merge=_merge_node(group),
     )
 
@@ -103,7 +105,7 @@ def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:
     )
 
 
-def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, cores: int) -> dict[str, Any]:
     """What every job of the group must do, in the form the sandbox reads."""
     outputs = [
         {
@@ -129,6 +131,7 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec) -> dict
         "outputs": outputs,
         "merged_ids": merged_ids,
         "payload": dict(layout.payload),
+        "cores": cores,
         "pilot": dict(layout.pilot) if layout.pilot else None,
         "jobs": {
             names.node_name(group.first_job + number): _job(job) for number, job in enumerate(group.jobs)

@@ -62,7 +62,7 @@ def _group(group: GroupSpec, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> 
     nodes = [
         node_layout(group.first_job + number, job, plan.estimate) for number, job in enumerate(group.jobs)
     ]
-    manifest = build_manifest(group, spec, layout)
+    manifest = build_manifest(group, spec, layout, cores=plan.estimate.cores)
     return {
         "name": manifest["group"],
         "sites": sorted(group.sites),

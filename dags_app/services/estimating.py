@@ -13,6 +13,8 @@ from dags_app.models import MergeGroup, Round, Workflow
 from dags_app.planning.early_stop import without_early_stop
 from dags_app.planning.estimates import (
     Measurement,
+    Windows,
+    decide_windows,
     estimate_from_pilot,
     estimate_from_rounds,
     steer_events_per_job,
@@ -69,6 +71,15 @@ def pilot_estimate(workflow: Workflow, report: Mapping[str, Any]) -> Estimate:
     """What the pilot measured; memory never below what a core of the pool comes with."""
     minimum = settings.MEMORY_PER_CORE_MIN_MB * workflow.cores
     return estimate_from_pilot(report, minimum_memory_mb=minimum, cores=workflow.cores)
+
+
+def pilot_windows(workflow: Workflow) -> Windows | None:
+    """What the next pilot is to measure; None if enough is known or the time for it is spent."""
+    return decide_windows(
+        workflow.pilot_metrics,
+        initial_events=settings.PILOT_INITIAL_EVENTS,
+        budget_sec=settings.PILOT_TIME_BUDGET_SEC,
+    )
 
 
 def hinted_estimate(workflow: Workflow) -> Estimate:

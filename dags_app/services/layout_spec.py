@@ -14,6 +14,7 @@ from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
+from dags_app.services.estimating import pilot_windows
 from dags_app.states import RoundKind
 from sandbox import build
 
@@ -41,7 +42,7 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
         payload=workflow.payload_config,
-        pilot=_pilot() if kind == RoundKind.PILOT else None,
+        pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(),
         throttles=Throttles(
             processing=throttle["Processing"],
@@ -69,10 +70,11 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
     )
 
 
-def _pilot() -> dict[str, Any]:
+def _pilot(workflow: Workflow) -> dict[str, Any]:
+    windows = pilot_windows(workflow)
     return {
-        "initial_events": settings.PILOT_INITIAL_EVENTS,
+        "initial_events": windows.first if windows else settings.PILOT_INITIAL_EVENTS,
         "tolerance": settings.PILOT_TOLERANCE,
-        "time_budget_sec": settings.PILOT_TIME_BUDGET_SEC,
+        "time_budget_sec": windows.budget_sec if windows else settings.PILOT_TIME_BUDGET_SEC,
         "target_job_sec": settings.TARGET_JOB_SEC,
     }

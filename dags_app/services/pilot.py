@@ -9,21 +9,20 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 
-from dags_app.models import DAG, Round, Workflow
+from dags_app.models import DAG, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
-from dags_app.planning.estimates import BadPilotReport
+from dags_app.planning.estimates import BadPilotReport, join_reports
 from dags_app.planning.lumis import count, normalised
 from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
-from dags_app.services.estimating import current_estimate, pilot_estimate, plan_spec
+from dags_app.services.estimating import current_estimate, pilot_estimate, pilot_windows, plan_spec
 from dags_app.services.failures import failed_sites
-from dags_app.states import GroupStatus, RoundKind, RoundStatus, SplittingAlgo
-
-WINDOWS = 15  # 1 + 2 + 4 + 8: four measurements are enough to see a trend
+from dags_app.states import FileState, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
@@ -38,7 +37,23 @@ def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
     if workflow.chosen_time_per_event_sec is not None:
         return not ended.exists()
     failed = ended.filter(groups__status__in=[GroupStatus.PLANNED, GroupStatus.FAILED])
-    return not ended.exclude(pk__in=failed.values("pk")).exists()
+    return not ended.exclude(pk__in=failed.values("pk")).exists() or _goes_on(workflow)
+
+
+def _goes_on(workflow: Workflow) -> bool:
+    """Do the numbers of the pilots so far still change, and is there time and input for a larger one?"""
+    rounds = workflow.rounds.order_by("-number")
+    last = rounds.first()
+    if last is None or last.kind != RoundKind.PILOT or not workflow.pilot_metrics:
+        return False
+    measured = last.groups.filter(status=GroupStatus.COLLECTED).exists()
+    windows = pilot_windows(workflow)
+    if not measured or windows is None or rounds.count() >= settings.PILOT_MAX_ROUNDS:
+        return False
+    if workflow.generates:
+        made = Workflow.objects.values_list("produced_events", flat=True).get(pk=workflow.pk)
+        return (workflow.total_events or 0) - made > windows.events
+    return workflow.input_files.filter(state=FileState.FRESH, events__gte=windows.events).exists()
 
 
 def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
@@ -53,7 +68,7 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
-    """One job: the first events or lumis of the smallest readable file, or a few generated events.
+    """One job: the first events or lumis of the smallest file that has enough, or a few generated events.
 
     It goes where no pilot of the workflow has failed, if there is such a site.
     """
@@ -66,13 +81,14 @@ def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
 
 def _one_job(workflow: Workflow, sites: SitePool) -> Plan:
     spec, estimate = plan_spec(workflow), current_estimate(workflow)
-    enough = settings.PILOT_INITIAL_EVENTS * WINDOWS
+    windows = pilot_windows(workflow)
+    enough = windows.events if windows else settings.PILOT_INITIAL_EVENTS
     if workflow.generates:
         events = min(enough, workflow.total_events or 1)
         one_job = replace(spec, params={**spec.params, "events_per_job": events})
         budget = EventBudget(workflow.next_first_event, workflow.next_first_lumi, events)
         return decide_round(RoundInput(spec=one_job, estimate=estimate, sites=sites, budget=budget))
-    smallest = _smallest_file(workflow, sites)
+    smallest = _smallest_file(workflow, sites, enough)
     algo, params = _cut(smallest, enough, by_events=cuts_by_events(spec.algo))
     one_file = replace(spec, algo=algo, params=params)
     return decide_round(
@@ -96,7 +112,7 @@ def _cut(file: FileSpec, enough: int, *, by_events: bool) -> tuple[SplittingAlgo
     return SplittingAlgo.FILE_BASED, {"files_per_job": 1}
 
 
-def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:
+def _smallest_file(workflow: Workflow, sites: SitePool, enough: int) -> FileSpec:
     offered = ledger.files_to_plan(workflow=workflow, sites=sites)
     readable = [file for files in offered for file in files if file.sites]
     with_events = [file for file in readable if file.events] or readable
@@ -105,16 +121,30 @@ def _smallest_file(workflow: Workflow, sites: SitePool) -> FileSpec:
             "no usable site can read any file of the input",
             cure="Add a site that holds the input, or wait for a replica",
         )
-    return min(with_events, key=lambda file: (file.events, file.lfn))
+    return min(with_events, key=lambda file: (file.events < enough, abs(file.events - enough), file.lfn))
 
 
 def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:
-    """Keep the pilot's report if it can be believed, and answer what it means."""
+    """Keep the pilot's report, with those of the pilots before it, if it can be believed; what it means."""
     group = round_.groups.get()
     report = (group.metrics or {}).get("pilot")
     if not isinstance(report, dict):
         raise BadPilotReport("the pilot left no report", cure="See the pilot's log")
+    pilot_estimate(workflow, report)
+    report = join_reports([*_earlier_reports(round_), report])
     estimate = pilot_estimate(workflow, report)
     workflow.pilot_metrics = report
     Workflow.objects.filter(pk=workflow.pk).update(pilot_metrics=report)
     return estimate
+
+
+def _earlier_reports(round_: Round) -> list[dict[str, Any]]:
+    """What the pilots before this one measured, each believed at its time."""
+    earlier = MergeGroup.objects.filter(
+        round__workflow=round_.workflow_id,
+        round__kind=RoundKind.PILOT,
+        round__number__lt=round_.number,
+        status=GroupStatus.COLLECTED,
+    )
+    metrics = earlier.order_by("round__number").values_list("metrics", flat=True)
+    return [one["pilot"] for one in metrics if one and isinstance(one.get("pilot"), dict)]

@@ -149,6 +149,8 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
             return hold(str(report), dag=dag.token, submit_dir=dag.submit_dir)
         production.resolve_round(round_=dag.round, now=now)
         recovering.blame_pilot_sites(dag, now)
+        if pilot.is_wanted(workflow=workflow, urgent=request.urgent):
+            return Wait(seconds=0, why="the pilot's numbers still change; a larger one measures on")
         return yielding.hold_for_yield(workflow) or Move(
             S.PLANNING,
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"

@@ -40,6 +40,7 @@ class World:
     pilot: dict[str, Any] | None = None
     jobs: dict[str, Any] = field(default_factory=dict)
     attempt: int = 0
+    cores: int | None = None
 
     @property
     def group(self) -> Path:
@@ -89,6 +90,7 @@ class World:
             "pilot": self.pilot,
             "merged_ids": {name: f"{number:032x}" for number, name in enumerate(self.datasets)},
             "jobs": self.jobs,
+            **({} if self.cores is None else {"cores": self.cores}),
         }
 
     def plan(self) -> None:

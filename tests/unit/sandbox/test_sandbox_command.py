@@ -56,6 +56,13 @@ def one_job(world: World) -> World:
     return world
 
 
+def test_a_command_is_told_how_many_threads_it_may_use(one_job: World) -> None:
+    one_job.cores = 4
+    check = 'import json, os; assert json.load(open(os.environ["WMS2_JOB"]))["threads"] == 4\n'
+
+    assert run(one_job, check + PROGRAM)["exit_code"] == 0
+
+
 def test_what_the_command_wrote_is_staged_out(one_job: World) -> None:
     one_job.datasets = ("/Toy/Run2026-Test-v1/RECO", "/Toy/Run2026-Test-v1/AOD")
     report = run(one_job, PROGRAM)

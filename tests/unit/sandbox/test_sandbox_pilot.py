@@ -67,6 +67,13 @@ def test_the_recommended_size_stays_in_bounds(wall: float, events: int) -> None:
     assert report.recommended.events_per_job == events
 
 
+def test_the_report_says_how_many_threads_it_measured() -> None:
+    report = build_report([iteration()], 3600, converged=False, threads=4)
+
+    assert report is not None
+    assert report.per_step[0].threads == 4
+
+
 def test_without_a_measurement_nothing_is_recommended() -> None:
     assert build_report([], 3600, converged=False) is None
 
