@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from django.conf import settings
 
@@ -14,6 +14,7 @@ from cms.rucio import RucioClient
 from cms.rucio_session import RucioConfig
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
+from wms2_project import metrics
 from wms2_project.errors import PermanentError
 from wms2_project.guards import Guard, GuardOptions
 
@@ -37,6 +38,7 @@ def _guard(service: str) -> Guard:
             calls_per_sec=settings.SERVICE_CALLS_PER_SEC,
             failures=settings.BREAKER_FAILURES,
             pause_sec=settings.BREAKER_PAUSE_SEC,
+            count_limited=partial(metrics.count, metrics.RATE_LIMITED),
         ),
     )
 

@@ -71,7 +71,7 @@ class Service:
         """Set and return the delay in seconds before the next start: longer with every death in a row."""
         self.deaths = 1 if now - self.started >= STABLE_AFTER_SEC else self.deaths + 1
         self.last_death = how
-        delay_sec = min(RESTART_DELAY_SEC * 2 ** min(self.deaths - 1, 30), MAX_RESTART_DELAY_SEC)
+        delay_sec = min(RESTART_DELAY_SEC * 2.0 ** min(self.deaths - 1, 30), MAX_RESTART_DELAY_SEC)
         self.restart_due = now + delay_sec
         return delay_sec
 

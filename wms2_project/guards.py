@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ from limits.errors import StorageError
 from limits.storage import RedisStorage
 from limits.strategies import FixedWindowRateLimiter
 
-from wms2_project import metrics
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError
 
 logger = logging.getLogger(__name__)
@@ -41,6 +40,7 @@ class GuardOptions:
     calls_per_sec: int
     failures: int
     pause_sec: float
+    count_limited: Callable[[str, str], None] = lambda _service, _rank: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Guard:
             while self._is_outranked(turn.rank) or not self._limiter.hit(limit, "wms2", self.service):
                 self._redis.set(self._place(turn.rank), 1, px=int(PLACE_SEC * 1000))
                 if time.monotonic() >= end:
-                    metrics.count(metrics.RATE_LIMITED, self.service, str(turn.rank))
+                    self._options.count_limited(self.service, str(turn.rank))
                     raise RateLimited(
                         f"our own limit of {limit.amount} calls per second to {self.service} is used up",
                         cure="It is tried again; WMS2_SERVICE_CALLS_PER_SEC sets the limit",

@@ -113,7 +113,12 @@ def used_up(options: GuardOptions) -> GuardOptions:
 
 
 def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: GuardOptions) -> None:
-    limited = Guard(service, used_up(options))
+    counted: list[tuple[str, str]] = []
+
+    def count(service: str, rank: str) -> None:
+        counted.append((service, rank))
+
+    limited = Guard(service, replace(used_up(options), count_limited=count))
     for _ in range(2 * options.failures):
         with (
             calling_as(PROTECT, patience_sec=0.0),
@@ -122,6 +127,7 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
             call(limited)
     call(Guard(service, options))
     assert outages(options.redis_url, now=time.time(), services=[service]) == []
+    assert counted == [(service, str(int(PROTECT)))] * 2 * options.failures
 
 
 def test_what_is_not_urgent_does_not_wait_in_the_worker(
