@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from dags_app.models import Schedd
 from dags_app.states import ScheddStatus
+from requests_app.alerts import unacknowledged
 from requests_app.metrics import throughput_metrics
 from requests_app.models import Alert, Request
 from requests_app.selectors import admission_queue
@@ -89,7 +90,11 @@ def _held() -> Table:
 
 def _alerts() -> Table:
     now = timezone.now()
-    rows = Alert.objects.filter(closed_at__isnull=True).select_related("request").order_by("-id")[:_SHOWN]
+    rows = (
+        Alert.objects.filter(unacknowledged())
+        .select_related("request")
+        .order_by("-created_at", "-id")[:_SHOWN]
+    )
     return {
         "headers": ["alert", "about", "for", "message"],
         "rows": [

@@ -97,7 +97,9 @@ def _gates(gates: list[Gate], *, now: datetime) -> Table:
 
 def _alert(alert: Alert, *, now: datetime) -> str:
     times = f", {alert.count} times" if alert.count > 1 else ""
-    return f"{alert.kind.replace('_', ' ')}: {alert.message} (for {age_of(alert.created_at, now=now)}{times})"
+    known = f", acknowledged by {alert.acknowledged_by}" if alert.acknowledged_at else ""
+    age = age_of(alert.created_at, now=now)
+    return f"{alert.kind.replace('_', ' ')}: {alert.message} (for {age}{times}{known})"
 
 
 def _progress(row: Request, done: Progress) -> str:
@@ -105,8 +107,8 @@ def _progress(row: Request, done: Progress) -> str:
     excluded = f" ({done.events_excluded:,} excluded)" if done.events_excluded else ""
     return (
         f"{done.events_done:,} of {done.events_total:,} events{excluded},"
-        f" {done.groups_done:,} of {done.groups_total:,} groups ({counted(done.jobs_total, 'job')}); {counted(done.events_written, 'event')} written"
-        f" in {counted(done.files, 'file')},"
+        f" {done.groups_done:,} of {done.groups_total:,} groups ({counted(done.jobs_total, 'job')});"
+        f" {counted(done.events_written, 'event')} written in {counted(done.files, 'file')},"
         f" {done.blocks_announced:,} of {done.blocks:,} blocks announced"
         f"{f'; done about {end:%F %R} UTC' if end else ''}"
     )

@@ -1,15 +1,22 @@
-"""Alerts: something a person on shift should know, said once however often it is noticed."""
+"""Alerts: something a person on shift should know, said once however often it is noticed.
+
+An alert is open while what it tells holds. Acknowledging it says that a person has taken it on: it stays open
+and counts on, but nobody else is notified. After its end the same trouble is a new alert.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
 
-from django.db.models import Count, F
+from django.db import transaction
+from django.db.models import Count, F, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from requests_app.models import Alert, Request
-from wms2_project import metrics
+from wms2_project import audit, metrics
+from wms2_project.errors import Conflict, NotFound
 from wms2_project.logs import bind
 
 logger = logging.getLogger(__name__)
@@ -41,9 +48,40 @@ def _raise(alert: Alert) -> None:
 
 
 def open_alerts() -> dict[str, int]:
-    """How many requests and sites are alerted about, by kind of alert: what a metric of alerts shows."""
-    rows = Alert.objects.filter(closed_at__isnull=True).order_by().values_list("kind")
+    """Count the open alerts that nobody has acknowledged, by kind."""
+    rows = Alert.objects.filter(unacknowledged()).order_by().values_list("kind")
     return dict(rows.annotate(n=Count("id")))
+
+
+def unacknowledged() -> Q:
+    """Match open alerts that nobody has acknowledged."""
+    return Q(closed_at__isnull=True, acknowledged_at__isnull=True)
+
+
+def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
+    """Note who has taken the alert on, and why. Repeating it changes nothing.
+
+    Raises NotFound for an unknown alert, Conflict if it is closed or somebody else acknowledged it.
+    """
+    audit.need_reason(reason)
+    with transaction.atomic():
+        alert = Alert.objects.select_for_update(of=("self",)).filter(pk=alert_id).first()
+        if alert is None:
+            raise NotFound(f"There is no alert {alert_id}")
+        if alert.closed_at is not None:
+            raise Conflict(f"Alert {alert_id} is closed", cure="Nothing is left to acknowledge")
+        if alert.acknowledged_at is None:
+            alert.acknowledged_at, alert.acknowledged_by = timezone.now(), actor
+            alert.acknowledge_reason = reason
+            alert.save(update_fields=["acknowledged_at", "acknowledged_by", "acknowledge_reason"])
+            detail = {"alert": alert.pk, "kind": alert.kind}
+            audit.record(actor=actor, action="acknowledge", target=alert.subject, reason=reason, **detail)
+        elif alert.acknowledged_by != actor:
+            raise Conflict(
+                f"Alert {alert_id} is acknowledged by {alert.acknowledged_by}: {alert.acknowledge_reason}",
+                cure="Ask them",
+            )
+    return alert
 
 
 def close_alerts(*, request: Request, kind: str = "") -> None:

@@ -87,7 +87,7 @@ def _loop(now: datetime) -> Iterator[Metric]:
 
 
 def _alerts() -> Iterator[Metric]:
-    yield _gauge("wms2_alerts_open", "Alerts nobody has dealt with.", open_alerts(), label="type")
+    yield _gauge("wms2_alerts_open", "Open alerts that nobody has acknowledged.", open_alerts(), label="type")
 
 
 def _parts() -> Iterator[Metric]:

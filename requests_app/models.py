@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import Workflow
-from requests_app.states import SWEPT, TERMINAL, CallbackStatus, CleanupPolicy, RequestStatus
+from requests_app.states import SWEPT, TERMINAL, AlertState, CallbackStatus, CleanupPolicy, RequestStatus
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 from wms2_project.leases import Leased
@@ -156,9 +156,22 @@ class Alert(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     sent_at = models.DateTimeField(null=True, blank=True)  # to the channels outside the console
     send_attempts = models.PositiveSmallIntegerField(default=0)
+    acknowledged_at = models.DateTimeField(null=True, blank=True)
+    acknowledged_by = models.CharField(max_length=250, blank=True, default="")
+    acknowledge_reason = models.TextField(blank=True, default="")
 
     class Meta:
         indexes = [
+            models.Index(fields=["-created_at", "-id"], name="alert_by_time"),
+            models.Index(fields=["kind", "-created_at", "-id"], name="alert_by_kind"),
+            models.Index(
+                fields=["site", "-created_at", "-id"],
+                name="alert_by_site",
+                condition=Q(request__isnull=True),
+            ),
+            models.Index(
+                fields=["-created_at", "-id"], name="alert_open", condition=Q(closed_at__isnull=True)
+            ),
             models.Index(fields=["id"], name="alert_unsent", condition=Q(sent_at__isnull=True)),
             models.Index(fields=["-closed_at", "-id"], name="alert_newest"),  # the open ones first
         ]
@@ -176,6 +189,10 @@ class Alert(models.Model):
             models.CheckConstraint(
                 condition=Q(request__isnull=False) ^ ~Q(site=""), name="alert_about_a_request_or_a_site"
             ),
+            models.CheckConstraint(
+                condition=Q(acknowledged_at__isnull=True) | ~Q(acknowledged_by=""),
+                name="acknowledgement_names_who",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -185,6 +202,13 @@ class Alert(models.Model):
     def subject(self) -> str:
         """The name of the request or the site it is about."""
         return self.request.request_name if self.request is not None else self.site
+
+    @property
+    def state(self) -> AlertState:
+        """Whether what it tells still holds, and whether somebody knows."""
+        if self.closed_at is not None:
+            return AlertState.CLOSED
+        return AlertState.OPEN if self.acknowledged_at is None else AlertState.ACKNOWLEDGED
 
 
 class AdmissionConfig(models.Model):

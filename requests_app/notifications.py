@@ -13,6 +13,7 @@ from django.core.mail import EmailMessage
 from django.db.models import F
 
 from cms.callback import post_once
+from requests_app.alerts import unacknowledged
 from requests_app.models import Alert
 from wms2_project.errors import ServiceUnavailable, Wms2Error
 
@@ -46,15 +47,13 @@ def send_alerts(*, now: datetime) -> int:
 
 def _unsent() -> list[Alert]:
     """The next open alerts nobody was told of, the least tried first."""
-    unsent = Alert.objects.filter(
-        sent_at__isnull=True, closed_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS
-    )
+    unsent = Alert.objects.filter(unacknowledged(), sent_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS)
     return list(unsent.select_related("request").order_by("send_attempts", "id")[:BATCH])
 
 
 def _claim(alert: Alert) -> bool:
     """Count it as tried before anything leaves; False if somebody else does so just now."""
-    untouched = Alert.objects.filter(pk=alert.pk, send_attempts=alert.send_attempts, closed_at__isnull=True)
+    untouched = Alert.objects.filter(unacknowledged(), pk=alert.pk, send_attempts=alert.send_attempts)
     return bool(untouched.update(send_attempts=F("send_attempts") + 1))
 
 

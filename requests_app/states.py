@@ -44,6 +44,14 @@ class CallbackStatus(StrEnum):
     GIVEN_UP = "given_up"  # the URL refused, or did not answer often enough
 
 
+class AlertState(StrEnum):
+    """Does the alert still hold, and does somebody know of it?"""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"  # it still holds, and a person has taken it on
+    CLOSED = "closed"  # it holds no longer; when it comes back it is a new alert
+
+
 S = RequestStatus
 
 WHY: dict[RequestStatus, str] = {

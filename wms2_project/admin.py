@@ -276,3 +276,14 @@ class AuditEventAdmin(ReadOnlyAdmin):
     search_fields = ("target", "actor")
     search_help_text = "Part of what was changed, or of who did"
     ordering = ("-id",)
+
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Operators, as over REST."""
+        return role_of(request.user) >= Role.OPERATOR
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """The event, without what only admins may know."""
+        event = super().get_object(request, object_id, from_field)
+        if event is not None:
+            event.detail = audit.shown_detail(event, to_admin=role_of(request.user) >= Role.ADMIN)
+        return event

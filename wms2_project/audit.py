@@ -28,6 +28,7 @@ from wms2_project.tracing import current_traceparent
 
 logger = logging.getLogger(__name__)
 _BATCH = 500
+_PERSONAL = frozenset({"subject"})
 _CONTENT = ("actor", "action", "target", "reason", "detail", "request_id", "traceparent")
 
 
@@ -58,6 +59,11 @@ def record_move(*, actor: str, target: str, before: str, after: str, reason: str
     """Keep that somebody changed a status; what the machine does by itself, the status history tells."""
     if not actor.startswith("system:"):
         record(actor=actor, action=after, target=target, reason=reason, before=before)
+
+
+def shown_detail(event: AuditEvent, *, to_admin: bool) -> dict[str, Any]:
+    """Return the detail without what only admins may know: whose certificate or account it is outside."""
+    return {name: value for name, value in event.detail.items() if to_admin or name not in _PERSONAL}
 
 
 def mark_of(event: AuditEvent) -> str:

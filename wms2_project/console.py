@@ -93,6 +93,11 @@ def display(**options: Any) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], decorators.display(**options))
 
 
+def may_operate(request: HttpRequest) -> bool:
+    """Is this person an operator? Decides what the menu shows."""
+    return role_of(request.user) >= Role.OPERATOR
+
+
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
     """Counts to 10,000 and no further: whoever has more rows needs a filter, not page 4,711."""
 

@@ -56,7 +56,7 @@ class AuditEvent(models.Model):
     at = models.DateTimeField(default=timezone.now)
     actor = models.CharField(max_length=250)
     action = models.CharField(max_length=50)
-    target = models.CharField(max_length=250, db_index=True)
+    target = models.CharField(max_length=250)
     reason = models.TextField()
     detail = models.JSONField(default=dict)
     request_id = models.CharField(max_length=100, blank=True, default="")
@@ -67,7 +67,12 @@ class AuditEvent(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["id"], name="audit_unsealed", condition=models.Q(number__isnull=True))
+            models.Index(fields=["id"], name="audit_unsealed", condition=models.Q(number__isnull=True)),
+            models.Index(fields=["-at", "-id"], name="audit_by_time"),
+            models.Index(fields=["actor", "-at", "-id"], name="audit_by_actor"),
+            models.Index(fields=["action", "-at", "-id"], name="audit_by_action"),
+            models.Index(fields=["actor", "action", "-at", "-id"], name="audit_by_actor_and_action"),
+            models.Index(fields=["target", "-at", "-id"], name="audit_by_target"),
         ]
         constraints = [
             models.CheckConstraint(condition=~models.Q(actor=""), name="audit_has_an_actor"),

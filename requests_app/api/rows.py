@@ -26,7 +26,8 @@ _AROUND = f"""
 w.input_dataset, (SELECT request_name FROM requests_app_request WHERE id = r.previous_version_id), {ROUNDS},
 {DECISIONS},
 (SELECT coalesce(json_agg(a), '[]') FROM (
-   SELECT kind, message, count, created_at, last_seen_at FROM requests_app_alert
+   SELECT id, kind, message, count, created_at, last_seen_at, acknowledged_at, acknowledged_by,
+          acknowledge_reason FROM requests_app_alert
     WHERE request_id = r.id AND closed_at IS NULL ORDER BY id) a),
 (SELECT coalesce(json_agg(c), '[]') FROM (
    SELECT event, status, attempt, last_error, created_at, delivered_at FROM requests_app_callback

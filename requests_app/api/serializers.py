@@ -14,7 +14,8 @@ from dags_app.api.serializers import RoundBody
 from requests_app.models import Alert, Callback, Request, StatusTransition
 from requests_app.progress import Progress
 from requests_app.selectors import workflow_status
-from requests_app.states import RequestStatus
+from requests_app.states import AlertState, RequestStatus
+from wms2_project.fields import choices
 
 
 class ProgressBody(serializers.Serializer[Progress]):
@@ -131,7 +132,24 @@ class AlertBody(serializers.ModelSerializer[Alert]):
 
     class Meta:
         model = Alert
-        fields: tuple[str, ...] = ("kind", "message", "count", "created_at", "last_seen_at")
+        fields: tuple[str, ...] = (
+            "id", "kind", "message", "count", "created_at", "last_seen_at", "acknowledged_at",
+            "acknowledged_by", "acknowledge_reason",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class AlertRow(AlertBody):
+    """One alert in a list."""
+
+    request_name = serializers.CharField(
+        source="request.request_name", default=None, allow_null=True, read_only=True
+    )
+    site = serializers.CharField(read_only=True, help_text="What it is about, if not a request; else empty.")
+    state = serializers.ChoiceField(choices=choices(AlertState), read_only=True)
+
+    class Meta(AlertBody.Meta):
+        fields = (*AlertBody.Meta.fields, "request_name", "site", "state", "closed_at")
         read_only_fields = fields
 
 

@@ -13,6 +13,7 @@ from requests_app.api.actions import (
     VersionsView,
 )
 from requests_app.api.admission import LimitsView, QueueView
+from requests_app.api.alerts import AcknowledgeView, AlertListView
 from requests_app.api.failures import AllErrorsView, ErrorsView, FailView, InvalidateView, ReleaseView
 from requests_app.api.imports import BatchView
 from requests_app.api.metrics import FailureMetricsView, ThroughputView, WorkflowMetricsView
@@ -59,6 +60,8 @@ urlpatterns = [
     path("requests/<request_name:name>/why", WhyView.as_view(), name="request-why"),
     path("requests/<request_name:name>/ledger", LedgerView.as_view(), name="request-ledger"),
     path("requests/<request_name:name>/versions", VersionsView.as_view(), name="request-versions"),
+    path("alerts", AlertListView.as_view(), name="alert-list"),
+    path("alerts/<int:alert_id>/acknowledge", AcknowledgeView.as_view(), name="alert-acknowledge"),
     path("errors", AllErrorsView.as_view(), name="errors"),
     path("public/requests/<uuid:request_id>", PublicRequestView.as_view(), name="public-request"),
     path("workflows", WorkflowListView.as_view(), name="workflow-list"),

@@ -25,6 +25,7 @@ def _item(title: str, icon: str, view: str, **more: Any) -> dict[str, Any]:
     return {"title": title, "icon": icon, "link": reverse_lazy(view), **more}
 
 
+_OPERATORS = "wms2_project.console.may_operate"
 FORMAT_MODULE_PATH = ["wms2_project.formats"]
 LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 UNFOLD: dict[str, Any] = {
@@ -85,7 +86,9 @@ UNFOLD: dict[str, Any] = {
                         "admin:wms2_project_identity_changelist",
                         permission=_administers,
                     ),
-                    _item("Audit", "history", "admin:wms2_project_auditevent_changelist"),
+                    _item(
+                        "Audit", "history", "admin:wms2_project_auditevent_changelist", permission=_OPERATORS
+                    ),
                     _item("People", "group", "admin:auth_user_changelist", permission=_administers),
                     _item("Roles", "badge", "admin:auth_group_changelist", permission=_administers),
                     _item("API documentation", "api", "docs"),

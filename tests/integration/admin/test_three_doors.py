@@ -15,7 +15,8 @@ from rest_framework.test import APIClient
 
 from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus
-from requests_app.models import Request
+from requests_app.alerts import raise_alert
+from requests_app.models import Alert, Request
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus as S
 from tests.integration.admin.test_actions import press
@@ -63,6 +64,11 @@ def _changeable() -> Request:
     return make_request(status=S.QUEUED)
 
 
+def _alert() -> Alert:
+    raise_alert(request=make_request(), kind="slow_dag", message="it takes long")
+    return Alert.objects.get()
+
+
 def _schedd() -> Schedd:
     return Schedd.objects.create(name=SCHEDD)
 
@@ -105,6 +111,9 @@ ACTIONS: dict[str, Doors] = {
     "rescue a DAG": Doors(
         _dag(DAGStatus.REMOVED), "POST dags/<uuid:dag_id>/rescue", "rescue", "dag rescue"
     ),
+    "acknowledge an alert": Doors(
+        _alert, "POST alerts/<int:alert_id>/acknowledge", "acknowledge", "alert acknowledge"
+    ),
     "drain a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
     "fence a schedd": Doors(_lost, "POST schedds/<schedd_name:name>/fence", "fence", "schedd fence"),
     "enable a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
@@ -142,7 +151,7 @@ def by_shell(client: object, doors: Doors, row: Any, why: str) -> bool:
 
 
 def test_every_endpoint_that_steers_has_its_line() -> None:
-    steered = ("requests/<", "dags/<", "schedds/<")
+    steered = ("requests/<", "dags/<", "schedds/<", "alerts/<")
     writing = {
         f"{method} {route}"
         for route, view in endpoints()

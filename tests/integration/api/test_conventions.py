@@ -10,6 +10,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from dags_app.api.views import DAGListView
+from requests_app.api.alerts import AlertListView
 from requests_app.api.requests import RequestListView
 from requests_app.api.workflows import WorkflowListView
 from requests_app.lifecycle.advance import advance
@@ -26,6 +27,7 @@ from tests.integration.factories import (
     make_site,
     make_workflow,
 )
+from wms2_project.api.audit import AuditListView
 from wms2_project.api.pagination import beyond
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ListView
@@ -101,6 +103,7 @@ def test_every_list_is_turned_and_still_walked_without_loss(
         ("workflows?ordering=created_at&ordering=-created_at", "ordering"),
         ("sites?cursor=a&cursor=b", "cursor"),
         ("errors?days=1&days=2", "days"),
+        ("alerts?kind=a&kind=b", "kind"),
     ],
 )
 def test_a_parameter_given_twice_is_refused(viewer: APIClient, query: str, name: str) -> None:
@@ -132,7 +135,9 @@ def test_the_description_answers_every_method(api_as: ApiAs, path: str, method: 
     assert api_as(Role.ANONYMOUS).generic(method, f"/api/v1/{path}").status_code in (200, 405)
 
 
-@pytest.mark.parametrize("view", [RequestListView, WorkflowListView, DAGListView])
+@pytest.mark.parametrize(
+    "view", [RequestListView, WorkflowListView, DAGListView, AlertListView, AuditListView]
+)
 def test_an_index_has_every_order_of_a_long_list(view: type[ListView]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(

@@ -34,6 +34,9 @@ TABLE: dict[str, dict[str, Role]] = {
     "requests/<request_name:name>/invalidate": {"POST": OPERATOR},
     "requests/<request_name:name>/errors": {"GET": VIEWER},
     "errors": {"GET": VIEWER},
+    "alerts": {"GET": VIEWER},
+    "alerts/<int:alert_id>/acknowledge": {"POST": OPERATOR},
+    "audit": {"GET": OPERATOR},
     "requests/<request_name:name>/stop": {"POST": OPERATOR},
     "requests/<request_name:name>/abort": {"POST": REQUESTOR},
     "requests/<request_name:name>/restart": {"POST": OPERATOR},
@@ -97,6 +100,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
         url = "/api/v1/" + (
             re.sub("<uuid:[a-z_]+>", "00000000-0000-0000-0000-000000000000", route)
             .replace("<request_name:name>", "nobody")
+            .replace("<int:alert_id>", "1")
             .replace("<slug:name>", OWN_SITE)  # what others' sites answer, tests/integration/auth shows
             .replace("<schedd_name:name>", "nowhere@pool")
         )

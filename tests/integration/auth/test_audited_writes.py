@@ -13,6 +13,8 @@ from rest_framework.test import APIClient
 
 from dags_app.models import Schedd
 from dags_app.states import DAGStatus
+from requests_app.alerts import raise_alert
+from requests_app.models import Alert
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from sites_app.bans import ban_site
@@ -68,6 +70,11 @@ def _lost() -> Call:
     return f"schedds/{SCHEDD}/fence", WHY
 
 
+def _alert() -> Call:
+    raise_alert(request=make_request(), kind="slow_dag", message="it takes long")
+    return f"alerts/{Alert.objects.get().pk}/acknowledge", WHY
+
+
 def _token() -> Call:
     make_token(make_user("bob"))
     return f"tokens/{ApiToken.objects.get(user__username='bob').pk}", WHY
@@ -94,6 +101,7 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "schedds/<schedd_name:name>/drain"): lambda: (f"schedds/{SCHEDD}/drain", WHY),
     ("POST", "schedds/<schedd_name:name>/fence"): _lost,
     ("POST", "schedds/<schedd_name:name>/enable"): lambda: (f"schedds/{SCHEDD}/enable", WHY),
+    ("POST", "alerts/<int:alert_id>/acknowledge"): _alert,
     ("PATCH", "admission/config"): lambda: ("admission/config", WHY | {"max_active_dags": 5}),
     ("PATCH", "sites/<slug:name>"): lambda: (f"sites/{make_site()}", WHY | {"total_slots": 5}),
     ("POST", "sites/<slug:name>/drain"): lambda: _site("drain"),

@@ -1,0 +1,74 @@
+"""Alerts: what a person on shift should know, and who has taken it on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from requests_app.alerts import acknowledge_alert, unacknowledged
+from requests_app.api.serializers import AlertRow
+from requests_app.models import Alert
+from requests_app.states import AlertState
+from wms2_project.api.filters import AnyOfFilter
+from wms2_project.api.roles import Role, actor_of
+from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
+from wms2_project.fields import choices
+
+STATES = choices(AlertState)
+_MATCHING = {
+    AlertState.OPEN: unacknowledged(),
+    AlertState.ACKNOWLEDGED: Q(closed_at__isnull=True, acknowledged_at__isnull=False),
+    AlertState.CLOSED: Q(closed_at__isnull=False),
+}
+
+
+class AlertFilter(filters.FilterSet):  # type: ignore[misc]
+    """Which alerts; `state` may be given several times."""
+
+    state = AnyOfFilter(choices=STATES, method="in_states")
+    kind = filters.CharFilter()
+    request_name = filters.CharFilter(field_name="request__request_name")
+    site = filters.CharFilter(method="about_site", label="Alerts about this site, not about a request.")
+    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
+    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+
+    def in_states(self, rows: QuerySet[Alert], name: str, states: list[str]) -> QuerySet[Alert]:
+        """Keep the alerts in one of the states."""
+        matching = Q()
+        for state in states:
+            matching |= _MATCHING[AlertState(state)]
+        return rows.filter(matching)
+
+    def about_site(self, rows: QuerySet[Alert], name: str, site: str) -> QuerySet[Alert]:
+        """Keep the alerts about this site."""
+        return rows.filter(site=site, request__isnull=True)
+
+
+@extend_schema_view(get=extend_schema(operation_id="alerts_list", description="Alerts, newest first."))
+class AlertListView(ListView):
+    """All alerts, newest first."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    queryset = Alert.objects.select_related("request")
+    serializer_class = AlertRow
+    filterset_class = AlertFilter
+
+
+class AcknowledgeView(ApiView):
+    """Take an alert on."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,)}
+
+    @extend_schema(operation_id="alerts_acknowledge", request=ReasonInput, responses={200: AlertRow})
+    def post(self, request: HttpRequest, alert_id: int) -> Response:
+        """Say that you have taken the alert on: it stays open, and nobody else is notified of it."""
+        reason = parsed(ReasonInput, request.data)["reason"]
+        return Response(
+            AlertRow(acknowledge_alert(alert_id=alert_id, actor=actor_of(request), reason=reason)).data
+        )
