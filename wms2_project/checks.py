@@ -64,7 +64,7 @@ def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Only PostgreSQL has what WMS2 relies on: SKIP LOCKED, advisory locks, partial constraints."""
     engine = settings.DATABASES["default"]["ENGINE"]
-    if engine == "django.db.backends.postgresql":
+    if engine == "wms2_project.postgresql":
         return []
     return [
         Error(

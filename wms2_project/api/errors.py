@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 from django.conf import settings
@@ -205,7 +206,12 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """A bug. The log has the traceback under the same request id."""
+    """A bug, or no database. The log has the traceback under the same request id."""
+    if isinstance(sys.exc_info()[1], InterfaceError | OperationalError):
+        told, code = "The database does not answer", errors.ServiceUnavailable.code
+        answer = _plain(503, told, code) if _in_api(request) else _page(request, 503, f"{told}.")
+        answer.headers["Retry-After"] = str(_RETRY_AFTER_SEC)
+        return answer
     if _in_api(request):
         return _plain(500, "An unexpected error; the log has it under this request_id", "internal_error")
     return _page(request, 500, "An unexpected error; the log has it under this request id.")

@@ -13,7 +13,7 @@ INDEXES = {
 
 
 class Migration(migrations.Migration):
-    dependencies = [("wms2_project", "0006_audit_is_not_emptied")]
+    dependencies = [("wms2_project", "0007_gate_news")]
 
     operations = [
         *(

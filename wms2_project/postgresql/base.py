@@ -1,0 +1,113 @@
+"""Connections that give up on a PostgreSQL that is silent. For the web process only; workers wait longer.
+
+A frozen server keeps its sockets open and enforces no timeout, so the client must. A statement may be slow or
+wait for a lock: after a while without an answer a probe on a connection of its own decides whether the server
+is there. A health check that is not answered at once only costs the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import closing
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db.backends.postgresql import base
+from psycopg import errors
+from psycopg.abc import RV, PQGen
+
+SILENCE_SEC = 1.5  # without an answer for so long, somebody asks whether the server is there
+PROBE_SEC = 1.0
+CONNECT_SEC = 2  # the least that psycopg accepts
+REFUSE_SEC = 2.0  # after a silence: calls fail at once instead of queueing up behind each other
+_MARGIN_SEC = 5.0  # beyond the server's own limit of a statement
+_SSL_REQUEST = struct.pack("!ii", 8, 80877103)  # every server answers it with one byte, before any login
+
+
+class _Web:
+    """What the threads of the web process share."""
+
+    bounded = False
+    silent_until = 0.0
+
+
+def bound_waits() -> None:
+    """Bound every wait for PostgreSQL in this process, on connections opened from now on."""
+    _Web.bounded = True
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """Raises OperationalError, and is closed, when the server is silent."""
+
+    checking = False
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait for the server as long as it is there, and not much longer than a statement may take."""
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
+        limit_sec = settings.STATEMENT_TIMEOUT_MS / 1000 + _MARGIN_SEC
+        give_up_at = time.monotonic() + (limit_sec if settings.STATEMENT_TIMEOUT_MS else float("inf"))
+        while True:
+            try:
+                return super().wait(gen, interval, SILENCE_SEC)
+            except errors._WaitTimeout as silence:
+                if not self.checking and time.monotonic() < give_up_at and self._server_answers():
+                    continue
+                self.pgconn.finish()  # nobody waits for it again
+                raise psycopg.OperationalError("PostgreSQL does not answer") from silence
+
+    def _server_answers(self) -> bool:
+        host, port = (self.pgconn.hostaddr or self.pgconn.host).decode(), int(self.pgconn.port)
+        answers = probe(host, port)
+        if not answers:
+            _Web.silent_until = time.monotonic() + REFUSE_SEC
+        return answers
+
+
+def probe(host: str, port: int) -> bool:
+    """Does a PostgreSQL server answer at this address, or in this directory of sockets?"""
+    local = host.startswith("/")
+    try:
+        with (
+            closing(socket.socket(socket.AF_UNIX))
+            if local
+            else socket.create_connection((host, port), timeout=PROBE_SEC) as plug
+        ):
+            plug.settimeout(PROBE_SEC)
+            if local:
+                plug.connect(f"{host}/.s.PGSQL.{port}")
+            plug.sendall(_SSL_REQUEST)
+            return bool(plug.recv(1))
+    except OSError:
+        return False
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Opens bounded connections once `bound_waits` was called."""
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Open a connection; while the server is known to be silent, refuse at once."""
+        if not _Web.bounded:
+            return super().get_new_connection(conn_params)
+        if time.monotonic() < _Web.silent_until:
+            raise psycopg.OperationalError("PostgreSQL did not answer a moment ago")
+        self.isolation_level = base.IsolationLevel.READ_COMMITTED
+        try:
+            return BoundedConnection.connect(**conn_params | {"connect_timeout": CONNECT_SEC})
+        except errors.ConnectionTimeout:
+            _Web.silent_until = time.monotonic() + REFUSE_SEC
+            raise
+
+    def is_usable(self) -> bool:
+        """Does the connection answer at once?"""
+        if not isinstance(self.connection, BoundedConnection):
+            return bool(super().is_usable())
+        self.connection.checking = True
+        try:
+            return bool(super().is_usable())
+        finally:
+            if self.connection is not None:
+                self.connection.checking = False
