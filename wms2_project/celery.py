@@ -56,7 +56,7 @@ app.autodiscover_tasks(["requests_app"])
 app.steps["worker"].add(Pulse)
 
 
-@worker_init.connect
+@worker_init.connect  # type: ignore[untyped-decorator]
 def _check(**_given: Any) -> None:
     from wms2_project.checks import refuse_to_start_unless_configured  # Django is set up by now
 

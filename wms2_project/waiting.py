@@ -1,4 +1,4 @@
-"""News for what waits at a gate: the layers below write them, the layer that owns the waiting rows reads them.
+"""News for what waits at a gate: lower layers write them, the layer that owns the waiting rows reads them.
 
 One row per event, in the transaction of what happened: a row that was there already could be taken before
 that transaction commits.
