@@ -94,7 +94,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return super().get_new_connection(conn_params)
         if time.monotonic() < _Web.silent_until:
             raise psycopg.OperationalError("PostgreSQL did not answer a moment ago")
-        self.isolation_level = base.IsolationLevel.READ_COMMITTED
+        self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
             return BoundedConnection.connect(**conn_params | {"connect_timeout": CONNECT_SEC})
         except errors.ConnectionTimeout:
