@@ -25,18 +25,23 @@ find_mirror() {                          # apt itself knows: every source format
   { grep '/debian$' <<<"$all" || grep -v security <<<"$all"; } | head -1 || true
 }
 
+install_as_root() { [ "$(id -u)" = 0 ] && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >&2; }
+
 check_system() {
   local tool
-  for tool in apt-get apt-cache dpkg dpkg-deb gpgv; do
+  for tool in apt-get apt-cache dpkg dpkg-deb; do
     command -v "$tool" >/dev/null || die "$tool is missing, so ${PACKAGES[0]} cannot be fetched; install it by hand"
   done
+  # apt checks signatures with one of them: gpgv up to Debian 12, sqv since Debian 13
+  command -v gpgv >/dev/null || command -v sqv >/dev/null || install_as_root gpgv \
+    || die "apt has neither gpgv nor sqv to check signatures with; install the package gpgv or sqv"
   case $(dpkg --print-architecture) in
     amd64) LOADER=ld-linux-x86-64.so.2 TRIPLET=x86_64-linux-gnu;;
     arm64) LOADER=ld-linux-aarch64.so.1 TRIPLET=aarch64-linux-gnu;;
     *) die "no ${PACKAGES[0]} for architecture $(dpkg --print-architecture); install it by hand";;
   esac
   KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
-  [ -r "$KEYRING" ] || { [ "$(id -u)" = 0 ] && apt-get install -y -qq debian-archive-keyring >&2; } \
+  [ -r "$KEYRING" ] || install_as_root debian-archive-keyring \
     || die "Debian's keys are missing; install the package debian-archive-keyring"
   MIRROR=${WMS2_DEBIAN_MIRROR:-$(find_mirror)}
   [ -n "$MIRROR" ] || die "apt on this machine names no Debian mirror; set WMS2_DEBIAN_MIRROR to one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -155,3 +156,38 @@ def test_the_stack_of_another_user_is_refused_in_one_sentence(
     assert done.returncode == (1 if told else 0)
     assert told in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("verifier", "user", "refused"),
+    [("gpgv", "1000", False), ("sqv", "1000", False), ("", "1000", True), ("", "0", False)],
+    ids=["Debian 12", "Debian 13", "neither", "neither, as root"],
+)
+def test_packages_are_fetched_with_whatever_checks_signatures(
+    tmp_path: Path, verifier: str, user: str, refused: bool
+) -> None:
+    """It ends in any case: this apt has no mirror."""
+    programs = {
+        "apt-get": f'echo "$*" >>{tmp_path}/asked',
+        "apt-cache": "",
+        "dpkg": "echo amd64",
+        "dpkg-deb": "",
+        "id": f"echo {user}",
+    }
+    for name, script in (programs | ({verifier: ""} if verifier else {})).items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("bash", "sed", "grep", "head"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+
+    done = subprocess.run(
+        [tmp_path / "bash", ROOT / "lab" / "pool" / "install-private.sh", tmp_path / "prefix", "condor", "x"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert ("neither gpgv nor sqv" in done.stderr) == refused
+    asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
+    assert ("--no-install-recommends gpgv" in asked) == (not verifier and user == "0")
