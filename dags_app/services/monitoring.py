@@ -125,14 +125,25 @@ def observe_dags(*, now: datetime) -> Seen:
             if schedds.may_be_asked(name, now=now):
                 _observe_schedd(name, dags, now, seen)
                 schedds.note_answer(name, now=now)
-                if schedds.count_is_due(name, now=now):
-                    schedds.note_limits(name, schedd(name).limits(), now=now)
+                _count_dagmans(name, now)
                 continue
         except ScheddUnreachable as error:  # its DAGs stay as they were last seen
             logger.warning("no news from %s: %s", name, error)
             schedds.note_silence(name, now=now)
         seen.unknown.update(dag.workflow_id for dag in dags)
     return seen
+
+
+def _count_dagmans(name: str, now: datetime) -> None:
+    """Note how many DAGMans the schedd allows and runs; no answer to this hides nothing that was seen."""
+    if not schedds.count_is_due(name, now=now):
+        return
+    try:
+        limits = schedd(name).limits()
+    except ScheddUnreachable as error:
+        logger.warning("the DAGMans of %s are not counted: %s", name, error)
+        return
+    schedds.note_limits(name, limits, now=now)
 
 
 def _end_fenced(dags: list[DAG], now: datetime, seen: Seen) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.types import DagmanAd, JobStatus
+from condor.types import DagmanAd, JobStatus, ScheddLimits
 from dags_app.models import DAG, Schedd
 from dags_app.services import control, monitoring, schedds, submission
 from dags_app.states import DAGStatus, GroupStatus, ScheddStatus
@@ -46,6 +46,9 @@ class Spare:
     def query_dags(self) -> dict[str, DagmanAd]:
         tokens = DAG.objects.values_list("token", flat=True)
         return {token: DagmanAd(token, 1, JobStatus.RUNNING, finished=False) for token in tokens}
+
+    def limits(self) -> ScheddLimits:
+        return ScheddLimits(200, 500, 0)
 
     def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int) -> int:
         self.sent.append(batch_name)

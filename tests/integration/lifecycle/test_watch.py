@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from condor.types import ScheddLimits
 from dags_app.models import DAG
 from dags_app.services import control, monitoring
 from dags_app.services.monitoring import Seen
@@ -29,6 +30,9 @@ class Queue:
 
     def query_dags(self) -> dict[str, Any]:
         return {}
+
+    def limits(self) -> ScheddLimits:
+        return ScheddLimits(200, 500, 0)
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
         if batch_name in self.denied:

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from condor.types import DagmanAd, JobStatus
+from condor.types import DagmanAd, JobStatus, ScheddLimits
 from dags_app.models import DAG
 from dags_app.services import monitoring
 from dags_app.services.schedds import silent_since
@@ -29,7 +29,7 @@ class Queue:
     def __init__(self) -> None:
         self.ads: dict[str, DagmanAd] = {}
         self.last: dict[str, Any] = {"job_status": JobStatus.COMPLETED, "exit_code": 1}
-        self.history_answers = True
+        self.history_answers = self.limits_answer = True
         self.searched: list[float] = []
 
     def add(self, dag: DAG, **values: Any) -> None:
@@ -38,6 +38,11 @@ class Queue:
 
     def query_dags(self) -> dict[str, DagmanAd]:
         return self.ads
+
+    def limits(self) -> ScheddLimits:
+        if not self.limits_answer:
+            raise ScheddUnreachable("describe: no answer within 15 s")
+        return ScheddLimits(200, 500, len(self.ads))
 
     def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float) -> DagmanAd:
         self.searched.append(not_before)
@@ -190,6 +195,16 @@ def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:
     dag.refresh_from_db()
     assert dag.status == DAGStatus.HALTED
     assert dag.events.get().to_status == DAGStatus.HALTED
+
+
+def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, queue: Queue) -> None:
+    dag = a_dag(tmp_path, schedd_name="a@pool")
+    queue.add(dag)
+    write_status(dag, done=1)
+    queue.limits_answer = False
+    seen = monitoring.observe_dags(now=timezone.now())
+    assert (seen.news, seen.unknown) == ({dag.workflow_id}, set())
+    assert silent_since("a@pool") is None
 
 
 def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, queue: Queue) -> None:
