@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 
-def until(what: Callable[[], Any], *, seconds: float = 300, why: str = "") -> Any:
+def until(what: Callable[[], Any], *, seconds: float = 900, why: str = "") -> Any:
     """Return what it finds as soon as that is true; fail if it never is. The limit is for what hangs."""
     end = time.monotonic() + seconds
     while not (found := what()):

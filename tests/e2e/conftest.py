@@ -56,7 +56,7 @@ class Stack:
         assert answer.status_code == expect, answer.text
         return dict(answer.json())
 
-    def wait_for(self, name: str, *statuses: str, timeout: float = 600) -> Json:
+    def wait_for(self, name: str, *statuses: str, timeout: float = 1500) -> Json:
         """The request once it has one of the statuses; fails at once when it ended in another."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:

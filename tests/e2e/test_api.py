@@ -147,7 +147,7 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
 def assert_told_once(name: str) -> None:
     """The first delivery met an outage and was repeated; after the second, which was taken, there is none."""
     delivered = Callback.objects.filter(request__request_name=name, status="delivered")
-    until(delivered.exists, seconds=60, why="the requestor was not told")
+    until(delivered.exists, why="the requestor was not told")
     assert [json.loads(body)["request_name"] for _, body in Receiver.got] == [name, name]
     assert {headers["x-wms2-delivery"] for headers, _ in Receiver.got} == {str(delivered.get().pk)}
     headers, body = Receiver.got[1]
@@ -179,7 +179,7 @@ def assert_spans_join(collector: Collector, caller: str) -> None:
 
 def follow(stack: Stack, name: str) -> Iterator[dict[str, object]]:
     """The progress at every look; every look also asks why, and gets an answer from every gate."""
-    end = time.monotonic() + 600
+    end = time.monotonic() + 1500
     while time.monotonic() < end:
         why = stack.get(f"requests/{name}/why")
         assert why["summary"], why
@@ -195,7 +195,7 @@ def test_what_cannot_run_anywhere_says_so_in_htcondors_own_words(stack: Stack, s
     generated = stack.seed(suffix)[1]
     name = stack.post("requests", generated | {"Memory": 900_000, "Urgent": True})["request_name"]
     stack.wait_for(name, "active", "pilot_running")
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not (why := stack.get(f"requests/{name}/why"))["idle_jobs"]:
         assert time.monotonic() < end, why
         time.sleep(1)

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.conftest import Stack
 
 ROOT = Path(__file__).parents[2]
-WITHIN_SEC = 60
+WITHIN_SEC = 300
 Told = dict[tuple[str, tuple[str, ...]], float]
 
 
@@ -73,7 +73,6 @@ def test_the_audit_of_everything_done_so_far_is_whole(stack: Stack) -> None:
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

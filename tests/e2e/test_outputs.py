@@ -17,7 +17,7 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.services import invalidate_outputs
 from tests.e2e.conftest import Json, Stack
 
-WAIT_SEC = 600.0
+WAIT_SEC = 900.0
 
 
 def lab(stack: Stack, method: str, path: str, body: Any = None) -> Any:

@@ -114,7 +114,6 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env=inherited | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 

@@ -150,13 +150,13 @@ class Bench:
         )
         return list(reversed(ads))
 
-    def wait(self, what: Callable[[], object], seconds: float = 240) -> None:
+    def wait(self, what: Callable[[], object], seconds: float = 900) -> None:
         deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, "it did not happen in time"
             time.sleep(0.3)
 
-    def finish(self, name: str, seconds: float = 240) -> DagmanAd:
+    def finish(self, name: str, seconds: float = 900) -> DagmanAd:
         found: list[DagmanAd] = []
 
         def ended() -> bool:

@@ -130,7 +130,6 @@ def test_a_smoke_test_runs_without_services(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 
