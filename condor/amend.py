@@ -1,14 +1,14 @@
 """Changes to a DAG's directory between two submissions.
 
-The caller holds `submit_lock` and knows that no DAGMan of this directory is queued; only `write_priority` may
-be used while it runs. Every change may be repeated.
+The caller holds `submit_lock` and knows that no DAGMan of this directory is queued; only `write_priority` and
+`write_landing_sites` may be used while it runs. Every change may be repeated.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from wms2_project.errors import TransientError
 from wms2_project.grammar import Name, check, matches
 
 ELECTED_SITE = "elected_site.inc"
+LANDING_SITES = "landing_sites"
 _RUN_STATE = (ELECTED_SITE, f"{GROUP_DAG}.lock", f"{GROUP_DAG}.nodes.log", f"{GROUP_DAG}.status")
 _SITES = re.compile(r'^VARS landing .* SITES="([A-Za-z0-9_,]+)"$', re.ASCII | re.MULTILINE)
 
@@ -38,6 +39,28 @@ class GroupChange:
 def write_priority(directory: Path, priority: int) -> None:
     """Jobs submitted from now on get this priority; those already queued keep theirs."""
     replace_file(directory / PRIORITY_FILE, render_priority(priority).encode())
+
+
+def write_landing_sites(directory: Path, sites: Mapping[str, Collection[str]]) -> None:
+    """Set where each of these groups may land from now on; one without a site waits until it has one.
+
+    Landings read it before each submission. Other groups land where they were planned to.
+    """
+    lines = (
+        f"{group} {','.join(check(Name.SITE, site, field='sites') for site in sorted(found)) or '-'}\n"
+        for group, found in sorted(sites.items())
+    )
+    replace_file(directory / LANDING_SITES, "".join(lines).encode("ascii"))
+
+
+def reads_landing_sites(directory: Path) -> bool:
+    """Do landings of this DAG read their sites when they are submitted? Those of older DAGs do not."""
+    return (directory / "scripts" / "landing.sh").exists()
+
+
+def forget_landing_sites(directory: Path) -> None:
+    """Let every group land where its `group.dag` says."""
+    (directory / LANDING_SITES).unlink(missing_ok=True)
 
 
 def change_group(group_directory: Path, change: GroupChange) -> None:

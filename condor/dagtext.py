@@ -44,7 +44,10 @@ def _block(role: str, scripts: str, category: str) -> str:
     )
 
 
-_ELECT = rf"SCRIPT POST @ \.\./scripts/elect_site\.sh {re.escape(_LANDING_ARGUMENTS)}\n"
+_ELECT = (
+    r"(?:SCRIPT DEFER 75 \d+ PRE @ \.\./scripts/landing\.sh \$JOB\n)?"  # absent in older directories
+    rf"SCRIPT POST @ \.\./scripts/elect_site\.sh {re.escape(_LANDING_ARGUMENTS)}\n"
+)
 _CLASSIFY = (
     r"(?:SCRIPT DEFER 75 \d+ PRE @ \.\./scripts/pre\.sh \$JOB\n)?"
     rf"SCRIPT POST @ \.\./scripts/post\.sh {re.escape(_POST_ARGUMENTS)}(?: \d+){{4}}\n"
@@ -89,7 +92,10 @@ def render_group(layout: DagLayout, group: GroupLayout) -> str:
     """`group.dag`: landing, then the processing nodes, then merge, then cleanup."""
     retries, throttles, scripts = layout.retries, layout.throttles, _scripts(layout)
     sites = ",".join(group.sites)
-    elect = f"SCRIPT POST @ ../scripts/elect_site.sh {_LANDING_ARGUMENTS}\n"
+    elect = (
+        f"SCRIPT DEFER {DEFER_EXIT} {layout.settings.status_interval_sec} PRE @ ../scripts/landing.sh $JOB\n"
+        f"SCRIPT POST @ ../scripts/elect_site.sh {_LANDING_ARGUMENTS}\n"
+    )
     processing = _node_renderer("proc", sites, scripts, retries.processing, "Processing")
     names = " ".join([node.name for node in group.nodes])
     parts = [

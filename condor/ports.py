@@ -77,8 +77,11 @@ class ScheddPort(Protocol):
         """Change the priority of the jobs that are queued now; returns how many."""
         ...
 
-    def limit_sites(self, batch_name: str, allowed: Collection[str]) -> tuple[int, int]:
-        """Take other sites from landings that wait; how many changed, and how many have no allowed site."""
+    def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
+        """Set the sites of landings that wait in the queue, by group; return how many changed.
+
+        A landing without a site stays in the queue and matches nowhere until it has one.
+        """
         ...
 
     def ping(self) -> bool:

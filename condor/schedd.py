@@ -21,6 +21,7 @@ from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientErr
 from wms2_project.grammar import Name, check, matches
 
 BATCH_PREFIX = "wms2-"
+NO_SITE = "none"  # DESIRED_Sites of a landing that may go nowhere: no site has this name
 _DAGMAN = "JobUniverse == 7"
 _OUTER = f"{_DAGMAN} && DAGManJobId is undefined"
 _ATTRIBUTES = [
@@ -192,22 +193,24 @@ class Schedd:
             return 0
         return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
 
-    def limit_sites(self, batch_name: str, allowed: Collection[str]) -> tuple[int, int]:
-        """Only landings have a choice; one without an allowed site is left as it is, and counted."""
-        for site in allowed:
-            check(Name.SITE, site, field="sites")
+    def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
+        lists = {
+            group: ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
+            for group, found in sites.items()
+        }
         waiting = f'{_batch(batch_name)} && CMS_NodeRole == "landing" && JobStatus == 1'
-        listed = [str(ad["DESIRED_Sites"]) for ad in self._query(waiting, ["DESIRED_Sites"])]
-        changed = stuck = 0
-        for sites in set(listed):
-            left = [site for site in sites.split(",") if site in allowed]
-            if not left:
-                stuck += listed.count(sites)
-            elif left != sites.split(","):
-                among = f'{waiting} && DESIRED_Sites == "{_plain_list(sites)}"'
-                new = f'"{",".join(left)}"'
-                changed += int(self._call("edit", constraint=among, attribute="DESIRED_Sites", value=new))
-        return changed, stuck
+        by_list: dict[str, list[int]] = {}
+        for ad in self._query(waiting, ["ClusterId", "Iwd", "DESIRED_Sites"]):
+            wanted = lists.get(group_of(ad))
+            if wanted is not None and wanted != ad.get("DESIRED_Sites"):
+                by_list.setdefault(wanted, []).append(int(ad["ClusterId"]))
+        changed = 0
+        for wanted, clusters in sorted(by_list.items()):
+            among = f"{waiting} && member(ClusterId, {{{', '.join(map(str, sorted(clusters)))}}})"
+            changed += int(
+                self._call("edit", constraint=among, attribute="DESIRED_Sites", value=f'"{wanted}"')
+            )
+        return changed
 
     def ping(self) -> bool:
         try:
@@ -358,10 +361,3 @@ def _batches(batch_names: Iterable[str]) -> str:
 
 def _batch(batch_name: str) -> str:
     return f'JobBatchName == "{check_batch_name(batch_name)}"'
-
-
-def _plain_list(sites: str) -> str:
-    """A site list read back from an ad, safe to stand in a constraint."""
-    for site in sites.split(","):
-        check(Name.SITE, site, field="DESIRED_Sites")
-    return sites

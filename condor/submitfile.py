@@ -23,6 +23,8 @@ PINNED_SITE_INCLUDE = "include ifexist : elected_site.inc"
 # leaves this file and the one above: DAGMan's direct submission fails on an absent include, whatever
 # "ifexist" says (seen in 23.9).
 RAISED_LIMITS_INCLUDE = "include : raised.inc"
+# `landing_sites = <sites>` if they are others than planned; the landing's PRE leaves it at each submission.
+LANDING_SITES_INCLUDE = "include : landing_sites.inc"
 PRIORITY_FILE = "priority.inc"
 PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
 BACK_DIRECTORY = "back"
@@ -129,7 +131,8 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
 
 
 def _includes(role: Role) -> list[str]:
-    own = [] if role is Role.LANDING else [PINNED_SITE_INCLUDE, RAISED_LIMITS_INCLUDE]
+    landing = role is Role.LANDING
+    own = [LANDING_SITES_INCLUDE] if landing else [PINNED_SITE_INCLUDE, RAISED_LIMITS_INCLUDE]
     return [*own, PRIORITY_INCLUDE]
 
 
@@ -170,7 +173,7 @@ def _landing_entries() -> dict[str, str]:
         "output": "/dev/null",
         "error": "/dev/null",
         "request_memory": "$(MEM)",
-        "My.DESIRED_Sites": '"$(SITES)"',
+        "My.DESIRED_Sites": '"$(landing_sites:$(SITES))"',
     }
 
 

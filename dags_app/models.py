@@ -241,8 +241,10 @@ class DAG(models.Model):
     nodes_held = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
 
-    # The version of the workflow whose priority and sites its queued jobs have
+    # The version of the workflow whose priority its queued jobs have
     applied_version = models.PositiveIntegerField(default=0)
+    # The sites its landings go by; null in DAGs older than that
+    applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)

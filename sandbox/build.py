@@ -16,7 +16,7 @@ from sandbox.atomic import replacing
 
 SOURCE = Path(__file__).parent
 RUN_SCRIPT = SOURCE / "run.sh"
-LAUNCHERS = ("post.sh", "elect_site.sh", "pre.sh")
+LAUNCHERS = ("post.sh", "elect_site.sh", "pre.sh", "landing.sh")
 MTIME = 315_532_800  # 1980-01-01, the oldest date every archive tool accepts
 
 

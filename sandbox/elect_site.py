@@ -19,6 +19,7 @@ from sandbox.userlog import read_job_events
 
 EVENT_LOG = "group.dag.nodes.log"
 ELECTED = "elected_site.inc"
+LANDING_SITES = "../landing_sites"  # see landing.sh
 REPORTS = "reports"  # where the group's other jobs start, and what they send back lands
 
 
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     if not names.matches(names.SITE, site):
         sys.stderr.write(f"landing {job_id}: {EVENT_LOG} names no legal site for it, found {site!r:.80}\n")
         return 1
+    if not _may_be_used(site):
+        sys.stderr.write(f"landing {job_id}: {site} may not be used any more, it is tried again elsewhere\n")
+        return 1
     with open(RAISED_LIMITS, "ab"):  # a group that starts over keeps what it learnt about its nodes
         pass
     # Made here, for groups that get so far: a DAG has many, and every directory costs when it is written.
@@ -42,6 +46,17 @@ def main(arguments: Sequence[str]) -> int:
     with replacing(Path(ELECTED)) as handle:
         handle.write(f"elected_site = {site}\n".encode("ascii"))
     return 0
+
+
+def _may_be_used(site: str) -> bool:
+    """The sites may have changed between the submission of the landing and its end."""
+    group = Path.cwd().name
+    try:
+        with open(LANDING_SITES, encoding="ascii") as lines:
+            listed = next((line.split()[1] for line in lines if line.startswith(f"{group} ")), site)
+    except FileNotFoundError:
+        return True
+    return site in listed.split(",")
 
 
 if __name__ == "__main__":

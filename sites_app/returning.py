@@ -62,9 +62,7 @@ def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
     return found
 
 
-def awaited_site(
-    *, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime
-) -> AwaitedSite | None:
+def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime) -> AwaitedSite | None:
     """The site to wait for; None if the workflow can go on, or if waiting would not help.
 
     `prepared`: it goes on with a rescue or resume DAG, which reads all of its files. A new round reads what

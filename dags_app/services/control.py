@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +11,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.amend import write_priority
+from condor.amend import write_landing_sites, write_priority
 from condor.analysis import MatchAnalysis
 from condor.types import DagmanAd
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, Workflow
+from dags_app.planning.types import SitePool
+from dags_app.services.placing import find_landings, usable_now
 from dags_app.services.production import newest_dag
 from dags_app.services.schedds import is_fenced
 from dags_app.services.submission import settle_submission
@@ -25,6 +26,9 @@ from wms2_project import audit
 from wms2_project.errors import Conflict
 from wms2_project.failpoints import failpoint
 from wms2_project.logs import current_request_id
+
+EDITED = "edited"  # the event of edits applied to a DAG in the queue
+MAX_NAMED = 100
 
 
 class DagAction(StrEnum):
@@ -154,16 +158,31 @@ def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
     return dag
 
 
-def apply_edits(*, dag: DAG, priority: int, sites: Collection[str], version: int) -> None:
-    """Bring the queued jobs up to this version of the workflow: their priority, and where landings may go."""
-    port = schedd(dag.schedd_name)
-    write_priority(Path(dag.submit_dir), priority)  # first: what is submitted meanwhile has it already
+def lags_behind(*, dag: DAG, sites: SitePool, version: int) -> bool:
+    """Have the priority or the usable sites changed since they were last applied to the DAG?"""
+    if dag.applied_version != version:
+        return True
+    return dag.applied_sites is not None and dag.applied_sites != usable_now(dag=dag, sites=sites)
+
+
+def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> list[str]:
+    """Apply the workflow's priority, and where its groups may land now, to the jobs of a DAG in the queue.
+
+    Landed groups stay where they are. Return the groups that may land nowhere: they wait until they may.
+    """
+    directory, port = Path(dag.submit_dir), schedd(dag.schedd_name)
+    found = find_landings(dag=dag, sites=sites)
+    write_priority(directory, priority)  # files first: what is submitted meanwhile has them already
+    write_landing_sites(directory, found.waiting)
     jobs = port.set_priority(dag.token, priority)
-    landings, stuck = port.limit_sites(dag.token, sites)
+    landings = port.place_landings(dag.token, found.waiting)
+    usable = usable_now(dag=dag, sites=sites)
+    told = {"priority": priority, "jobs": jobs, "landings": landings, "sites": usable}
+    told["landings_without_site"] = found.stranded[:MAX_NAMED]
     with transaction.atomic():
-        DAG.objects.filter(pk=dag.pk).update(applied_version=version)
-        told = {"priority": priority, "jobs": jobs, "landings": landings, "landings_without_site": stuck}
-        _note(dag, "edited", told)
+        DAG.objects.filter(pk=dag.pk).update(applied_version=version, applied_sites=usable)
+        _note(dag, EDITED, told)
+    return found.stranded
 
 
 def explain_idle(*, dag: DAG) -> MatchAnalysis | None:

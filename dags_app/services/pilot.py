@@ -63,7 +63,9 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
         with production.faults_refused():
             production.prepare_input(workflow=workflow, sites=sites)
             plan = decide_pilot(workflow=workflow, sites=sites)
-        dag = production.write_round(workflow=workflow, plan=plan, kind=RoundKind.PILOT, priority=priority)
+        dag = production.write_round(
+            workflow=workflow, plan=plan, kind=RoundKind.PILOT, priority=priority, sites=sites
+        )
     return production.ensure_submitted(dag=dag, priority=priority, version=workflow.version)
 
 

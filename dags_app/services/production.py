@@ -36,6 +36,7 @@ from dags_app.services.estimating import (
 )
 from dags_app.services.input_files import check_input
 from dags_app.services.layout_spec import layout_spec
+from dags_app.services.placing import usable_now
 from dags_app.services.submission import ensure_submitted
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import InvalidInput, TransientError
@@ -113,11 +114,17 @@ def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
     with faults_refused():
         prepare_input(workflow=workflow, sites=sites)
         plan = decide_plan(workflow=workflow, sites=sites)
-    return write_round(workflow=workflow, plan=plan, kind=RoundKind.PRODUCTION, priority=priority)
+    kind = RoundKind.PRODUCTION
+    return write_round(workflow=workflow, plan=plan, kind=kind, priority=priority, sites=sites)
 
 
-def write_round(*, workflow: Workflow, plan: Plan, kind: RoundKind, priority: int) -> DAG:
-    """Directory first, rows second: a row never names a directory that is not complete."""
+def write_round(
+    *, workflow: Workflow, plan: Plan, kind: RoundKind, priority: int, sites: SitePool | None = None
+) -> DAG:
+    """Directory first, rows second: a row never names a directory that is not complete.
+
+    `sites` are those the plan was made for; its landings follow what changes since.
+    """
     last = workflow.rounds.aggregate(last=Max("number"))["last"]
     number = 0 if last is None else last + 1
     dag_id = names.dag_id(str(workflow.pk), round_number=number)
@@ -127,7 +134,9 @@ def write_round(*, workflow: Workflow, plan: Plan, kind: RoundKind, priority: in
     failpoint("plan.written")
     with transaction.atomic():
         round_ = _record_round(workflow, plan, number=number, kind=kind)
-        return _record_dag(round_, plan, DAG(id=dag_id, submit_dir=str(directory)))
+        dag = DAG(id=dag_id, submit_dir=str(directory), workflow=workflow, round=round_)
+        dag.applied_sites = usable_now(dag=dag, sites=sites) if sites is not None else None
+        return _record_dag(round_, plan, dag)
 
 
 def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKind) -> Round:
@@ -174,7 +183,7 @@ def _assign_files(round_: Round, reading: Reading) -> int:
 
 def _record_dag(round_: Round, plan: Plan, dag: DAG) -> DAG:
     groups = len(plan.groups)
-    dag.workflow, dag.round, dag.token = round_.workflow, round_, names.token(dag.pk)
+    dag.token = names.token(dag.pk)
     dag.total_nodes = plan.total_nodes
     dag.total_edges = 2 * plan.jobs + groups
     dag.node_counts = {

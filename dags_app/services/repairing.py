@@ -19,6 +19,7 @@ from condor.amend import (
     GroupChange,
     change_group,
     elected_site,
+    forget_landing_sites,
     remove_groups,
     replace_file,
     restart_group,
@@ -36,6 +37,7 @@ from dags_app.services.decisions import decided_numbers
 from dags_app.services.failures import CREDITED, failed_sites
 from dags_app.services.ledger import tally
 from dags_app.services.locations import locate_files
+from dags_app.services.placing import files_by_group, usable_now
 from dags_app.states import FileState, RoundKind
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
@@ -53,7 +55,7 @@ def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
     """
     repairs = _decide(dag, sites)
     homeless = {group_index(repair.group) for repair in repairs if repair.homeless}
-    files = _files_by_group(dag) if homeless else {}
+    files = files_by_group(dag) if homeless else {}
     doubted = {lfn for repair in repairs for lfn in repair.excluded}
     doubted |= {file.lfn for index in homeless if index is not None for file in files.get(index, ())}
     if doubted and locate_files(workflow=dag.workflow, lfns=doubted):
@@ -63,31 +65,16 @@ def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
 
 def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
     groups = dag.round.groups.exclude(status__in=CREDITED).order_by("index")
-    files = _files_by_group(dag)
+    files = files_by_group(dag)
     bad: dict[str, dict[str, int]] = {}
     for lfn, site, exit_code in dag.round.bad_replicas.values_list("lfn", "site", "exit_code"):
         bad.setdefault(lfn, {})[site] = exit_code
-    fitting = sites.offering(_memory_mb(dag) / dag.round.estimate.get("cores", dag.workflow.cores))
+    fitting = frozenset(usable_now(dag=dag, sites=sites))
     broken = [_broken(dag, group, files.get(group.index, ()), bad, sites, fitting) for group in groups]
     if dag.round.kind == RoundKind.PILOT:  # its one job tells nothing of a site, so another one is tried
         left = failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
         broken = [replace(group, failed_at=left) for group in broken]
     return [decide_repair(group) for group in broken]
-
-
-def _files_by_group(dag: DAG) -> dict[int, list[InputFile]]:
-    found: dict[int, list[InputFile]] = {}
-    held = dag.round.files.filter(state__in=[FileState.ASSIGNED, FileState.EXCLUDED])
-    columns = ("lfn", "state", "locations", "first_group", "last_group")
-    for file in held.only(*columns).iterator(chunk_size=5000):
-        for index in range(file.first_group or 0, (file.last_group or 0) + 1):
-            found.setdefault(index, []).append(file)
-    return found
-
-
-def _memory_mb(dag: DAG) -> int:
-    planned = int(dag.round.estimate.get("memory_mb") or dag.workflow.memory_mb)
-    return int(decided_numbers(dag.workflow).get("memory_mb", planned))
 
 
 def _broken(
@@ -167,11 +154,12 @@ def repair_dag(*, dag: DAG, sites: SitePool) -> None:
         emptied = [repair.group for repair in repairs if repair.emptied]
         if emptied:
             remove_groups(directory, emptied)
+        forget_landing_sites(directory)  # every group that may still land has its sites in its own file now
         with transaction.atomic():
             record_repairs(dag=dag, repairs=repairs)
             for name, left in jobs.items():
                 _rows(dag, [name]).exclude(jobs=left).update(jobs=left)
-            _recount(dag)
+            _recount(dag, sites)
         replace_file(mark, f"{dag.token}\n".encode())
 
 
@@ -239,8 +227,8 @@ def _without_files(group: Path, gone: frozenset[str]) -> tuple[Any, frozenset[st
     return manifest, frozenset(idle)
 
 
-def _recount(dag: DAG) -> None:
-    """The DAG's node counts follow its groups."""
+def _recount(dag: DAG, sites: SitePool) -> None:
+    """The DAG's node counts follow its groups, and its landings these sites."""
     groups = dag.round.groups.count()
     jobs = dag.round.groups.aggregate(jobs=Sum("jobs"))["jobs"] or 0
     counts = dag.node_counts | {
@@ -254,6 +242,7 @@ def _recount(dag: DAG) -> None:
         total_nodes=jobs + SERVICE_NODES * groups,
         total_edges=2 * jobs + groups,
         node_counts=counts,
+        applied_sites=usable_now(dag=dag, sites=sites),
         version=F("version") + 1,
     )
     dag.refresh_from_db()

@@ -20,6 +20,7 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
+from requests_app.lifecycle.edits import landings
 from requests_app.lifecycle.gate import Gate, Verdict
 from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
@@ -370,7 +371,7 @@ def _blocks(look: Look, name: str, states: tuple[_B, ...], what: str, service: s
 
 
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
-RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, throttle, running)
+RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
 OUTPUTS: tuple[Asked, ...] = (stage_out, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus

@@ -29,6 +29,7 @@ from dags_app.states import (
 )
 from requests_app import admission
 from requests_app.lifecycle import finishing, gates, recovering, yielding
+from requests_app.lifecycle.edits import follow_edits
 from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
@@ -298,9 +299,8 @@ def on_resubmitting(request: Request, now: datetime) -> Outcome:
 def _while_running(look: Look, dag: DAG) -> Outcome:
     """The DAG is in the queue: bring edits to its jobs if its schedd answers, and say what is waited for."""
     blocked = gates.in_the_way(look) or gates.running(look)
-    version = look.workflow.version  # read together with the priority
-    if dag.applied_version != version and blocked.name != gates.SILENT:
-        control.apply_edits(dag=dag, priority=look.request.priority, sites=look.sites.names, version=version)
+    if blocked.name != gates.SILENT:
+        follow_edits(look, dag)
     return stop_at(blocked)
 
 

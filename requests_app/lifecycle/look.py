@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cached_property
 
-from dags_app.models import DAG
+from dags_app.models import DAG, DAGEvent
 from dags_app.planning.types import SitePool
 from dags_app.services.collecting import count_groups
+from dags_app.services.control import EDITED
 from dags_app.services.production import newest_dag
 from dags_app.states import IN_QUEUE, DAGStatus
 from outputs_app.selectors import Trouble, trouble_of
@@ -46,6 +47,12 @@ class Look:
         return count_groups(round_=self.dag.round) if self.dag is not None else {}
 
     @cached_property
+    def stranded(self) -> DAGEvent | None:
+        """The event that says which groups of its DAG may land nowhere now; None if all may somewhere."""
+        last = self.dag.events.filter(event_type=EDITED).last() if self.dag is not None else None
+        return last if last is not None and last.detail.get("landings_without_site") else None
+
+    @cached_property
     def sites(self) -> SitePool:
         """The sites the workflow may land on."""
         return usable_sites(workflow=self.workflow, now=self.now)
@@ -53,9 +60,7 @@ class Look:
     @cached_property
     def awaited_site(self) -> AwaitedSite | None:
         """The site that has to come back before the workflow can go on."""
-        return awaited_site(
-            workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now
-        )
+        return awaited_site(workflow=self.workflow, sites=self.sites, prepared=self.prepared, now=self.now)
 
     @property
     def awaits_input(self) -> bool:

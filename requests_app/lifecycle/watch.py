@@ -18,6 +18,7 @@ from dags_app.services.monitoring import Seen, observe_dags
 from dags_app.services.production import newest_dag
 from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.alerts import close_others, raise_alert
+from requests_app.lifecycle.edits import follow_edits_of_held
 from requests_app.lifecycle.stalling import report_hanging, report_stalls
 from requests_app.models import Alert, Request
 from requests_app.services.collecting import collect
@@ -48,7 +49,8 @@ def watch_dags(*, now: datetime) -> int:
         with _apart(troubles):
             seen = observe_dags(now=now)
             report_unreadable(seen)
-        for part in (remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained):
+        parts = (remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained)
+        for part in (*parts, follow_edits_of_held):
             with _apart(troubles):
                 part(now=now)
         with _apart(troubles):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from condor.amend import reads_landing_sites
 from dags_app.models import DAG, Workflow
 from dags_app.services.decisions import COLUMNS
+from dags_app.services.placing import find_landings
 from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
 from requests_app.documents.fields import MAX_THROTTLES
@@ -24,8 +28,10 @@ from sites_app.selectors import usable_sites
 from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 from wms2_project.grammar import Name, check
+from wms2_project.words import counted
 
 SITE_LISTS = ("site_whitelist", "site_blacklist")
+MAX_NAMED = 10
 MAX_PRIORITY = MAX_MEMORY_MB = 1_000_000
 CHANGEABLE = {
     "priority": f"must be a whole number from 0 to {MAX_PRIORITY:,}",
@@ -74,7 +80,7 @@ def change_request(
 
 def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
     """What `change_request` would reach; refused as it would be, and nothing is written."""
-    _checked(request, changes)
+    _, on_workflow = _checked(request, changes)
     effects = Effects()
     dag = newest_dag(workflow=request.workflow)
     queued = dag is not None and dag.status in IN_QUEUE
@@ -89,9 +95,10 @@ def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
             effects.now.append("priority: every job in the queue, and those the DAG submits from now on")
     if any(name in changes for name in SITE_LISTS):
         later.append(f"sites: {told}")
-        if queued:
-            effects.now.append("sites: landings that wait in the queue lose the sites no longer allowed")
-            effects.never.append("sites: groups that have landed, and landings the DAG submits later")
+        if dag is not None and queued:
+            _preview_sites(
+                effects, dag, before=request.workflow, after=_changed(request.workflow, on_workflow)
+            )
     if "memory_mb" in changes:
         _preview_memory(effects, changes["memory_mb"], plans=plans, dag=dag)
     if "category_throttles" in changes:
@@ -99,6 +106,35 @@ def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
         if queued:
             effects.never.append("category_throttles: the DAG that runs now")
     return effects
+
+
+def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workflow) -> None:
+    """Which groups of the DAG that runs would land elsewhere, which would wait, and which stay."""
+    now = timezone.now()
+    old = find_landings(dag=dag, sites=usable_sites(workflow=before, now=now))
+    new = find_landings(dag=dag, sites=usable_sites(workflow=after, now=now))
+    moved = [group for group, sites in new.waiting.items() if sites and sites != old.waiting.get(group)]
+    if moved and not reads_landing_sites(Path(dag.submit_dir)):
+        told = f"sites: {counted(len(moved), 'group')} whose landing the DAG submits later: it is too old"
+        effects.never.append(told)
+    elif moved:
+        sites = sorted(frozenset[str]().union(*(new.waiting[group] for group in moved)))
+        told = f"sites: {counted(len(moved), 'group')} not landed yet ({_some(moved)})"
+        effects.now.append(f"{told} may land at {_some(sites)}")
+    if new.stranded:
+        told = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
+        effects.now.append(f"{told} may land nowhere and wait")
+    if new.landed:
+        where = Counter(new.landed.values())
+        stay = ", ".join(f"{where[site]} at {site}" for site in sorted(where))
+        effects.never.append(f"sites: {counted(len(new.landed), 'group')} landed already and stay: {stay}")
+    if not moved and not new.stranded:
+        effects.never.append("sites: no group of the DAG that runs would land elsewhere")
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag: DAG | None) -> None:
@@ -169,14 +205,20 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
 
 def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str]:
     """Refuse now what the lifecycle would only hold later: no site left, or none with the memory."""
-    changed = copy.copy(workflow)
-    for name, value in changes.items():
-        setattr(changed, name, value)
+    changed = _changed(workflow, changes)
     pool = usable_sites(workflow=changed, now=timezone.now())
     if not pool.names:
         told = "no site is left: those allowed are unknown, draining, banned or on the other list"
         return {name: told for name in SITE_LISTS if name in changes}
     return memory_refusal(changed, changes.get(COLUMNS["memory_mb"]), pool)
+
+
+def _changed(workflow: Workflow, changes: Mapping[str, Any]) -> Workflow:
+    """The workflow as it would be; not stored."""
+    changed = copy.copy(workflow)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    return changed
 
 
 def _are_throttles(value: object) -> bool:

@@ -217,7 +217,7 @@ def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIC
 
     assert answer.status_code == 200, answer.json()
     body = answer.json()
-    assert [line.split(":")[0] for line in body["now"]] == ["priority", "priority", "sites"]
+    assert [line.split(":")[0] for line in body["now"]] == ["priority", "priority"]
     assert [line.split(":")[0] for line in body["next_round"]] == ["memory_mb"]  # in a rescue
     assert {line.split(":")[0] for line in body["never"]} == {"sites", "memory_mb", "category_throttles"}
     row.refresh_from_db()

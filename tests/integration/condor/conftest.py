@@ -18,6 +18,7 @@ from condor.dagfile import WrittenDag, write_dag
 from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries
 from condor.schedd import Schedd
 from condor.types import DagmanAd
+from sandbox import build
 
 # Stand-ins for the sandbox: small enough to be read, and told by jobs.json how to behave.
 RUN = rb"""#!/bin/bash
@@ -56,6 +57,7 @@ ASSETS = (
     Asset("sandbox.tar.gz", b"unused"),
     Asset("scripts/elect_site.sh", ELECT, executable=True),
     Asset("scripts/post.sh", POST, executable=True),
+    Asset("scripts/landing.sh", (build.SOURCE / "landing.sh").read_bytes(), executable=True),
 )
 FAST = DagmanSettings(status_interval_sec=1, queue_update_sec=1, log_scan_sec=1)
 WORKFLOW_ID = "0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44"

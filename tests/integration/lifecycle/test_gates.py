@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app import adapters
-from dags_app.models import DAG, MergeGroup, Round, Schedd, Workflow
+from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -181,6 +181,22 @@ def on_silent_schedd() -> Request:
     return running()
 
 
+def stranded() -> Request:
+    row = running()
+    note_edit(["mg_000001"])
+    return row
+
+
+def note_edit(groups: list[str]) -> None:
+    DAGEvent.objects.create(
+        dag=DAG.objects.get(), event_type="edited", detail={"landings_without_site": groups}
+    )
+
+
+def place_groups(row: Request) -> None:
+    note_edit([])
+
+
 def throttled() -> Request:
     row = running()
     make_group(row.workflow.rounds.get())
@@ -257,6 +273,7 @@ CASES = [
     Case("held jobs", lambda: running(nodes_held=2), "2 jobs are on hold", release_jobs, RUNS),
     Case("held jobs", lambda: running(status=DAGStatus.HALTED), "the DAG is on hold", release_jobs, RUNS),
     Case("hanging jobs", hanging, "1 job hanging", end_hang, RUNS),
+    Case("landings", stranded, "1 group may land nowhere", place_groups, RUNS),
     Case("throttle", throttled, "2 groups run at a time, 1 wait", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),

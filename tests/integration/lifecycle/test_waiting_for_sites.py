@@ -162,9 +162,7 @@ def test_a_prepared_rescue_waits_for_the_only_site_that_reads_its_files(storage:
     drained(days=2)
     row = reads(storage, S.PLANNING)
     failed = make_dag(make_round(row.workflow), status=DAGStatus.FAILED)
-    row.workflow.input_files.update(
-        state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0
-    )
+    row.workflow.input_files.update(state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0)
     make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh: none of this DAG's business
     make_dag(failed.round, status=DAGStatus.READY, parent=failed, submitted_at=None, kind=DAGKind.RESCUE)
     awaited = Look(row, timezone.now()).awaited_site

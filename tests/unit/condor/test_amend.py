@@ -12,9 +12,11 @@ from condor.amend import (
     allowed_sites,
     change_group,
     elected_site,
+    forget_landing_sites,
     remove_groups,
     restart_group,
     settle_killed,
+    write_landing_sites,
     write_priority,
 )
 from condor.dagfile import write_dag
@@ -43,6 +45,24 @@ def test_a_group_gets_other_sites_memory_and_retries(dag: Path) -> None:
     assert (dag / "mg_000000" / "group.dag").read_text() == other
     change_group(group, change)
     assert (group / "group.dag").read_text() == text
+
+
+def test_landings_are_told_their_sites_and_whether_they_have_one(dag: Path) -> None:
+    sites = {"mg_000001": ["T2_DE_DESY", "T2_CH_CERN"], "mg_000000": []}
+    write_landing_sites(dag, sites)
+    assert (dag / "landing_sites").read_text() == "mg_000000 -\nmg_000001 T2_CH_CERN,T2_DE_DESY\n"
+    with pytest.raises(InvalidInput):
+        write_landing_sites(dag, {"mg_000000": ["T2_CH_CERN\nmg_000001 -"]})
+    forget_landing_sites(dag)
+    forget_landing_sites(dag)
+    assert not (dag / "landing_sites").exists()
+
+
+def test_a_group_written_by_an_older_version_is_amended_too(dag: Path) -> None:
+    path = dag / "mg_000001" / "group.dag"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "landing.sh" not in line))
+    change_group(path.parent, GroupChange(sites=["T2_DE_DESY"]))
+    assert allowed_sites(path.parent) == {"T2_DE_DESY"}
 
 
 def test_a_killed_dagman_is_spoken_for_once(dag: Path) -> None:

@@ -185,7 +185,7 @@ def test_without_retries_or_cooloff_the_lines_are_absent() -> None:
     layout = make_layout(retries=Retries(landing=0, processing=0, merge=0, cleanup=0, cooloff_sec=0))
     text = dagtext.render_group(layout, make_group(0))
     assert "RETRY proc" not in text
-    assert "DEFER" not in text
+    assert "pre.sh" not in text
 
 
 def test_settings_reach_the_configuration() -> None:

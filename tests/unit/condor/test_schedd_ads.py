@@ -284,21 +284,28 @@ def test_an_empty_queue_is_left_alone() -> None:
     assert [operation for operation, _ in stand_in.asked] == ["query"]
 
 
-def test_waiting_landings_lose_the_sites_no_longer_allowed() -> None:
-    lists = ["T1_US_FNAL,T2_CH_CERN", "T2_CH_CERN", "T1_US_FNAL,T2_CH_CERN", "T1_US_FNAL"]
-    schedd, stand_in = schedd_with(query=[{"DESIRED_Sites": sites} for sites in lists], edit=2)
-    assert schedd.limit_sites(NAME, {"T2_CH_CERN", "T2_DE_DESY"}) == (2, 1)
+def test_waiting_landings_get_the_sites_of_their_group() -> None:
+    lists = ["T1_US_FNAL,T2_CH_CERN", "T2_CH_CERN", "T1_US_FNAL,T2_CH_CERN", "T1_US_FNAL", "T1_US_FNAL"]
+    ads = [
+        {"ClusterId": 40 + number, "Iwd": f"/srv/dags/1/mg_{number:06d}", "DESIRED_Sites": sites}
+        for number, sites in enumerate(lists)
+    ]
+    schedd, stand_in = schedd_with(query=ads, edit=1)
+    cern = ["T2_CH_CERN"]
+    wanted = {"mg_000000": cern, "mg_000001": cern, "mg_000002": cern, "mg_000003": [], "mg_000009": cern}
+    assert schedd.place_landings(NAME, wanted) == 2
     edits = [arguments for operation, arguments in stand_in.asked if operation == "edit"]
-    assert [(edit["attribute"], edit["value"]) for edit in edits] == [("DESIRED_Sites", '"T2_CH_CERN"')]
-    assert edits[0]["constraint"].endswith('&& DESIRED_Sites == "T1_US_FNAL,T2_CH_CERN"')
+    assert [(edit["attribute"], edit["value"]) for edit in edits] == [
+        ("DESIRED_Sites", '"T2_CH_CERN"'), ("DESIRED_Sites", '"none"'),
+    ]  # fmt: skip
+    assert edits[0]["constraint"].endswith("&& member(ClusterId, {40, 42})")
+    assert edits[1]["constraint"].endswith("&& member(ClusterId, {43})")
 
 
 def test_no_site_name_leaves_its_quotes() -> None:
-    schedd, _ = schedd_with(query=[{"DESIRED_Sites": 'T2_CH_CERN,x" || true'}], edit=1)
+    schedd, _ = schedd_with(query=[], edit=1)
     with pytest.raises(InvalidInput):
-        schedd.limit_sites(NAME, {"T2_CH_CERN"})
-    with pytest.raises(InvalidInput):
-        schedd.limit_sites(NAME, {'T2_CH_CERN"'})
+        schedd.place_landings(NAME, {"mg_000000": ['T2_CH_CERN"']})
 
 
 def test_a_held_dag_that_nobody_resumes_is_not_woken_and_takes_its_jobs_along() -> None:

@@ -438,6 +438,47 @@ def test_the_landing_elects_the_site_where_it_ran(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "elected"),
+    [
+        ("g T2_DE_DESY,T1_US_FNAL", "elected_site = T1_US_FNAL\n"),
+        ("other T2_DE_DESY", "elected_site = T1_US_FNAL\n"),
+        ("g T2_DE_DESY", None),
+        ("g -", None),
+    ],
+    ids=["still allowed", "of another group", "not allowed any more", "no site is"],
+)
+def test_a_site_that_may_not_be_used_any_more_is_not_elected(
+    tmp_path: Path, line: str, elected: str | None
+) -> None:
+    (tmp_path / "landing_sites").write_text(f"{line}\n")
+    status, found = elect(tmp_path / "g", LOG, "landing", "0", "7.0")
+    assert (status, found) == (0 if elected else 1, elected)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "included"),
+    [
+        (None, 0, "\n"),
+        ("mg_000002 T2_DE_DESY\n", 0, "\n"),
+        ("mg_000001 T2_CH_CERN,T2_DE_DESY\nmg_000002 -\n", 0, "landing_sites = T2_CH_CERN,T2_DE_DESY\n"),
+        ("mg_000000 T2_CH_CERN\nmg_000001 -\n", 75, None),
+    ],
+    ids=["nothing changed", "another group", "other sites", "no site"],
+)
+def test_a_landing_takes_the_sites_that_are_usable_when_it_starts(
+    tmp_path: Path, text: str | None, status: int, included: str | None
+) -> None:
+    group = tmp_path / "mg_000001"
+    group.mkdir()
+    copy_scripts(tmp_path / "scripts")
+    if text is not None:
+        (tmp_path / "landing_sites").write_text(text)
+    done = subprocess.run(["../scripts/landing.sh", "landing"], cwd=group, env={}, check=False)
+    path = group / "landing_sites.inc"
+    assert (done.returncode, path.read_text() if path.exists() else None) == (status, included)
+
+
+@pytest.mark.parametrize(
     ("log", "arguments"),
     [
         (None, ("landing", "0", "7.0")),

@@ -1,0 +1,180 @@
+"""Drains, bans and site lists reach the groups of a running DAG that have not landed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from dags_app.models import DAG
+from dags_app.services import control, production, repairing
+from dags_app.states import DAGKind, DAGStatus
+from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.edits import STRANDED
+from requests_app.lifecycle.watch import follow_edits_of_held
+from requests_app.models import Alert, Request
+from requests_app.states import RequestStatus as S
+from sites_app.models import Site
+from sites_app.selectors import usable_sites
+from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+
+pytestmark = pytest.mark.django_db
+
+
+class Port:
+    """A schedd with nothing of ours in its queue."""
+
+    def __init__(self) -> None:
+        self.placed: list[Mapping[str, Collection[str]]] = []
+
+    def set_priority(self, batch_name: str, priority: int) -> int:
+        return 0
+
+    def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
+        self.placed.append(sites)
+        return 0
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Port:
+    made = Port()
+    monkeypatch.setattr(control, "schedd", lambda name: made)
+    return made
+
+
+@pytest.fixture
+def running(planned: Callable[..., Round], port: Port) -> Round:
+    """Three groups in the queue: the first landed at CERN, two may land at CERN or DESY, or at DESY only."""
+    round_ = planned([[CERN]] * 2 + [[CERN, DESY]] * 2 + [[DESY]] * 2)
+    DAG.objects.filter(pk=round_.dag.pk).update(
+        status=DAGStatus.RUNNING, applied_version=round_.workflow.version, submitted_at=timezone.now()
+    )
+    (only,) = set(round_.reading(CERN)) - set(round_.reading(DESY))
+    (round_.directory(only) / "elected_site.inc").write_text(f"elected_site = {CERN}\n")
+    return round_
+
+
+def groups(round_: Round) -> dict[str, str]:
+    """What each kind of group is called: landed, free (two sites), bound (DESY only)."""
+    at_cern, at_desy = set(round_.reading(CERN)), set(round_.reading(DESY))
+    (landed,), (free,), (bound,) = at_cern - at_desy, at_cern & at_desy, at_desy - at_cern
+    return {"landed": f"mg_{landed:06d}", "free": f"mg_{free:06d}", "bound": f"mg_{bound:06d}"}
+
+
+def listed(round_: Round) -> dict[str, str]:
+    lines = (round_.directory(0).parent / "landing_sites").read_text().splitlines()
+    return dict(line.split(" ") for line in lines)
+
+
+def poll(round_: Round) -> None:
+    Request.objects.filter(pk=round_.request.pk).update(next_check_at=timezone.now())
+    advance(round_.request.pk)
+    assert Request.objects.get(pk=round_.request.pk).status == S.ACTIVE
+
+
+def post(client: APIClient, path: str, **body: Any) -> None:
+    answer = client.post(f"/api/v1/sites/{path}", {"reason": "power cut"} | body)
+    assert answer.status_code == 200, answer.json()
+
+
+def test_nothing_is_written_while_no_site_changes(running: Round, port: Port) -> None:
+    poll(running)
+    assert port.placed == []
+    assert not (running.directory(0).parent / "landing_sites").exists()
+
+
+@pytest.mark.parametrize("how", ["drain", "ban"])
+def test_a_drained_or_banned_site_takes_no_later_landing_until_it_is_back(
+    running: Round, port: Port, operator: APIClient, how: str
+) -> None:
+    name = groups(running)
+    post(operator, f"{CERN}/{how}")
+    poll(running)
+    assert listed(running) == {name["free"]: DESY, name["bound"]: DESY}
+    assert port.placed == [{name["free"]: {DESY}, name["bound"]: {DESY}}]
+    if how == "drain":
+        post(operator, f"{CERN}/enable")
+    else:
+        operator.delete(f"/api/v1/sites/{CERN}/ban", {"reason": "repaired"})
+    poll(running)
+    assert listed(running)[name["free"]] == f"{CERN},{DESY}"
+    poll(running)
+    assert len(port.placed) == 2, "applied once per change"
+
+
+def test_a_ban_of_one_request_and_its_end_reach_that_request(running: Round, operator: APIClient) -> None:
+    post(operator, f"{CERN}/ban", request_name=running.request.request_name)
+    poll(running)
+    assert listed(running)[groups(running)["free"]] == DESY
+    Site.objects.get(pk=CERN).bans.update(
+        created_at=timezone.now().replace(year=2020), expires_at=timezone.now()
+    )
+    poll(running)
+    assert listed(running)[groups(running)["free"]] == f"{CERN},{DESY}"
+
+
+def test_a_changed_whitelist_reaches_later_landings(running: Round, operator: APIClient) -> None:
+    path = f"/api/v1/requests/{running.request.request_name}"
+    answer = operator.patch(path, {"reason": "r", "site_whitelist": [DESY, PURDUE]})
+    assert answer.status_code == 200, answer.json()
+    poll(running)
+    assert listed(running)[groups(running)["free"]] == DESY
+
+
+def test_groups_without_a_site_wait_and_are_reported_until_they_have_one(
+    running: Round, operator: APIClient
+) -> None:
+    name = groups(running)
+    post(operator, f"{DESY}/drain")
+    poll(running)
+    assert listed(running) == {name["free"]: CERN, name["bound"]: "-"}
+    alert = Alert.objects.get(kind=STRANDED, closed_at=None)
+    assert f"1 group may land nowhere, the first is {name['bound']}" in alert.message
+    why = operator.get(f"/api/v1/requests/{running.request.request_name}/why").json()
+    gate = next(one for one in why["gates"] if one["name"] == "landings")
+    assert (gate["verdict"], gate["evidence"]["groups"]) == ("block", [name["bound"]])
+    post(operator, f"{DESY}/enable")
+    poll(running)
+    assert listed(running)[name["bound"]] == DESY
+    assert not Alert.objects.filter(kind=STRANDED, closed_at=None).exists()
+
+
+def test_a_dry_run_names_the_groups_that_move_wait_and_stay(running: Round, operator: APIClient) -> None:
+    name = groups(running)
+    path = f"/api/v1/requests/{running.request.request_name}"
+    answer = operator.patch(path, {"reason": "r", "site_blacklist": [DESY], "dry_run": True})
+    told = answer.json()
+    assert told["now"] == [
+        f"sites: 1 group not landed yet ({name['free']}) may land at {CERN}",
+        f"sites: 1 group ({name['bound']}) may land nowhere and wait",
+    ]
+    assert f"sites: 1 group landed already and stay: 1 at {CERN}" in told["never"]
+    assert not (running.directory(0).parent / "landing_sites").exists()
+    same = operator.patch(path, {"reason": "r", "site_blacklist": [PURDUE], "dry_run": True}).json()
+    assert "sites: no group of the DAG that runs would land elsewhere" in same["never"]
+
+
+def test_a_held_request_whose_jobs_run_on_follows_too(
+    running: Round, port: Port, operator: APIClient
+) -> None:
+    running.move(S.HELD)
+    post(operator, f"{CERN}/drain")
+    follow_edits_of_held(now=timezone.now())
+    assert listed(running)[groups(running)["free"]] == DESY
+    follow_edits_of_held(now=timezone.now())
+    assert len(port.placed) == 1
+
+
+def test_a_rescue_starts_from_the_sites_of_its_own_files(running: Round, operator: APIClient) -> None:
+    post(operator, f"{CERN}/drain")
+    poll(running)
+    running.end()
+    production.prepare_dag(parent=running.dag, kind=DAGKind.RESCUE)
+    Site.objects.update(status="enabled")
+    pool = usable_sites(workflow=running.workflow, now=timezone.now())
+    repairing.repair_dag(dag=running.dag, sites=pool)
+    assert not (running.directory(0).parent / "landing_sites").exists()
+    assert running.dag.applied_sites == [CERN, DESY, PURDUE]
