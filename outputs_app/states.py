@@ -61,6 +61,14 @@ class DatasetStatus(StrEnum):
     INVALIDATED = "invalidated"
 
 
+# What DBS should call a dataset of this status once it is announced
+ACCESS_TYPES: dict[DatasetStatus, str] = {
+    DatasetStatus.ACTIVE: "VALID",
+    DatasetStatus.SUPERSEDED: "DEPRECATED",
+    DatasetStatus.INVALIDATED: "INVALID",
+}
+
+
 class RuleKind(StrEnum):
     """What a Rucio rule is for."""
 

@@ -32,7 +32,7 @@ class RequestStatus(StrEnum):
 class CleanupPolicy(StrEnum):
     """What happens to the outputs of the previous version once this one is complete."""
 
-    KEEP_UNTIL_REPLACED = "keep_until_replaced"
+    KEEP_UNTIL_REPLACED = "keep_until_replaced"  # DEPRECATED in DBS; a person may invalidate them
     IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 

@@ -20,7 +20,7 @@ from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.reconciliation import Comparison, Difference, compare_counts, count_lumis
 from outputs_app.selectors import is_shared
-from outputs_app.states import BlockStatus, DatasetStatus, RuleKind
+from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus, RuleKind
 from outputs_app.steps import ensure_rules, put_into_rucio, register
 from wms2_project import audit
 from wms2_project.locks import try_lock
@@ -68,7 +68,8 @@ def _repair(block: OutputBlock, now: datetime) -> None:
         put_into_rucio(block)
     ensure_rules(block)
     if block.dataset.announced_at is not None and block.dataset.status != DatasetStatus.INVALIDATED:
-        dbs().set_dataset_status(block.dataset.dataset_name, "VALID")
+        status = ACCESS_TYPES[DatasetStatus(block.dataset.status)]
+        dbs().set_dataset_status(block.dataset.dataset_name, status)
 
 
 def _groups_without_files(workflow: Workflow) -> list[Difference]:
@@ -93,8 +94,9 @@ def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float)
     if not blocks:
         return Comparison([])
     found = []
-    if dataset.announced_at is not None and access_type != "VALID":
-        found.append(Difference("DBS", name, "access type", "VALID", access_type))
+    expected = ACCESS_TYPES[DatasetStatus(dataset.status)]
+    if dataset.announced_at is not None and access_type != expected:
+        found.append(Difference("DBS", name, "access type", expected, access_type))
     counts, total = _count(dataset)
     theirs = FileCounts(info.files, info.size_bytes, info.events, info.lumis) if info else None
     sums = compare_counts("DBS", name, ours=total, theirs=theirs)

@@ -1,4 +1,4 @@
-"""Taking outputs back. These state the intent, in one transaction with its reason; the sweep executes it."""
+"""Taking outputs back. Invalidation and failure state the intent with its reason; the sweep executes it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,45 @@ from datetime import datetime
 
 from django.db import transaction
 
+from dags_app.adapters import dbs
 from dags_app.models import Workflow
 from outputs_app.models import OutputDataset
+from outputs_app.selectors import is_shared
 from outputs_app.services.moving import move_blocks
-from outputs_app.states import BlockStatus, DatasetStatus
+from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus
 from wms2_project import audit
 
 
 def supersede_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:
-    """A newer version has replaced these datasets. They stay valid and protected until invalidated."""
+    """Make datasets that a newer version replaced DEPRECATED in DBS; return how many.
+
+    They stay readable and protected: only a person invalidates them. DBS first, then the rows: an error
+    leaves the datasets active, and the next call repeats it.
+    """
+    audit.need_reason(reason)
+    active = OutputDataset.objects.filter(workflow=workflow, status=DatasetStatus.ACTIVE)
+    datasets = list(active.order_by("dataset_name"))
+    for dataset in datasets:
+        _deprecate(dataset)
     with transaction.atomic():
-        active = OutputDataset.objects.filter(workflow=workflow, status=DatasetStatus.ACTIVE)
         changed = active.update(status=DatasetStatus.SUPERSEDED, updated_at=now)
         _record("supersede_outputs", workflow, actor, reason, datasets=changed)
+    for dataset in datasets:
+        dataset.refresh_from_db()
+        if dataset.status == DatasetStatus.INVALIDATED:  # meanwhile; its INVALID may have come before ours
+            _deprecate(dataset)
     return changed
+
+
+def _deprecate(dataset: OutputDataset) -> None:
+    """Change the dataset in DBS, if it got there, has no other workflow's files and is not INVALID."""
+    if not dataset.blocks.filter(dbs_registered_at__isnull=False).exists() or is_shared(dataset=dataset):
+        return
+    invalidated = dataset.status == DatasetStatus.INVALIDATED
+    wanted = ACCESS_TYPES[DatasetStatus.INVALIDATED if invalidated else DatasetStatus.SUPERSEDED]
+    info = dbs().dataset(dataset.dataset_name)
+    if info is not None and info.access_type not in (wanted, "INVALID", "DELETED"):
+        dbs().set_dataset_status(dataset.dataset_name, wanted)
 
 
 def invalidate_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:

@@ -5,6 +5,7 @@ The old outputs stay valid until the new version is complete; then its cleanup p
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,8 +28,9 @@ from requests_app.states import TERMINAL, CleanupPolicy, may_move
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin, transition
 from wms2_project import audit
-from wms2_project.errors import Conflict
+from wms2_project.errors import Conflict, Wms2Error
 
+logger = logging.getLogger(__name__)
 ACTOR = "system:restart"
 MAX_NAME = 190  # leaves room for the version below the 200 characters of a request's name
 
@@ -172,18 +174,24 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
 
 
 def retire_replaced_outputs(*, now: datetime) -> int:
-    """Outputs whose newer version is complete are superseded or invalidated; how many workflows that were.
+    """Deprecate or invalidate outputs whose newer version is complete; return of how many requests.
 
-    What is superseded was to be kept: from then on only a person invalidates it.
+    What is deprecated was to be kept: from then on only a person invalidates it. What DBS does not accept now
+    is tried again at the next call.
     """
+    retired = 0
     olds = Request.objects.filter(pk__in=_replaced()).select_related("workflow")
     for old in olds:
         new = _replacement(old)
         immediate = new.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP
         retire = outputs.invalidate_outputs if immediate else outputs.supersede_outputs
         told = f"replaced by {new} ({new.cleanup_policy})"
-        retire(workflow=old.workflow, actor=ACTOR, reason=told, now=now)
-    return len(olds)
+        try:
+            retire(workflow=old.workflow, actor=ACTOR, reason=told, now=now)
+            retired += 1
+        except Wms2Error as error:
+            logger.warning("%s: its outputs are not retired yet: %s", old, error)
+    return retired
 
 
 def _replaced() -> set[UUID]:

@@ -13,7 +13,13 @@ from lab.cms_world.server import World
 from outputs_app import services
 from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.selectors import datasets_of
-from outputs_app.services import announce_datasets, find_differences, invalidate_outputs, repair_outputs
+from outputs_app.services import (
+    announce_datasets,
+    find_differences,
+    invalidate_outputs,
+    repair_outputs,
+    supersede_outputs,
+)
 from outputs_app.states import BlockStatus
 from requests_app.lifecycle.finishing import finish
 from requests_app.lifecycle.look import Look
@@ -115,3 +121,40 @@ def test_an_announced_dataset_somebody_made_invalid_is_found_and_mended(
     [found] = find_differences(workflow=workflow)
     assert str(found) == f"DBS, {workflow.output_datasets[0]}: access type INVALID, expected VALID"
     assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
+
+
+def test_replaced_datasets_become_deprecated_and_only_a_person_makes_them_invalid(
+    block: OutputBlock, workflow: Workflow, faults: Faults
+) -> None:
+    walk(block)
+    announce_datasets(workflow=workflow, now=timezone.now())
+    told = {"workflow": workflow, "actor": "system:restart", "reason": "replaced", "now": timezone.now()}
+    faults({"service": "dbs", "method": "PUT", "path_regex": "datasets", **DOWN})
+    with pytest.raises(ServiceUnavailable):
+        supersede_outputs(**told)
+    assert OutputDataset.objects.get().status == "active", "it is tried again"
+    faults()
+    assert supersede_outputs(**told) == 1
+    assert supersede_outputs(**told) == 0
+    assert (OutputDataset.objects.get().status, access_type(workflow)) == ("superseded", "DEPRECATED")
+    assert find_differences(workflow=workflow) == []
+    announce_datasets(workflow=workflow, now=timezone.now())
+    assert access_type(workflow) == "DEPRECATED"
+    dbs().set_dataset_status(workflow.output_datasets[0], "VALID")
+    assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
+    assert access_type(workflow) == "DEPRECATED"
+    invalidate_outputs(workflow=workflow, actor="user:olga", reason="wrong", now=timezone.now())
+    walk(block)
+    assert access_type(workflow) == "INVALID"
+
+
+@pytest.mark.parametrize(("shared", "status"), [(True, "VALID"), (False, "INVALID")])
+def test_shared_and_invalid_datasets_are_not_deprecated(
+    shared: bool, status: str, block: OutputBlock, workflow: Workflow
+) -> None:
+    walk(block)
+    if shared:
+        walk(add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets)))
+    dbs().set_dataset_status(workflow.output_datasets[0], status)
+    supersede_outputs(workflow=workflow, actor="system:restart", reason="replaced", now=timezone.now())
+    assert access_type(workflow) == status

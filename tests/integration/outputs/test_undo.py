@@ -135,14 +135,14 @@ def test_a_decision_made_while_a_step_runs_wins(
     assert (block.attempt, rules_in_rucio(lab, block), access_type(block)) == (0, [], "INVALID")
 
 
-def test_superseded_outputs_stay_valid_and_protected(
+def test_superseded_outputs_are_deprecated_and_stay_protected(
     block: OutputBlock, workflow: Workflow, lab: Any
 ) -> None:
     walk(block)
     announce_datasets(workflow=workflow, now=timezone.now())
     assert supersede_outputs(workflow=workflow, actor=ACTOR, reason="v2 is out", now=timezone.now()) == 1
     assert OutputDataset.objects.get(workflow=workflow).status == DatasetStatus.SUPERSEDED
-    assert (access_type(block), len(rules_in_rucio(lab, block))) == ("VALID", 1)
+    assert (access_type(block), len(rules_in_rucio(lab, block))) == ("DEPRECATED", 1)
     invalidate(workflow)
     walk(block)
     assert OutputDataset.objects.get(workflow=workflow).status == DatasetStatus.INVALIDATED
