@@ -18,7 +18,7 @@ from dags_app.selectors import rounds_of
 from outputs_app.selectors import blocks_of, datasets_of
 from requests_app.diagnosis import diagnose
 from requests_app.lifecycle.gate import Gate
-from requests_app.models import Alert, Request
+from requests_app.models import Alert, Request, TimelineEntry
 from requests_app.progress import Progress, progress_of
 from requests_app.selectors import position_in_queue, timeline_of
 from requests_app.services.deciding import decisions_of
@@ -250,20 +250,20 @@ def _blocks(row: Request, *, now: datetime) -> Table:
 
 
 def _timeline(row: Request) -> Table:
-    newest = timeline_of(row).order_by("-id")[:200]
+    newest = timeline_of(row).order_by("-at", "-id")[:200]
     return {
-        "headers": ["time", "from", "to", "by", "because"],
-        "rows": [
-            [
-                f"{one.at:%F %T}",
-                one.from_status.replace("_", " "),
-                one.to_status.replace("_", " "),
-                one.actor,
-                _broken(one.reason),
-            ]
-            for one in newest
-        ],
+        "headers": ["time", "what", "by", "because"],
+        "rows": [[f"{one.at:%F %T}", _event(one), one.actor, _broken(one.reason)] for one in newest],
     }
+
+
+def _event(one: TimelineEntry) -> SafeString:
+    """The status change, or the action with what it changed."""
+    if one.kind == "status":
+        return _broken(f"{one.from_status or 'made'} → {one.to_status}".replace("_", " "))
+    changed = one.detail.get("changes") or {}
+    told = _inline({name: _named(value) for name, value in changed.items()})
+    return _broken(f"{one.kind.replace('_', ' ')}{f': {told}' if told else ''}")
 
 
 def told_decisions(decisions: Mapping[str, Any]) -> str:

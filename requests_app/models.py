@@ -113,6 +113,28 @@ class StatusTransition(models.Model):
         return f"{self.from_status} → {self.to_status}"
 
 
+class TimelineEntry(models.Model):
+    """What happened to a request: a status change, or what somebody did to it. A view over both tables."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    request = models.ForeignKey(Request, on_delete=models.DO_NOTHING, related_name="timeline")
+    kind = models.CharField(max_length=50)  # "status", or the action
+    from_status = models.CharField(max_length=32)
+    to_status = models.CharField(max_length=32)
+    reason = models.TextField()
+    actor = models.CharField(max_length=250)
+    call_id = models.CharField(max_length=100)
+    at = models.DateTimeField()
+    detail = models.JSONField()
+
+    class Meta:
+        managed = False
+        db_table = "requests_app_timeline"
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.actor}"
+
+
 class Callback(Leased):
     """One telling of one end to the requestor's URL. The row is the intent; it is swept until delivered."""
 

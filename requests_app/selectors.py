@@ -10,7 +10,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
 from requests_app import admission
-from requests_app.models import Request, StatusTransition
+from requests_app.models import Request, TimelineEntry
 from requests_app.states import SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
 
 
@@ -31,9 +31,9 @@ def owners_of(request: Request) -> frozenset[str]:
     return frozenset({request.requestor, request.submitted_by.removeprefix("user:")})
 
 
-def timeline_of(request: Request) -> QuerySet[StatusTransition]:
-    """Every status change, oldest first."""
-    return request.transitions.order_by("id")
+def timeline_of(request: Request) -> QuerySet[TimelineEntry]:
+    """Every status change, edit and action, oldest first."""
+    return TimelineEntry.objects.filter(request=request).order_by("at", "id")
 
 
 def admission_queue() -> AdmissionQueue:

@@ -19,11 +19,11 @@ from requests_app.api.serializers import (
     ActionBody,
     RestartBody,
     RestartPreviewBody,
-    TransitionRow,
+    TimelineRow,
     VersionsBody,
     links_of,
 )
-from requests_app.models import Request, StatusTransition
+from requests_app.models import Request, TimelineEntry
 from requests_app.selectors import timeline_of
 from requests_app.services import rescuing, restarting, steering
 from requests_app.states import RequestStatus
@@ -125,19 +125,21 @@ class RescueView(ApiView):
 
 
 @extend_schema_view(
-    get=extend_schema(operation_id="requests_timeline", description="Status changes, oldest first.")
+    get=extend_schema(
+        operation_id="requests_timeline", description="Status changes, edits and actions, oldest first."
+    )
 )
 class TimelineView(ListView):
-    """Every status change of a request, oldest first."""
+    """What happened to a request, oldest first."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-    queryset = StatusTransition.objects.none()
-    serializer_class = TransitionRow
-    orders: ClassVar[dict[str, tuple[str, ...]]] = {"at": ("id",)}
+    queryset = TimelineEntry.objects.none()
+    serializer_class = TimelineRow
+    orders: ClassVar[dict[str, tuple[str, ...]]] = {"at": ("at", "id")}
     order: ClassVar[str] = "at"
 
-    def get_queryset(self) -> QuerySet[StatusTransition]:
-        """The changes of the named request."""
+    def get_queryset(self) -> QuerySet[TimelineEntry]:
+        """The entries of the named request."""
         if "name" not in self.kwargs:  # the schema is being written
             return self.queryset
         return timeline_of(request_by_name(self.kwargs["name"], bare=True))

@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from dags_app.api.serializers import RoundBody
-from requests_app.models import Alert, Callback, Request, StatusTransition
+from requests_app.models import Alert, Callback, Request, TimelineEntry
 from requests_app.progress import Progress
 from requests_app.selectors import workflow_status
 from requests_app.states import AlertState, RequestStatus
@@ -188,14 +188,19 @@ class RequestDetail(RequestRow):
         read_only_fields = fields
 
 
-class TransitionRow(serializers.ModelSerializer[StatusTransition]):
-    """One status change."""
+class TimelineRow(serializers.ModelSerializer[TimelineEntry]):
+    """A status change, or what somebody did to the request or to one of its DAGs."""
 
-    from_status = serializers.CharField(read_only=True, help_text="Empty in the first row.")
+    kind = serializers.CharField(read_only=True, help_text="`status`, or the action, such as `change`.")
+    from_status = serializers.CharField(read_only=True, help_text="Empty in the first row and in actions.")
+    to_status = serializers.CharField(read_only=True, help_text="Empty in actions.")
+    detail = serializers.DictField(read_only=True, help_text="What an action changed.")
 
     class Meta:
-        model = StatusTransition
-        fields: tuple[str, ...] = ("from_status", "to_status", "reason", "actor", "call_id", "at")
+        model = TimelineEntry
+        fields: tuple[str, ...] = (
+            "kind", "from_status", "to_status", "reason", "actor", "call_id", "at", "detail",
+        )  # fmt: skip
         read_only_fields = fields
 
 

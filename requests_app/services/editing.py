@@ -71,11 +71,25 @@ def change_request(
         # The workflow's version moves with every change: by it the jobs in the queue are known to lag behind.
         Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
         audit.record(
-            actor=actor, action="change", target=request.request_name, reason=reason, changes=dict(changes)
+            actor=actor,
+            action="change",
+            target=request.request_name,
+            reason=reason,
+            changes=dict(changes),
+            previous=_previous(request, changes),
         )
     request.refresh_from_db()
     request.workflow.refresh_from_db()
     return request
+
+
+def _previous(request: Request, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values before a change, by the names of what is changed."""
+    workflow = request.workflow
+    return {
+        name: request.priority if name == "priority" else getattr(workflow, COLUMNS.get(name, name))
+        for name in changes
+    }
 
 
 def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:

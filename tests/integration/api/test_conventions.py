@@ -240,10 +240,11 @@ def test_the_id_of_a_call_goes_with_everything_it_causes(requestor: APIClient, o
     operator.delete(f"{URL}/{row.request_name}?reason=r", headers={"X-Request-Id": "c3"})
 
     rows = operator.get(f"{URL}/{row.request_name}/timeline").json()["results"]
-    assert [(one["to_status"], one["call_id"]) for one in rows] == [
-        ("submitted", "c1"),
-        ("queued", "c1"),
-        ("aborted", "c3"),
+    assert [(one["kind"], one["to_status"], one["call_id"]) for one in rows] == [
+        ("status", "submitted", "c1"),
+        ("status", "queued", "c1"),
+        ("change", "", "c2"),
+        ("status", "aborted", "c3"),
     ]
     assert [event.request_id for event in AuditEvent.objects.filter(action="change")] == ["c2"]
 

@@ -23,8 +23,10 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_site,
     make_workflow,
 )
+from wms2_project import audit
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"
@@ -206,6 +208,38 @@ def test_the_timeline_is_told_in_order(operator: APIClient, viewer: APIClient) -
     assert told == [("", "held", "system:test"), ("held", "queued", "user:olga")]
     turned = viewer.get(f"{URL}/{row.request_name}/timeline?ordering=-at").json()["results"]
     assert turned == answer.json()["results"][::-1]
+
+
+def test_edits_and_actions_are_in_the_timeline_with_actor_and_reason(
+    operator: APIClient, viewer: APIClient, console: Any
+) -> None:
+    make_site()
+    row = make_request(status=RequestStatus.HELD)
+    dag = make_dag(make_round(row.workflow))
+    audit.record(actor="user:olga", action="hold DAG", target=dag.token, reason="maintenance")
+    operator.patch(f"{URL}/{row.request_name}", {"reason": "conference", "priority": 7})
+    operator.post(f"{URL}/{row.request_name}/release", {"reason": "seen", "memory_mb": 3000})
+    audit.record(actor="user:olga", action="change", target="another", reason="r")
+    ban = {"reason": "slow", "request_name": row.request_name}
+    assert operator.post(f"/api/v1/sites/{make_site('T2_DE_DESY').name}/ban", ban).status_code == 200
+
+    rows = viewer.get(f"{URL}/{row.request_name}/timeline?page_size=2").json()
+    rows["results"] += viewer.get(rows["next"]).json()["results"]
+
+    told = [(one["kind"], one["to_status"], one["actor"], one["reason"]) for one in rows["results"]]
+    assert told == [
+        ("status", "held", "system:test", "made for a test"),
+        ("hold DAG", "", "user:olga", "maintenance"),
+        ("change", "", "user:olga", "conference"),
+        ("status", "queued", "user:olga", "seen"),
+    ]
+    ban, release = viewer.get(f"{URL}/{row.request_name}/timeline?ordering=-at").json()["results"][:2]
+    assert (release["kind"], release["detail"]["changes"]) == ("release", {"memory_mb": 3000})
+    assert (ban["kind"], ban["detail"]["changes"]["site"]) == ("ban", "T2_DE_DESY")
+    change = rows["results"][2]["detail"]
+    assert (change["changes"], change["previous"]) == ({"priority": 7}, {"priority": 100_000})
+    page = console.get(f"/admin/requests_app/request/{row.pk}/change/").content.decode()
+    assert "change: priority 7" in page
 
 
 def test_progress_counts_what_is_announced(viewer: APIClient) -> None:
