@@ -29,7 +29,7 @@ from requests_app.admin_list import OpenCampaign, RequestList
 from requests_app.admin_page import page_of, told_decisions
 from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Request
-from requests_app.services import editing, failing, releasing, rescuing, restarting, steering
+from requests_app.services import drafting, editing, failing, releasing, rescuing, restarting, steering
 from requests_app.services.deciding import decisions_of
 from requests_app.states import TERMINAL, CleanupPolicy, RequestStatus, may_move
 from wms2_project.api.roles import actor_of
@@ -76,8 +76,8 @@ class RequestAdmin(ReadOnlyAdmin):
     fieldsets = ((None, {"fields": ()}),)  # the page has a template of its own
     actions = ("release_selected", "abort_selected")
     actions_detail: ClassVar[list[str]] = [
-        "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail", "abort",
-        "invalidate",
+        "submit", "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail",
+        "abort", "invalidate",
     ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
@@ -141,6 +141,7 @@ class RequestAdmin(ReadOnlyAdmin):
         row = Request.objects.select_related("workflow").only("status", "workflow").get(pk=object_id)
         status = S(row.status)
         useful = {
+            "submit": status is S.NEW,
             "release": status is S.HELD,
             "stop": steering.can_stop(row),
             "abort": may_move(status, S.ABORTED),
@@ -160,6 +161,16 @@ class RequestAdmin(ReadOnlyAdmin):
             request, object_id, title="Release", apply=self._released(request), form_class=ReleaseForm,
             values=request.GET.dict(),
         )  # fmt: skip
+
+    @action(description="Submit", icon="send", permissions=["operate"], variant=ActionVariant.PRIMARY)
+    def submit(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Submit a draft."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            drafting.submit_draft(request=row, actor=actor_of(request), **answers)
+            return f"{row} is submitted."
+
+        return self._ask_for(request, object_id, title="Submit", apply=apply)
 
     @action(description="Stop", icon="pause", permissions=["operate"])
     def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -21,6 +21,7 @@ from wms2_project.fields import choices
 from wms2_project.grammar import Name, check
 
 EFFECTS = {  # what each action does, told before it is done
+    "Submit": "WMS2 takes the draft over as it is: its document cannot be edited any more.",
     "Release": "It waits for admission and goes on with what is not done; what is done is kept.",
     "Rescue": "Its last DAG is submitted again as it is; what is done is kept. It counts as a rescue.",
     "Stop": "Its jobs leave the queue, what is done is kept; then it goes on, unless it is to stay held.",

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from dags_app.api.serializers import DAGRow
 from dags_app.api.views import dag_by_id
 from requests_app.api.inputs import RestartInput, StopInput
-from requests_app.api.requests import abort, acted, request_by_name
+from requests_app.api.requests import abort, acted, check_owner, request_by_name
 from requests_app.api.serializers import (
     ActionBody,
     RestartBody,
@@ -25,13 +25,40 @@ from requests_app.api.serializers import (
 )
 from requests_app.models import Request, TimelineEntry
 from requests_app.selectors import timeline_of
-from requests_app.services import rescuing, restarting, steering
+from requests_app.services import drafting, rescuing, restarting, steering
 from requests_app.states import RequestStatus
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
 from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed
 
 _REFUSALS: dict[str, tuple[int, ...]] = {"POST": (409, 412, 503)}
+
+
+class SubmitView(ApiView):
+    """Submit a draft."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
+    problems = _REFUSALS
+
+    @extend_schema(
+        operation_id="requests_submit",
+        request=ReasonInput,
+        responses={200: ActionBody},
+        parameters=[IF_MATCH],
+    )
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """Hand a draft over to WMS2. Requestors submit their own."""
+        reason = parsed(ReasonInput, request.data)["reason"]
+        row = request_by_name(name)
+        check_owner(request, row)
+        before = row.status
+        row = drafting.submit_draft(
+            request=row,
+            actor=actor_of(request),
+            reason=reason,
+            expected_version=expected_version(request, current=row.version),
+        )
+        return acted(row, before=before, reason=reason, message="Submitted: its input is being resolved.")
 
 
 class StopView(ApiView):

@@ -16,7 +16,6 @@ from requests_app.api.inputs import ImportByName
 from requests_app.api.serializers import ImportBody, links_of
 from requests_app.models import Request
 from requests_app.services import importing
-from requests_app.states import RequestStatus
 from wms2_project.api.docs import Problem
 from wms2_project.api.errors import problem_details
 from wms2_project.api.roles import Role, actor_of, role_of
@@ -82,8 +81,9 @@ class BatchView(ApiView):
             try:
                 if time.monotonic() > deadline:
                     raise ServiceUnavailable("the batch took too long", cure="Send this member again")
-                made, _ = take_in(document, request, key=f"{key}/{index}" if key else "")
-                results.append({"index": index, "status": 201, "request": first_answer(made)})
+                made, created = take_in(document, request, key=f"{key}/{index}" if key else "")
+                answer = first_answer(made, created=created)
+                results.append({"index": index, "status": 201, "request": answer})
             except (Wms2Error, ValidationError) as error:
                 refusal: Any = problem_details(error, {"request": request})
                 results.append({"index": index, "status": refusal.status_code, "problem": refusal.data})
@@ -104,28 +104,40 @@ def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, boo
     if not isinstance(document, Mapping):
         raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
     actor, on_behalf = actor_of(http), role_of(http.user) >= Role.OPERATOR
+    draft = document.get("draft", False)
+    if not isinstance(draft, bool):
+        raise InvalidInput("The request is not stored", fields={"draft": "must be true or false"})
     if document.get("source") == "reqmgr2":
         given = parsed(ImportByName, document)
+        given.pop("draft", None)
         return importing.import_by_name(
             request_name=given.pop("request_name"),
             actor=actor,
             idempotency_key=key,
             on_behalf=on_behalf,
             beside=given,
+            draft=draft,
         )
-    return importing.import_request(document=document, actor=actor, idempotency_key=key, on_behalf=on_behalf)
+    return importing.import_request(
+        document={name: value for name, value in document.items() if name != "draft"},
+        actor=actor,
+        idempotency_key=key,
+        on_behalf=on_behalf,
+        draft=draft,
+    )
 
 
 def imported(made: Request, *, created: bool) -> Response:
     """What an import answers, the first time and every time the same key asks again."""
     headers = {"Location": links_of(made)["self"]}
     headers |= {"ETag": f'"{made.version}"'} if created else {"Idempotency-Replayed": "true"}
-    return Response(first_answer(made), status=201, headers=headers)
+    return Response(first_answer(made, created=created), status=201, headers=headers)
 
 
-def first_answer(made: Request) -> dict[str, Any]:
+def first_answer(made: Request, *, created: bool) -> dict[str, Any]:
     """The answer to the import, however far the request has come since."""
-    made.status = RequestStatus.SUBMITTED
+    if not created:
+        made.status = made.transitions.earliest("id").to_status
     body: dict[str, Any] = ImportBody(made).data
     return body
 

@@ -29,6 +29,7 @@ IMPORT_SCHEMA: dict[str, Any] = {
                 "correlation_id": {"type": "string", "maxLength": 200},
                 "callback_url": {"type": "string", "format": "uri", "maxLength": 500},
                 "submitted_by": {"type": "string", "maxLength": 240, "description": "Believed of operators."},
+                "draft": {"type": "boolean", "description": "Keep it as a draft until it is submitted."},
             },
             "additionalProperties": False,
         },
@@ -36,6 +37,9 @@ IMPORT_SCHEMA: dict[str, Any] = {
             "type": "object",
             "title": "RequestDocument",
             "description": "A whole request document, with ReqMgr2's names or ours.",
+            "properties": {
+                "draft": {"type": "boolean", "description": "Keep it as a draft until it is submitted."}
+            },
             "additionalProperties": True,
             "example": EXAMPLE,
         },
@@ -51,6 +55,7 @@ class ImportByName(Input):
     correlation_id = serializers.CharField(max_length=200, required=False)
     callback_url = serializers.CharField(max_length=500, required=False)
     submitted_by = serializers.CharField(max_length=240, required=False)
+    draft = serializers.BooleanField(required=False)
 
 
 class StopInput(ReasonInput):
@@ -129,6 +134,9 @@ class ChangeInput(ReasonInput):
         child=serializers.IntegerField(min_value=1, max_value=100_000), required=False, allow_empty=False,
         help_text="Most jobs at a time: Processing, Merge, Cleanup in a group; MergeGroup groups.",
     )  # fmt: skip
+    document = serializers.DictField(
+        required=False, allow_empty=False, help_text="Drafts only: any fields of the document."
+    )
     dry_run = serializers.BooleanField(default=False, help_text="Only say what the change would reach.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from requests_app.api.serializers import ActionBody, EffectsBody, ImportBody, Re
 from requests_app.models import Request
 from requests_app.selectors import owners_of
 from requests_app.services import editing, steering
+from requests_app.states import RequestStatus
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of, role_of
 from wms2_project.api.views import (
@@ -97,23 +98,28 @@ class RequestView(ApiView):
         parameters=[IF_MATCH],
     )
     def patch(self, request: HttpRequest, name: str) -> Response:
-        """Change priority, sites, memory or throttles. Requestors change the priority of their own."""
+        """Change priority, sites, memory or throttles; of a draft, anything.
+
+        Requestors change the priority of their own requests, and all of their own drafts.
+        """
         changes = parsed(ChangeInput, request.data)
         reason, dry_run = changes.pop("reason"), changes.pop("dry_run")
         row = request_by_name(name)
         check_owner(request, row)
-        _check_requestor(request, changes)
+        if row.status != RequestStatus.NEW:
+            _check_requestor(request, changes)
         expected = expected_version(request, current=row.version)
+        on_behalf = role_of(request.user) >= Role.OPERATOR
         if dry_run:
-            return versioned(
-                EffectsBody(editing.preview_change(request=row, changes=changes)).data, version=row.version
-            )
+            seen = editing.preview_change(request=row, changes=changes, on_behalf=on_behalf)
+            return versioned(EffectsBody(seen).data, version=row.version)
         row = editing.change_request(
             request=row,
             actor=actor_of(request),
             reason=reason,
             changes=changes,
             expected_version=expected,
+            on_behalf=on_behalf,
         )
         return _told(row)
 

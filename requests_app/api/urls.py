@@ -9,6 +9,7 @@ from requests_app.api.actions import (
     RescueView,
     RestartView,
     StopView,
+    SubmitView,
     TimelineView,
     VersionsView,
 )
@@ -52,6 +53,7 @@ urlpatterns = [
     path("requests/<request_name:name>/fail", FailView.as_view(), name="request-fail"),
     path("requests/<request_name:name>/invalidate", InvalidateView.as_view(), name="request-invalidate"),
     path("requests/<request_name:name>/errors", ErrorsView.as_view(), name="request-errors"),
+    path("requests/<request_name:name>/submit", SubmitView.as_view(), name="request-submit"),
     path("requests/<request_name:name>/stop", StopView.as_view(), name="request-stop"),
     path("requests/<request_name:name>/abort", AbortView.as_view(), name="request-abort"),
     path("requests/<request_name:name>/restart", RestartView.as_view(), name="request-restart"),

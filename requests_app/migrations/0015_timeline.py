@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("requests_app", "0014_acknowledged_alerts"),
         ("sites_app", "0003_storage_asked_at"),
-        ("wms2_project", "0006_audit_is_not_emptied"),
+        ("wms2_project", "0008_audit_lists"),
     ]
 
     operations = [

@@ -22,6 +22,7 @@ from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
 from requests_app.documents.fields import MAX_THROTTLES
 from requests_app.models import Request
 from requests_app.services.deciding import memory_refusal
+from requests_app.services.drafting import DOCUMENT, edit_draft, read_draft
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
 from sites_app.selectors import usable_sites
@@ -39,6 +40,7 @@ CHANGEABLE = {
     "category_throttles": "must be at least 1 and at most "
     + ", ".join(f"{name}={most}" for name, most in MAX_THROTTLES.items()),
     **dict.fromkeys(SITE_LISTS, "must be a list of sites"),
+    DOCUMENT: "can be changed only while the request is a draft",
 }
 
 
@@ -58,8 +60,21 @@ def change_request(
     reason: str,
     changes: Mapping[str, Any],
     expected_version: int | None = None,
+    on_behalf: bool = True,
 ) -> Request:
-    """Change priority, sites, memory or throttles; the lifecycle brings it to the queued jobs."""
+    """Change priority, sites, memory or throttles; the lifecycle brings it to the queued jobs.
+
+    Of a draft the document itself is changed; `on_behalf`: by an operator.
+    """
+    if request.status == RequestStatus.NEW:
+        return edit_draft(
+            request=request,
+            actor=actor,
+            reason=reason,
+            changes=changes,
+            on_behalf=on_behalf,
+            expected_version=expected_version,
+        )
     check_action(request, reason=reason, expected_version=expected_version)
     on_request, on_workflow = _checked(request, changes)
     with transaction.atomic():
@@ -92,8 +107,11 @@ def _previous(request: Request, changes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def preview_change(*, request: Request, changes: Mapping[str, Any]) -> Effects:
+def preview_change(*, request: Request, changes: Mapping[str, Any], on_behalf: bool = True) -> Effects:
     """What `change_request` would reach; refused as it would be, and nothing is written."""
+    if request.status == RequestStatus.NEW:
+        read_draft(request, changes, actor=f"user:{request.submitted_by}", on_behalf=on_behalf)
+        return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
     _, on_workflow = _checked(request, changes)
     effects = Effects()
     dag = newest_dag(workflow=request.workflow)

@@ -27,13 +27,14 @@ RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not re
 
 
 @dataclass(frozen=True, slots=True)
-class _Origin:
+class Origin:
     """Who sends a document, through which door, and the key that makes sending it again harmless."""
 
     actor: str
     source: str
     idempotency_key: str
     on_behalf: bool
+    draft: bool = False
 
     @property
     def who(self) -> str:
@@ -48,15 +49,16 @@ def import_request(
     source: str = "document",
     idempotency_key: str = "",
     on_behalf: bool = False,
+    draft: bool = False,
 ) -> tuple[Request, bool]:
-    """Store a request and its workflow, submitted; True if it is new.
+    """Store a request and its workflow, submitted or as a draft; True if it is new.
 
     The same key with the same document answers the first request again; with another one it is refused.
     `on_behalf`: the document may say who submits it; otherwise that is the actor, whatever it says.
     """
     check_size(document)
-    origin = _Origin(actor, source, idempotency_key, on_behalf)
-    digest = _digest(document)
+    origin = Origin(actor, source, idempotency_key, on_behalf, draft)
+    digest = _digest({**document, "draft": True} if draft else document)
     first = _first(origin, digest)
     return (first, False) if first is not None else _store(document, origin, digest)
 
@@ -68,15 +70,17 @@ def import_by_name(
     idempotency_key: str = "",
     on_behalf: bool = False,
     beside: Mapping[str, str] | None = None,
+    draft: bool = False,
 ) -> tuple[Request, bool]:
     """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again.
 
     `beside`: what the caller adds to the document, of the names in BESIDE.
     """
     check(Name.REQUEST, request_name, field="request_name")
-    origin = _Origin(actor, "reqmgr2", idempotency_key, on_behalf)
+    origin = Origin(actor, "reqmgr2", idempotency_key, on_behalf, draft)
     added = {name: value for name, value in (beside or {}).items() if name in BESIDE}
-    digest = _digest({"request_name": request_name, "source": origin.source} | added)
+    kind = {"draft": True} if draft else {}
+    digest = _digest({"request_name": request_name, "source": origin.source} | added | kind)
     first = _first(origin, digest)
     if first is not None:
         return first, False
@@ -86,7 +90,7 @@ def import_by_name(
 
 
 def _store(
-    document: Mapping[str, Any], origin: _Origin, digest: str, added: Mapping[str, str] | None = None
+    document: Mapping[str, Any], origin: Origin, digest: str, added: Mapping[str, str] | None = None
 ) -> tuple[Request, bool]:
     submitter = {"submitted_by": origin.who}
     spec = read_document(
@@ -94,10 +98,8 @@ def _store(
         overrides=dict(added or {}) | ({} if origin.on_behalf else submitter),
         defaults={"requestor": origin.who} | (submitter if origin.on_behalf else {}),
     )
-    _check_taken_here(spec)
     request = request_of(spec, document)
-    _check_priority(request, origin)
-    _check_owns(request.previous_version, origin)
+    check_import(spec, request, origin)
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
     try:
@@ -105,17 +107,25 @@ def _store(
             request.workflow = workflow_of(spec)
             request.workflow.save(force_insert=True)
             reason = f"imported from {origin.source}"
-            begin(request=request, status=S.SUBMITTED, reason=reason, actor=origin.actor)
+            status = S.NEW if origin.draft else S.SUBMITTED
+            begin(request=request, status=status, reason=reason, actor=origin.actor)
     except IntegrityError as error:
         twin = _first(origin, digest)
         if twin is not None:  # two calls with one key at once: the other was faster
             return twin, False
-        _check_not_replaced(request.previous_version)
+        check_not_replaced(request.previous_version)
         raise Conflict(
             f"a request named {spec.request_name} exists already",
             cure="Choose another name, or restart the existing request to run it again",
         ) from error
     return request, True
+
+
+def check_import(spec: RequestSpec, request: Request, origin: Origin) -> None:
+    """Refuse what is well-formed, but not for us or not for the sender to ask for."""
+    _check_taken_here(spec)
+    _check_priority(request, origin)
+    _check_owns(request.previous_version, origin)
 
 
 def _check_taken_here(spec: RequestSpec) -> None:
@@ -130,7 +140,7 @@ def _check_taken_here(spec: RequestSpec) -> None:
         check_url(spec.callback_url)
 
 
-def _check_priority(request: Request, origin: _Origin) -> None:
+def _check_priority(request: Request, origin: Origin) -> None:
     """What a requestor writes goes up to the limit of a later change; what ReqMgr2 says was decided there."""
     limit = settings.REQUESTOR_MAX_PRIORITY
     if request.priority > limit and not (origin.on_behalf or origin.source == "reqmgr2"):
@@ -139,7 +149,7 @@ def _check_priority(request: Request, origin: _Origin) -> None:
         )
 
 
-def _check_owns(previous: Request | None, origin: _Origin) -> None:
+def _check_owns(previous: Request | None, origin: Origin) -> None:
     """Whoever replaces a request ends its outputs: only its owners may, and operators."""
     if previous is not None and not origin.on_behalf and origin.who not in owners_of(previous):
         raise NotAllowed(
@@ -148,7 +158,7 @@ def _check_owns(previous: Request | None, origin: _Origin) -> None:
         )
 
 
-def _check_not_replaced(previous: Request | None) -> None:
+def check_not_replaced(previous: Request | None) -> None:
     newer = Request.objects.filter(previous_version=previous).first() if previous else None
     if newer is not None:
         raise Conflict(f"{previous} is replaced by {newer} already", cure=f"Replace {newer} instead")
@@ -158,14 +168,14 @@ def _digest(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _scoped(origin: _Origin) -> str | None:
+def _scoped(origin: Origin) -> str | None:
     """A key is its caller's own: two callers may think of the same one."""
     if not origin.idempotency_key:
         return None
     return hashlib.sha256(f"{origin.actor}\n{origin.idempotency_key}".encode()).hexdigest()
 
 
-def _first(origin: _Origin, digest: str) -> Request | None:
+def _first(origin: Origin, digest: str) -> Request | None:
     """The request this key made before; refused if it was made of another document."""
     key = _scoped(origin)
     first = Request.objects.filter(idempotency_key=key).first() if key else None

@@ -14,7 +14,7 @@ from rest_framework.exceptions import ValidationError
 
 from requests_app.api.inputs import ReleaseChanges, modifications_of
 from requests_app.models import Request
-from requests_app.services import editing, failing, releasing, restarting, steering
+from requests_app.services import drafting, editing, failing, releasing, restarting, steering
 from requests_app.states import CleanupPolicy
 from wms2_project.api.errors import field_messages
 from wms2_project.api.views import parsed
@@ -22,6 +22,11 @@ from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.shell import refusal, shell_actor
 
 Action = Callable[[Request, str, dict[str, Any]], str]
+
+
+def _submit(request: Request, actor: str, options: dict[str, Any]) -> str:
+    row = drafting.submit_draft(request=request, actor=actor, reason=options["reason"])
+    return f"{row} is {row.status}"
 
 
 def _stop(request: Request, actor: str, options: dict[str, Any]) -> str:
@@ -88,6 +93,7 @@ def _told(preview: Any) -> str:
 
 
 ACTIONS: dict[str, Action] = {
+    "submit": _submit,
     "stop": _stop,
     "release": _release,
     "fail": _fail,
@@ -111,7 +117,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 
 
 class Command(BaseCommand):
-    help = "Stop, release, fail, invalidate, abort, restart or change a request, audited as done by you."
+    help = "Submit, stop, release, fail, invalidate, abort, restart or change a request, audited as yours."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The action, the request, the reason; the rest belongs to some actions only."""

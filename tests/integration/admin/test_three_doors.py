@@ -78,6 +78,7 @@ def _lost() -> Schedd:
 
 
 ACTIONS: dict[str, Doors] = {
+    "submit": Doors(_request(S.NEW), "POST requests/<request_name:name>/submit", "submit", "request submit"),
     "stop": Doors(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
     "hold": Doors(
         _request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop --hold",

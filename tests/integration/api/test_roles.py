@@ -37,6 +37,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "alerts": {"GET": VIEWER},
     "alerts/<int:alert_id>/acknowledge": {"POST": OPERATOR},
     "audit": {"GET": OPERATOR},
+    "requests/<request_name:name>/submit": {"POST": REQUESTOR},
     "requests/<request_name:name>/stop": {"POST": OPERATOR},
     "requests/<request_name:name>/abort": {"POST": REQUESTOR},
     "requests/<request_name:name>/restart": {"POST": OPERATOR},

@@ -1,0 +1,98 @@
+"""Drafts: requests that WMS2 leaves alone until they are submitted, and whose document may be edited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from dags_app.models import Workflow
+from requests_app.documents import RequestSpec, read_document
+from requests_app.models import Request
+from requests_app.services.importing import Origin, check_import, check_not_replaced, request_of, workflow_of
+from requests_app.services.preconditions import check_action
+from requests_app.states import RequestStatus as S
+from requests_app.transitions import transition
+from wms2_project import audit
+from wms2_project.errors import Conflict, InvalidInput, StaleVersion
+
+DOCUMENT = "document"  # the name under which an edit has fields of the document that have none of their own
+_EDITED = (
+    "request_data", "group", "requestor_dn", "campaign", "priority", "rank", "urgent", "processing_version",
+    "previous_version", "cleanup_policy", "correlation_id", "callback_url",
+)  # fmt: skip
+_KEPT = frozenset({"id", "request_name", "version", "created_at", "updated_at"})  # of the workflow
+
+
+def submit_draft(
+    *, request: Request, actor: str, reason: str, expected_version: int | None = None
+) -> Request:
+    """Hand a draft over to WMS2, as it is now."""
+    check_action(request, reason=reason, expected_version=expected_version)
+    if request.status != S.NEW:
+        raise Conflict(f"{request.request_name} is {request.status}, not a draft", cure="Nothing to submit")
+    return transition(request=request, to=S.SUBMITTED, reason=reason, actor=actor)
+
+
+def read_draft(
+    request: Request, changes: Mapping[str, Any], *, actor: str, on_behalf: bool
+) -> tuple[RequestSpec, Request]:
+    """Return what the draft would be after these changes, not stored; raise as an import would."""
+    document = changes.get(DOCUMENT) or {}
+    given = {name: value for name, value in changes.items() if name != DOCUMENT and value is not None}
+    if not given and not document:
+        raise InvalidInput("nothing was changed", fields={"changes": "name at least one field"})
+    own = {"request_name": request.request_name, "submitted_by": request.submitted_by}
+    _check_own(document, {"RequestName": request.request_name} | own)
+    spec = read_document(
+        request.request_data,
+        overrides={**document, **given, **own},
+        defaults={"requestor": request.requestor},
+    )
+    _check_own({"requestor": spec.requestor}, {"requestor": request.requestor})
+    edited = request_of(spec, spec.to_document())
+    check_import(spec, edited, Origin(actor, request.source, "", on_behalf))
+    return spec, edited
+
+
+def _check_own(given: Mapping[str, Any], own: Mapping[str, str]) -> None:
+    """Name and owner of a request do not change."""
+    wrong = {name: f"stays {value}" for name, value in own.items() if given.get(name, value) != value}
+    if wrong:
+        raise InvalidInput("nothing was changed", fields=wrong)
+
+
+def edit_draft(
+    *,
+    request: Request,
+    actor: str,
+    reason: str,
+    changes: Mapping[str, Any],
+    on_behalf: bool,
+    expected_version: int | None = None,
+) -> Request:
+    """Change any field of a draft's document, by the rules of an import. `on_behalf`: as an operator."""
+    check_action(request, reason=reason, expected_version=expected_version)
+    spec, edited = read_draft(request, changes, actor=actor, on_behalf=on_behalf)
+    columns = {name: getattr(edited, name) for name in _EDITED}
+    planned = workflow_of(spec)
+    fields = [field.name for field in Workflow._meta.concrete_fields if field.name not in _KEPT]
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            unchanged = Request.objects.filter(pk=request.pk, version=request.version, status=S.NEW)
+            if not unchanged.update(**columns, version=F("version") + 1, updated_at=now):
+                raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it and repeat")
+            flow = Workflow.objects.filter(pk=request.workflow_id)
+            flow.update(**{name: getattr(planned, name) for name in fields}, version=F("version") + 1)
+            name = request.request_name
+            audit.record(actor=actor, action="change", target=name, reason=reason, changes=dict(changes))
+    except IntegrityError as error:
+        check_not_replaced(edited.previous_version)
+        raise Conflict(f"{request.request_name} cannot be changed so: {error}") from error
+    request.refresh_from_db()
+    request.workflow.refresh_from_db()
+    return request
