@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from dags_app.models import Workflow
 from sites_app.bans import ban_site, lift_bans
+from sites_app.configuring import change_site
 from sites_app.models import Site, SiteBan
 from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
@@ -23,6 +24,7 @@ from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
     ReasonForm,
+    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextInputWidget,
     action,
     address_of,
@@ -31,6 +33,8 @@ from wms2_project.console import (
     request_link,
     row_at,
 )
+from wms2_project.errors import InvalidInput
+from wms2_project.grammar import Name, check
 
 COLOURS: dict[str, str] = {
     SiteStatus.ENABLED: "success", SiteStatus.DRAINING: "warning", SiteStatus.MAINTENANCE: "warning",
@@ -54,6 +58,36 @@ class DrainForm(ReasonForm):
         if until is not None and until <= timezone.now():
             raise forms.ValidationError("This is in the past.")
         return until
+
+
+class SiteForm(ReasonForm):
+    """What an operator sets for a site."""
+
+    memory_mb_per_core = forms.IntegerField(
+        required=False, min_value=1, max_value=1_000_000, widget=UnfoldAdminIntegerFieldWidget,
+        label="Memory per core (MB)", help_text="Leave empty if it is unknown.",
+    )  # fmt: skip
+    storage_elements = forms.CharField(
+        required=False, widget=UnfoldAdminTextInputWidget, label="Storages",
+        help_text="Storage names separated by spaces. Leave empty to follow CRIC.",
+    )  # fmt: skip
+    storage_used_fraction = forms.FloatField(
+        required=False, min_value=0, max_value=1, widget=UnfoldAdminTextInputWidget,
+        label="Storage in use (fraction)", help_text="Leave empty to go by what Rucio says.",
+    )  # fmt: skip
+    notes = forms.CharField(required=False, max_length=2000, widget=UnfoldAdminTextInputWidget)
+    field_order = ("memory_mb_per_core", "storage_elements", "storage_used_fraction", "notes", "reason")
+
+    def clean_storage_elements(self) -> list[str] | None:
+        """The names; which of them is none."""
+        try:
+            return [check(Name.RSE, word) for word in self.cleaned_data["storage_elements"].split()] or None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+    def clean_notes(self) -> str | None:
+        """Nothing instead of an empty text."""
+        return self.cleaned_data["notes"] or None
 
 
 class LiftForm(ReasonForm):
@@ -119,7 +153,7 @@ class SiteAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("drain_selected", "enable_selected")
-    actions_detail: ClassVar[list[str]] = ["drain", "enable", "ban", "lift"]
+    actions_detail: ClassVar[list[str]] = ["drain", "enable", "ban", "lift", "configure"]
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """Operators steer every site, a site's admins their own."""
@@ -186,6 +220,25 @@ class SiteAdmin(ReadOnlyAdmin):
 
         return self._ask_for(request, object_id, "Lift bans", apply, LiftForm)
 
+    @action(description="Configure", icon="tune", permissions=["operate"])
+    def configure(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Set memory, storages and notes."""
+
+        def apply(site: Site, answers: dict[str, Any]) -> str:
+            reason, known = answers["reason"], site.thresholds | site.config_data
+            changes = {
+                name: value
+                for name, value in answers.items()
+                if name != "reason" and value != known.get(name)
+            }
+            change_site(site=site, changes=changes, actor=actor_of(request), reason=reason)
+            return f"{site} is changed."
+
+        site = row_at(Site, object_id)
+        known = site.thresholds | site.config_data
+        initial = known | {"storage_elements": " ".join(known.get("storage_elements", []))}
+        return self._ask_for(request, object_id, "Configure", apply, SiteForm, initial)
+
     @action(description="Drain the selected sites", permissions=["operate"])
     def drain_selected(self, request: HttpRequest, rows: QuerySet[Site]) -> HttpResponse:
         """Drain each."""
@@ -213,11 +266,20 @@ class SiteAdmin(ReadOnlyAdmin):
         return apply
 
     def _ask_for(
-        self, request: HttpRequest, object_id: str, title: str, apply: Any, form_class: type[forms.Form]
-    ) -> HttpResponse:
+        self, request: HttpRequest, object_id: str, title: str, apply: Any, form_class: type[forms.Form],
+        initial: dict[str, Any] | None = None,
+    ) -> HttpResponse:  # fmt: skip
         site = row_at(Site, object_id)
         back = address_of("admin:sites_app_site_change", site.pk)
-        return self.ask(request, title=title, targets=[site], apply=apply, form_class=form_class, back=back)
+        return self.ask(
+            request,
+            title=title,
+            targets=[site],
+            apply=apply,
+            form_class=form_class,
+            back=back,
+            initial=initial,
+        )
 
     def _ask_for_all(
         self, request: HttpRequest, rows: QuerySet[Site], title: str, apply: Any,

@@ -1,4 +1,4 @@
-"""What operators, or a robot that measures, say of a site: slots, memory per core, how full storage is."""
+"""What operators, or a robot that measures, set for a site; it outranks what CRIC and Rucio say."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ from dags_app.adapters import rucio
 from sites_app.models import Site
 from sites_app.selectors import storage_at
 from wms2_project import audit
-from wms2_project.errors import StaleVersion, Wms2Error
+from wms2_project.errors import InvalidInput, StaleVersion, Wms2Error
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 MEASURE_SEC = 200.0  # within the time limit of a task
 MEASURED = "storage_measured_fraction"
-_COLUMNS = ("total_slots", "running_slots", "pending_slots")
+STORAGES = "storage_elements"  # in config_data as decided, and in its column as used
+_COLUMNS = ("total_slots", "running_slots", "pending_slots", "status")
 
 
 def change_site(
     *, site: Site, changes: Mapping[str, Any], actor: str, reason: str, expected_version: int | None = None
 ) -> Site:
-    """Change what is named; null forgets it. Planning and admission look at it from now on."""
+    """Change what is named; null forgets it. Planning, landings and admission follow from now on.
+
+    Storages that an operator names stand over CRIC's until they are set to null.
+    """
+    audit.need_reason(reason)
     with transaction.atomic():
         locked = Site.objects.select_for_update().get(pk=site.pk)
         if expected_version not in (None, locked.version):
             raise StaleVersion(f"{site.name} changed since you read it", cure="Read it again and repeat")
+        previous = {name: _known(locked, name) for name in changes}
         for name, value in changes.items():
             if name in _COLUMNS:
                 setattr(locked, name, value)
@@ -39,12 +45,37 @@ def change_site(
                 locked.thresholds = _with(locked.thresholds, name, value)
             else:
                 locked.config_data = _with(locked.config_data, name, value)
+        if changes.get(STORAGES):
+            locked.storage_elements = list(changes[STORAGES])
+        if "status" in changes:
+            locked.drain_until = None
+        _check_slots(locked, changes)
         locked.version += 1
         locked.save()
-        audit.record(actor=actor, action="change", target=site.name, reason=reason, changes=dict(changes))
+        audit.record(
+            actor=actor,
+            action="change",
+            target=site.name,
+            reason=reason,
+            changes=dict(changes),
+            previous=previous,
+        )
         wake_waiting(DATA, SITES, STORAGE)
     site.refresh_from_db()
     return site
+
+
+def _known(site: Site, name: str) -> Any:
+    return getattr(site, name) if name in _COLUMNS else (site.thresholds | site.config_data).get(name)
+
+
+def _check_slots(site: Site, changes: Mapping[str, Any]) -> None:
+    """Where the number of slots is known, no more than that can run."""
+    if site.total_slots and site.running_slots > site.total_slots:
+        told = f"{site.running_slots} slots cannot run where there are {site.total_slots}"
+        wrong = [name for name in ("total_slots", "running_slots") if name in changes]
+        if wrong:
+            raise InvalidInput(f"{site.name} is not changed", fields=dict.fromkeys(wrong, told))
 
 
 def measure_storage() -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from dags_app.adapters import cric
+from sites_app.configuring import STORAGES
 from sites_app.models import Site
 from sites_app.states import SiteStatus
 from wms2_project import audit
@@ -16,7 +17,13 @@ from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 def sync_sites(*, now: datetime) -> int:
     """Take over every site CRIC knows, and its storages. What an operator decided stays."""
     found = cric().sites()
-    rows = [Site(name=site.name, storage_elements=list(site.rses), synced_at=now) for site in found]
+    decided = dict(
+        Site.objects.filter(config_data__has_key=STORAGES).values_list("name", f"config_data__{STORAGES}")
+    )
+    rows = [
+        Site(name=site.name, storage_elements=decided.get(site.name, list(site.rses)), synced_at=now)
+        for site in found
+    ]
     with transaction.atomic():
         Site.objects.bulk_create(
             rows,

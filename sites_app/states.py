@@ -12,3 +12,6 @@ class SiteStatus(StrEnum):
     DISABLED = "disabled"
     DRAINING = "draining"  # running jobs go on, no new landing
     MAINTENANCE = "maintenance"
+
+
+CLOSED = (SiteStatus.DISABLED, SiteStatus.MAINTENANCE)  # until somebody enables the site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
@@ -11,7 +11,10 @@ from rest_framework import serializers
 
 from sites_app.bans import in_force
 from sites_app.models import Site, SiteBan
+from sites_app.states import CLOSED
 from wms2_project.api.views import ReasonInput
+from wms2_project.fields import LegalName
+from wms2_project.grammar import Name
 
 
 class SiteRow(serializers.ModelSerializer[Site]):
@@ -68,6 +71,26 @@ class SiteDetail(SiteRow):
 class SiteInput(ReasonInput):
     """What is known of a site beyond CRIC; what is absent stays, null forgets."""
 
+    elsewhere: ClassVar[dict[str, str]] = {
+        "drain_until": "Use /drain with until.",
+        "bans": "Use /ban.",
+        "name": "The name of a site does not change.",
+        "synced_at": "It is set when the sites are taken over from CRIC.",
+    }
+    status = serializers.ChoiceField(
+        choices=[(one.value, one.value) for one in CLOSED], required=False,
+        help_text="Close the site until it is enabled: no new work lands there, what runs goes on."
+        " Use /drain and /enable for the other statuses.",
+    )  # fmt: skip
+    storage_elements = serializers.ListField(
+        child=serializers.CharField(validators=[LegalName(Name.RSE.value)]),
+        min_length=1, max_length=100, required=False, allow_null=True,
+        help_text="The storages its jobs read. They stand over CRIC's until set to null, which the next"
+        " synchronisation follows.",
+    )  # fmt: skip
+    notes = serializers.CharField(
+        max_length=2000, required=False, allow_null=True, help_text="For whoever operates the site."
+    )
     total_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
     running_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
     pending_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)

@@ -64,7 +64,7 @@ class SiteView(ApiView):
         parameters=[IF_MATCH],
     )
     def patch(self, request: HttpRequest, name: str) -> Response:
-        """Say what is measured of the site: slots, memory per core, how full its storage is."""
+        """Set slots, memory per core, storages, their use and notes of a site, or close it."""
         check_site(request, name)
         changes = parsed(SiteInput, request.data)
         site = site_by_name(name)

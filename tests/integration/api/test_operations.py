@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from rest_framework.test import APIClient
 from requests_app.models import AdmissionConfig
 from requests_app.states import RequestStatus
 from sites_app.models import Site, SiteBan
-from tests.integration.factories import make_dag, make_request, make_round, make_site
+from sites_app.selectors import usable_sites
+from sites_app.services import sync_sites
+from tests.integration.factories import make_dag, make_request, make_round, make_site, make_workflow
+from wms2_project.console import address_of
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -199,9 +203,61 @@ def test_what_is_measured_of_a_site_is_told_and_forgotten(operator: APIClient) -
 
 
 @pytest.mark.parametrize(
-    "body",
-    [{"reason": "r"}, {"reason": "r", "storage_used_fraction": 2}, {"reason": "r", "status": "enabled"}],
+    ("body", "field"),
+    [
+        ({}, "body"),
+        ({"storage_used_fraction": 2}, "storage_used_fraction"),
+        ({"status": "enabled"}, "status"),
+        ({"drain_until": "2031-01-01T00:00:00Z"}, "drain_until"),
+        ({"storage_elements": []}, "storage_elements"),
+        ({"storage_elements": ["no storage"]}, "storage_elements[0]"),
+        ({"memory_mb_per_core": 0}, "memory_mb_per_core"),
+        ({"running_slots": 11}, "running_slots"),
+        ({"notes": "x" * 2001}, "notes"),
+    ],
 )
-def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[str, Any]) -> None:
+def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[str, Any], field: str) -> None:
+    make_site("T2_CH_CERN", total_slots=10)
+    answer = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "r"} | body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+    assert Site.objects.get().version == 0
+
+
+def test_a_site_is_closed_for_maintenance_and_enabled_again(operator: APIClient) -> None:
     make_site("T2_CH_CERN")
-    assert operator.patch("/api/v1/sites/T2_CH_CERN", body).status_code == 422
+    workflow = make_workflow()
+    told = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "new roof", "status": "maintenance"})
+    assert (told.status_code, told.json()["status"]) == (200, "maintenance")
+    assert not usable_sites(workflow=workflow, now=timezone.now()).names
+    assert AuditEvent.objects.get(action="change").detail["previous"] == {"status": "enabled"}
+    operator.post("/api/v1/sites/T2_CH_CERN/enable", {"reason": "done"})
+    assert usable_sites(workflow=workflow, now=timezone.now()).names == {"T2_CH_CERN"}
+
+
+def test_storages_that_an_operator_names_stand_over_crics_until_null(
+    operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_site("T2_CH_CERN")
+    known = SimpleNamespace(name="T2_CH_CERN", rses=["T2_CH_CERN"])
+    monkeypatch.setattr("sites_app.services.cric", lambda: SimpleNamespace(sites=lambda: [known]))
+    url, mine = "/api/v1/sites/T2_CH_CERN", ["T2_CH_CERN_New", "T1_US_FNAL_Disk"]
+    told = operator.patch(url, {"reason": "moved", "storage_elements": mine, "notes": "ask Ana"}).json()
+    assert (told["storage_elements"], told["config_data"]["notes"]) == (mine, "ask Ana")
+    sync_sites(now=timezone.now())
+    assert Site.objects.get().storage_elements == mine
+    operator.patch(url, {"reason": "back", "storage_elements": None})
+    sync_sites(now=timezone.now())
+    assert Site.objects.get().storage_elements == ["T2_CH_CERN"]
+
+
+def test_the_console_configures_a_site(console: Any) -> None:
+    site = make_site("T2_CH_CERN", config_data={"notes": "old"})
+    answers = {
+        "_confirmed": "1", "reason": "larger slots", "memory_mb_per_core": "3000", "notes": "old",
+        "storage_elements": "T2_CH_CERN_New", "storage_used_fraction": "",
+    }  # fmt: skip
+    console.post(address_of("admin:sites_app_site_configure", site.pk), answers)
+    site.refresh_from_db()
+    assert (site.thresholds, site.storage_elements) == ({"memory_mb_per_core": 3000}, ["T2_CH_CERN_New"])
+    changes = AuditEvent.objects.get(action="change").detail["changes"]
+    assert set(changes) == {"memory_mb_per_core", "storage_elements"}

@@ -93,6 +93,7 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
         RequestStatus.COMPLETED, "/invalidate"
     ),
     ("POST", "requests/<request_name:name>/stop"): lambda: _request(RequestStatus.ACTIVE, "/stop"),
+    ("POST", "requests/<request_name:name>/submit"): lambda: _request(RequestStatus.NEW, "/submit"),
     ("POST", "requests/<request_name:name>/restart"): _restart,
     ("POST", "dags/<uuid:dag_id>/hold"): lambda: _dag("hold"),
     ("POST", "dags/<uuid:dag_id>/release"): lambda: _dag("release"),
