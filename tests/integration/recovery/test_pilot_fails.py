@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from condor.amend import allowed_sites
-from dags_app.models import DAG
+from dags_app.models import DAG, Workflow
 from dags_app.services import pilot, production, repairing
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundKind
 from requests_app.lifecycle import handlers
@@ -159,6 +159,7 @@ def release(round_: Round, **changes: Any) -> Outcome:
         now=timezone.now(),
         modifications=Modifications(**changes),
     )
+    Workflow.objects.filter(pk=row.workflow_id).update(located_at=timezone.now())  # its files are in no Rucio
     return handlers.on_queued(round_.move(S.QUEUED), timezone.now())
 
 
@@ -211,4 +212,5 @@ def test_the_pilot_after_a_release_uses_a_site_again_where_no_other_is_left(
     fail_twice(round_)
     release(round_)
     look(round_)
+    assert round_.dag.round.number == 1
     assert allowed_sites(round_.directory(0)) == {CERN, DESY}
