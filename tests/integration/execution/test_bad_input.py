@@ -82,7 +82,7 @@ def test_no_valid_files() -> None:
 
 def test_a_mask_that_excludes_everything() -> None:
     request = submitted(lab_dataset(files=3), splitting_params={"lumi_mask": {"1": [[500, 600]]}})
-    assert "lumi mask exclude all 3 files" in held_reason(request)
+    assert "lumi mask and operators exclude all 3 files" in held_reason(request)
 
 
 def test_a_dataset_that_is_invalid_from_the_start() -> None:
