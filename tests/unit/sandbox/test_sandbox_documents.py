@@ -56,6 +56,7 @@ GROUP: dict[str, Any] = {
         "cpu_efficiency": 0.9,
         "jobs": 8,
         "wall_time_sec": 12.0,
+        "job_wall_p95_sec": 2.5,
     },
     "pilot": {
         "iterations": [
