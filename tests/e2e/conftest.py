@@ -67,8 +67,9 @@ class Stack:
             time.sleep(0.5)
         pytest.fail(f"{name} is still {seen['status']} ({seen['wait_reason']}) after {timeout} s")
 
-    def timeline(self, name: str) -> list[Json]:
-        return list(self.get(f"requests/{name}/timeline")["results"])
+    def status_changes(self, name: str) -> list[Json]:
+        rows = self.get(f"requests/{name}/timeline")["results"]
+        return [row for row in rows if row["kind"] == "status"]
 
     def pid_of(self, service: str) -> int:
         """The main process of a service, as the supervisor knows it."""

@@ -128,7 +128,7 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
 
     assert seen[-1]["overall_percent"] == 100.0
     assert [one["overall_percent"] for one in seen] == sorted(one["overall_percent"] for one in seen)
-    assert {row["call_id"] for row in stack.timeline(name)} == {f"call-{suffix}"}
+    assert {row["call_id"] for row in stack.status_changes(name)} == {f"call-{suffix}"}
     assert stack.get(f"requests?correlation_id=order:{suffix}")["results"][0]["request_name"] == name
     public = stack.get(f"public/requests/{made['request_id']}")
     assert (public["status"], public["result"][0]["events"] > 0) == ("completed", True)

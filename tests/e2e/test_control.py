@@ -150,9 +150,9 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
     stack.post(f"requests/{name}/release", {"reason": "now"}, expect=200)
     stack.wait_for(name, "completed")
 
-    reasons = [row["reason"] for row in stack.timeline(name)]
+    reasons = [row["reason"] for row in stack.status_changes(name)]
     assert sum(reason.startswith("pilot measured") for reason in reasons) == 1
-    statuses = [row["to_status"] for row in stack.timeline(name)]
+    statuses = [row["to_status"] for row in stack.status_changes(name)]
     assert statuses[2:] == [
         "pilot_running", "stopping", "resubmitting", "queued", "pilot_running", "planning", "stopping",
         "held", "queued", "planning", "active", "completed",

@@ -46,7 +46,7 @@ def test_every_group_is_collected_and_every_block_announced(completed: Completed
 def test_the_timeline_tells_the_whole_way(
     stack: Stack, completed: Completed, kind: str, path: list[str]
 ) -> None:
-    timeline = stack.timeline(completed(kind)["request_name"])
+    timeline = stack.status_changes(completed(kind)["request_name"])
     assert [row["to_status"] for row in timeline] == path
     assert all(row["actor"] and row["reason"] for row in timeline)
 

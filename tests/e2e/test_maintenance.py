@@ -65,7 +65,7 @@ def test_a_stop_in_mid_round_empties_the_queue_and_resumes_on_another_schedd(
     assert_silence_is_only_an_alert(stack, name)
     done = stack.wait_for(name, "completed")
 
-    statuses = [row["to_status"] for row in stack.timeline(name)]
+    statuses = [row["to_status"] for row in stack.status_changes(name)]
     assert statuses[3:] == ["active", "stopping", "resubmitting", "queued", "planning", "active", "completed"]
     old, new = DAG.objects.filter(workflow__request_name=name).order_by("created_at")
     assert (old.status, new.kind, new.parent_id, new.schedd_name) == ("stopped", "resume", old.pk, spare)

@@ -70,7 +70,7 @@ def test_adaptive_monte_carlo_learns_from_round_to_round(stack: Stack, suffix: s
     assert steps[1] == 2 * steps[0]
     assert all(before <= after <= 2 * before for before, after in pairwise(steps))
     assert rounds[-1].groups.count() <= rounds[1].groups.count()
-    statuses = [row["to_status"] for row in stack.timeline(name)]
+    statuses = [row["to_status"] for row in stack.status_changes(name)]
     assert statuses.count("queued") == len(rounds)
     events = written(stack, workflow)
     assert max(events.values()) == 1

@@ -79,4 +79,4 @@ def test_an_aborted_request_leaves_no_job_in_the_queue(stack: Stack, suffix: str
     while queued(token):
         assert time.monotonic() < end, "jobs are still in the queue"
         time.sleep(0.5)
-    assert stack.timeline(name)[-1]["reason"] == "not needed any more"
+    assert stack.status_changes(name)[-1]["reason"] == "not needed any more"
