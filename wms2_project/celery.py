@@ -8,6 +8,7 @@ from typing import Any
 
 from celery import Celery, Task, bootsteps
 from celery.signals import worker_init
+from django.conf import settings
 
 from wms2_project import metrics, pulse
 
@@ -51,7 +52,14 @@ class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 app = Celery("wms2", task_cls=CountedTask)
-app.config_from_object("django.conf:settings", namespace="CELERY")
+# Celery's own settings only: a worker prints all it has to whoever inspects it, in Flower for one
+app.config_from_object(
+    {
+        name.removeprefix("CELERY_").lower(): getattr(settings, name)
+        for name in dir(settings)
+        if name.startswith("CELERY_")
+    }
+)
 app.autodiscover_tasks(["requests_app"])
 app.steps["worker"].add(Pulse)
 

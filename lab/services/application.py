@@ -104,7 +104,7 @@ def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> 
     # an empty pidfile: a leftover one would keep beat from starting after a power cut
     beat = [*celery, "beat", "-l", "INFO", "--pidfile=", "-S", "wms2_project.beat:LeaderScheduler"]
     host, _, port = addresses.flower.partition(":")
-    flower = [*celery, "flower", f"--address={host}", f"--port={port}"]
+    flower = [str(binaries / "python"), "-m", "wms2_project.flower", f"--address={host}", f"--port={port}"]
 
     def service(name: str, argv: list[str], ready: Callable[[Service], bool]) -> Service:
         log = layout.log / f"{name}.log"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -35,7 +35,9 @@ def build(ground: Ground) -> Provided:
     for part in ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d"):
         (pool / part).mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"wms2-{ground.layout.key}"
-    write_atomically(config_file, render_config(release, pool, ground.sockets / "c", name, sites))
+    owner = pwd.getpwuid(os.getuid()).pw_name  # getpass.getuser() believes the environment
+    text = render_config(release, pool, ground.sockets / "c", name, sites, owner=owner)
+    write_atomically(config_file, text)
     settings = {"CONDOR_CONFIG": str(config_file), "PATH": f"{release}/bin:{release}/sbin:{path}"}
     settings |= {"WMS2_SCHEDDS": f"{name}@pool.local,{spare_name(name)}"} if has_spare() else {}
 
@@ -111,7 +113,10 @@ def forget_addresses(pool: Path) -> None:
                 path.unlink()
 
 
-def render_config(release: Path, pool: Path, sockets: Path, name: str, sites: list[str]) -> str:
+def render_config(
+    release: Path, pool: Path, sockets: Path, name: str, sites: list[str], *, owner: str
+) -> str:
+    """Return the pool's configuration; its daemons obey the owner and no other user."""
     cpus = int(os.environ.get("WMS2_POOL_CPUS_PER_SITE", 4))
     memory_mb = int(os.environ.get("WMS2_POOL_MEMORY_MB_PER_SITE", 8192))
     values = {
@@ -121,7 +126,7 @@ def render_config(release: Path, pool: Path, sockets: Path, name: str, sites: li
         "SOCKETS": sockets,
         "NAME": name,
         "SPARE_SCHEDD": render_spare(name),
-        "USER": getpass.getuser(),
+        "OWNER": owner,
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),
         "TOTAL_MEMORY": memory_mb * len(sites),

@@ -39,6 +39,19 @@ def seconds_to_wait(kind: str, who: str) -> float:
     return ask(count, otherwise=0.0)
 
 
+def seconds_until_allowed(kind: str, who: str) -> float:
+    """Count nothing; 0 if the next call of this kind may go on, else how long to wait for it."""
+    rate = limits.parse(settings.THROTTLE_RATES[kind])
+
+    def read(_client: Any) -> float:
+        limiter = _limiter(settings.REDIS_URL)
+        if limiter.test(rate, kind, who):
+            return 0.0
+        return max(1.0, limiter.get_window_stats(rate, kind, who).reset_time - time.time())
+
+    return ask(read, otherwise=0.0)
+
+
 def forget_calls() -> None:
     """Begin to count anew."""
     _limiter(settings.REDIS_URL).storage.reset()

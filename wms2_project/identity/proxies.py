@@ -30,8 +30,14 @@ def is_trusted(address: str) -> bool:
 
 def client_address(request: HttpRequest) -> str:
     """Where the call comes from: the peer, or whom our own proxies say they speak for."""
-    address = str(request.META.get("REMOTE_ADDR", ""))
-    forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
+    return forwarded_address(
+        str(request.META.get("REMOTE_ADDR", "")), request.headers.get("X-Forwarded-For", "")
+    )
+
+
+def forwarded_address(peer: str, header: str) -> str:
+    """Return the last address of X-Forwarded-For that a proxy of ours vouches for, or the peer's own."""
+    address, forwarded = peer, [part.strip() for part in header.split(",")]
     while is_trusted(address) and forwarded:
         said = forwarded.pop()
         try:

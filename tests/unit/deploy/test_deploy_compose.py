@@ -55,7 +55,8 @@ def test_two_beats_run_under_the_leader_scheduler(services: dict[str, dict[str, 
 
 
 @pytest.mark.parametrize(
-    "module", ["wms2_project.wsgi", "wms2_project.celery", "wms2_project.beat", "manage"]
+    "module",
+    ["wms2_project.wsgi", "wms2_project.celery", "wms2_project.beat", "wms2_project.flower", "manage"],
 )
 def test_commands_name_modules_that_exist(module: str) -> None:
     named = f"{COMPOSE.read_text()}{(ROOT / 'Dockerfile').read_text()}"
@@ -65,8 +66,12 @@ def test_commands_name_modules_that_exist(module: str) -> None:
 
 
 def test_every_celery_command_names_the_applications_module(services: dict[str, dict[str, Any]]) -> None:
-    for name in WORKERS | BEATS | {"flower"}:
+    for name in WORKERS | BEATS:
         assert services[name]["command"][:3] == ["celery", "-A", "wms2_project.celery"], name
+
+
+def test_flower_is_the_one_that_asks_for_a_password(services: dict[str, dict[str, Any]]) -> None:
+    assert services["flower"]["command"][:3] == ["python", "-m", "wms2_project.flower"]
 
 
 @pytest.mark.parametrize("name", sorted(LONG_RUNNING))

@@ -46,6 +46,10 @@ def release(tmp_path: Path, version: str) -> Path:
     return tmp_path
 
 
+def render(release_dir: Path, sites: list[str]) -> str:
+    return condor.render_config(release_dir, Path("/p"), Path("/s"), "wms2-x", sites, owner="ana")
+
+
 def test_workers_serve_every_queue_of_the_settings() -> None:
     served = {queue for queues in application.WORKERS.values() for queue in queues.split(",")}
 
@@ -95,7 +99,7 @@ def test_an_unknown_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pool_configuration_has_no_hole_and_a_slot_per_site(tmp_path: Path) -> None:
     sites = ["T1_US_FNAL", "T2_CH_CERN"]
 
-    text = condor.render_config(release(tmp_path, "23.9.6"), Path("/p"), Path("/s"), "wms2-x", sites)
+    text = render(release(tmp_path, "23.9.6"), sites)
 
     assert not re.search(r"@[A-Z_]+@", text)
     assert "NUM_SLOTS_TYPE_2 = 1" in text
@@ -110,7 +114,7 @@ def test_a_pool_has_a_spare_schedd_with_a_queue_of_its_own_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedds: int
 ) -> None:
     monkeypatch.setenv("WMS2_POOL_SCHEDDS", str(schedds))
-    text = condor.render_config(release(tmp_path, "23.9.6"), Path("/p"), Path("/s"), "wms2-x", ["T1_US_FNAL"])
+    text = render(release(tmp_path, "23.9.6"), ["T1_US_FNAL"])
     assert ("SPARE.SCHEDD_NAME = wms2-x-spare@pool.local" in text) is (schedds == 2)
     assert ("SPARE.SPOOL = $(LOCAL_DIR)/spool-spare" in text) is (schedds == 2)
 

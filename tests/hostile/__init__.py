@@ -1,0 +1,1 @@
+"""Attacks on WMS2, each of which must fail."""

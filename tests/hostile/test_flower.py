@@ -1,0 +1,104 @@
+"""Flower shows no secret, nothing at all without a login, and lets nobody guess its password."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.worker.control import conf
+
+from lab.ports import PortBook
+from wms2_project.celery import app
+
+USER, PASSWORD = "operator", "correct-horse-battery"
+START_SEC = 60.0
+PAGES = [
+    "/", "/workers", "/tasks", "/broker", "/api/workers", "/api/tasks", "/api/queues/length", "/metrics",
+    "/static/js/flower.js", "/login", "/nowhere", "/worker/any",
+]  # fmt: skip
+
+
+@pytest.fixture
+def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
+    """A Flower of this test's own; its address."""
+    port = PortBook(tmp_path / "ports.json").pick("flower")
+    env = {**os.environ, "FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", "WMS2_THROTTLE_FAILURES": "20/minute"}
+    log = (tmp_path / "flower.log").open("wb")
+    argv = [sys.executable, "-m", "wms2_project.flower", "--address=127.0.0.1", f"--port={port}"]
+    process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + START_SEC
+        while not answers(url):
+            assert process.poll() is None, (tmp_path / "flower.log").read_text()
+            assert time.monotonic() < end, (tmp_path / "flower.log").read_text()
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+
+
+def answers(url: str) -> bool:
+    try:
+        return status(f"{url}/healthcheck") == 200
+    except OSError:
+        return False
+
+
+def status(url: str, password: str = "") -> int:
+    call = urllib.request.Request(url)
+    if password:
+        call.add_header("Authorization", f"Basic {b64encode(f'{USER}:{password}'.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(call, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_every_page_needs_the_password_and_guessing_ends(flower: str) -> None:
+    assert {page: status(flower + page) for page in PAGES} == dict.fromkeys(PAGES, 401)
+    assert status(f"{flower}/broker", PASSWORD) == 200
+    guesses = [status(f"{flower}/broker", f"guess {n}") for n in range(20)]
+    assert set(guesses[:5]) == {401}
+    assert guesses[-1] == 429
+    assert status(f"{flower}/broker", PASSWORD) == 429  # a right guess among many wrong ones tells nothing
+    assert status(f"{flower}/healthcheck") == 200
+
+
+def test_flower_does_not_start_without_a_password() -> None:
+    env = {name: value for name, value in os.environ.items() if name != "FLOWER_BASIC_AUTH"}
+    argv = [sys.executable, "-m", "wms2_project.flower", "--port=1"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "FLOWER_BASIC_AUTH" in done.stderr
+
+
+def test_a_worker_reports_no_secret_of_the_settings(settings: Any) -> None:
+    """Flower's worker page and `celery inspect conf` print what a worker answers here."""
+
+    class State:
+        pass
+
+    state = State()
+    state.app = app  # type: ignore[attr-defined]
+    told = json.dumps(conf(state, with_defaults=True))
+    password = settings.REDIS_URL.partition("@")[0].rpartition(":")[2]
+    assert len(password) > 10
+    assert password not in told
+    assert "broker_url" in told
+    assert "REDIS_URL" not in told
+    assert "DATABASES" not in told
+    assert "CMS_SERVICES" not in told
