@@ -26,7 +26,9 @@ class Places:
 
 def take_places(environ: MutableMapping[str, str]) -> Places:
     """Read what is given and point the application, not yet loaded, at places of our own."""
-    server = environ.get("DATABASE_URL", "")
+    server = environ.get("WMS2_MIGRATE_DATABASE_URL") or environ.get(
+        "DATABASE_URL", ""
+    )  # it creates databases
     redis = environ.get("REDIS_URL", "")
     places = Places(
         database_server=server,

@@ -12,6 +12,7 @@ from typing import NoReturn
 from lab.client import Stack, running_stack, say, take_down
 from lab.errors import LabError
 from lab.paths import Layout
+from lab.services.postgres import MIGRATE_URL
 from lab.state import Phase, StackState, load_state
 
 EXIT_DOWN = 3
@@ -118,6 +119,8 @@ def render_exports(environment: dict[str, str]) -> str:
 
 def manage(layout: Layout, arguments: list[str]) -> NoReturn:
     environment = {**os.environ, **inside(layout)}
+    if arguments[:1] in (["migrate"], ["database_access"]) and environment.get(MIGRATE_URL):
+        environment["DATABASE_URL"] = environment[MIGRATE_URL]  # only the owner may change tables
     python = str(layout.venv / "bin" / "python")
     os.chdir(layout.app)
     os.execve(python, [python, str(layout.app / "manage.py"), *arguments], environment)  # noqa: S606 - no shell

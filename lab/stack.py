@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lab.errors import LabError
@@ -107,14 +107,7 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     supervisor.start(*pool, *others)
     supervisor.wait_ready(*others)
     if APPLICATION in wanted:  # the pool is the slowest to come: the database is set up meanwhile
-        set_up = [
-            sys.executable,
-            "-P",
-            "-m",
-            "lab.manage",
-            json.dumps(application.setup_commands(ground.layout, settings)),
-        ]
-        supervisor.run_step("setting up the database", set_up, env=settings, cwd=ground.layout.app)
+        set_up_database(supervisor, ground, settings)
     supervisor.wait_ready(*pool)
     if APPLICATION in wanted:
         parts = application.build(ground, addresses, settings)
@@ -126,6 +119,19 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
         write_atomically(ground.layout.environment, json.dumps(inside))
         note("ready")
         supervisor.enter(Phase.READY)
+
+
+def set_up_database(supervisor: Supervisor, ground: Ground, settings: Mapping[str, str]) -> None:
+    """Migrate as the owner of the tables; do the rest as the role that runs, without the owner's password."""
+    manage = [sys.executable, "-P", "-m", "lab.manage"]
+    url = settings.get(postgres.MIGRATE_URL)
+    owner = {**settings, "DATABASE_URL": url} if url else settings
+    runner = {**settings, postgres.MIGRATE_URL: ""}
+    for step, commands, env in (
+        ("migrating the database", application.migrate_commands(settings), owner),
+        ("setting up the database", application.setup_commands(ground.layout, settings), runner),
+    ):
+        supervisor.run_step(step, [*manage, json.dumps(commands)], env=env, cwd=ground.layout.app)
 
 
 def wanted_services() -> set[str]:

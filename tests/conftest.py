@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import environ
 import pytest
+from django.conf import settings as django_settings
 from django.db import connection, connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -12,6 +15,20 @@ from hypothesis import settings as hypothesis_settings
 from lab.lanes import lane_name
 from lab.processes import default_signals
 
+RUN_URL = "WMS2_TEST_RUN_DATABASE_URL"  # the role the stack's processes run as
+OWNER_URL = "WMS2_MIGRATE_DATABASE_URL"
+
+
+def _become_owner() -> None:
+    """Tests create databases, migrate and empty tables, which the role WMS2 runs as may not."""
+    owner = os.environ.get(OWNER_URL)
+    if owner and owner != os.environ["DATABASE_URL"]:
+        os.environ[RUN_URL], os.environ["DATABASE_URL"] = os.environ["DATABASE_URL"], owner
+        own = environ.Env().db("DATABASE_URL")
+        django_settings.DATABASES["default"] |= {name: own[name] for name in ("USER", "PASSWORD")}
+
+
+_become_owner()
 default_signals()
 # On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
 # nowhere: a run depends on no earlier one and writes nothing into the checkout.

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from lab.errors import LabError
 from lab.files import keep_secret
@@ -13,6 +14,7 @@ from lab.paths import Layout
 from lab.ports import PortBook
 from lab.service import Service, answers, says
 from lab.services import Ground
+from lab.services.postgres import MIGRATE_URL
 
 OPERATOR = "operator"
 CELERY_APP = "wms2_project.celery"
@@ -78,13 +80,19 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
     }
 
 
+def migrate_commands(settings: Mapping[str, str]) -> list[list[str]]:
+    """Return what manage.py does as the owner of the tables; each may be repeated at every start."""
+    run, owner = (urlsplit(settings.get(name, "")).username for name in ("DATABASE_URL", MIGRATE_URL))
+    grant = [["database_access", run]] if run and owner and run != owner else []
+    return [["migrate", "--no-input", "-v0"], *grant]
+
+
 def setup_commands(layout: Layout, settings: Mapping[str, str]) -> list[list[str]]:
     """What manage.py must do before the application starts; each may be repeated at every start."""
     spares = settings.get("WMS2_SCHEDDS", "").split(",")[1:]
     spare = [["schedd", "drain", name, "--reason", "the lab's spare", "--keep"] for name in spares]
     access = ["--password-file", str(layout.operator_password), "--token-file", str(layout.operator_token)]
     return [
-        ["migrate", "--no-input", "-v0"],
         ["ensure_access", "--username", OPERATOR, *access],
         ["sync_sites"],
         *spare,
@@ -92,7 +100,8 @@ def setup_commands(layout: Layout, settings: Mapping[str, str]) -> list[list[str
 
 
 def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> list[Service]:
-    layout, env = ground.layout, dict(settings)
+    layout = ground.layout
+    env = {**settings, MIGRATE_URL: ""}  # no process needs the owner's password
     binaries = layout.venv / "bin"
     celery = [str(binaries / "celery"), "-A", CELERY_APP]
     gunicorn = [

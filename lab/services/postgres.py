@@ -1,4 +1,8 @@
-"""PostgreSQL: DATABASE_URL if given, else the machine's own binaries started privately, else the wheel's."""
+"""PostgreSQL: DATABASE_URL if given, else the machine's own binaries started privately, else the wheel's.
+
+A private server has three roles: wms2, the superuser, which only this module uses; wms2_owner, which migrates
+and creates the tests' databases; and wms2_app, which the stack's processes run as.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from lab.errors import LabError
 from lab.files import keep_secret, write_atomically
@@ -21,15 +27,19 @@ from lab.services.wheels import wheel_directory
 
 OLDEST_MAJOR = 14  # what Django supports
 MADE_BY = "wms2-made-by"
+ROLES = Path(__file__).resolve().parents[2] / "deploy" / "postgres" / "roles.sql"
+OWNER, APPLICATION = "wms2_owner", "wms2_app"
+MIGRATE_URL = "WMS2_MIGRATE_DATABASE_URL"
 
 
 def build(ground: Ground) -> Provided:
     if url := os.environ.get("DATABASE_URL"):
-        return Provided(None, {"DATABASE_URL": url})
+        return Provided(None, {"DATABASE_URL": url, MIGRATE_URL: os.environ.get(MIGRATE_URL) or url})
     layout = ground.layout
     data, port = layout.data / "pg", ground.ports.pick("postgres")
     password_file = layout.data / "postgres.secret"
     password = keep_secret(password_file)
+    passwords = {role: keep_secret(layout.data / f"postgres-{role}.secret") for role in (OWNER, APPLICATION)}
     made = (data / MADE_BY).exists()
     binaries = binaries_for(data) if made else make_cluster(data, password_file, layout.log)
     options = {
@@ -47,7 +57,7 @@ def build(ground: Ground) -> Provided:
         argv += ["-c", f"{name}={value}"]
 
     def ready(_service: Service) -> bool:
-        return accepts(port, password)
+        return accepts(port, password, passwords)
 
     service = Service(
         name="postgres",
@@ -58,26 +68,39 @@ def build(ground: Ground) -> Provided:
         before_spawn=lambda: drop_stale_pid(data),
         stop_signal=signal.SIGINT,  # the fast shutdown; SIGTERM waits for clients to leave
     )
-    return Provided(service, {"DATABASE_URL": f"postgres://wms2:{password}@127.0.0.1:{port}/wms2"})
+    urls = {role: f"postgres://{role}:{secret}@127.0.0.1:{port}/wms2" for role, secret in passwords.items()}
+    return Provided(service, {"DATABASE_URL": urls[APPLICATION], MIGRATE_URL: urls[OWNER]})
 
 
-def accepts(port: int, password: str) -> bool:
-    """Does the server let us in? The database is made on the way."""
+def accepts(port: int, password: str, passwords: Mapping[str, str]) -> bool:
+    """Return whether the server lets us in; create the database and its roles on the way."""
     try:
-        with psycopg.connect(
-            host="127.0.0.1",
-            port=port,
-            user="wms2",
-            password=password,
-            dbname="postgres",
-            autocommit=True,
-            connect_timeout=2,
-        ) as connection:
-            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'wms2'").fetchone():
-                connection.execute("CREATE DATABASE wms2")
+        with connect(port, password, "postgres") as server:
+            if not server.execute("SELECT 1 FROM pg_database WHERE datname = 'wms2'").fetchone():
+                server.execute("CREATE DATABASE wms2")
+        with connect(port, password, "wms2") as database:
+            database.execute(ROLES.read_text())
+            for role, secret in passwords.items():
+                database.execute(
+                    sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(secret))
+                )
+            database.execute(f"ALTER ROLE {OWNER} CREATEDB")  # of the tests
     except psycopg.OperationalError:
         return False
     return True
+
+
+def connect(port: int, password: str, database: str) -> psycopg.Connection[tuple[object, ...]]:
+    """Return a connection of the superuser."""
+    return psycopg.connect(
+        host="127.0.0.1",
+        port=port,
+        user="wms2",
+        password=password,
+        dbname=database,
+        autocommit=True,
+        connect_timeout=2,
+    )
 
 
 def find_binaries() -> Path:

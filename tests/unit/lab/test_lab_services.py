@@ -78,6 +78,32 @@ def test_secrets_reach_the_application_through_its_environment_only(
     assert parts["flower"].env["FLOWER_BASIC_AUTH"] == f"operator:{secrets[0]}"
 
 
+def test_no_process_of_the_stack_gets_the_password_of_the_tables_owner(
+    ground: Ground, addresses: application.Addresses
+) -> None:
+    env = application.application_settings(ground.layout, addresses)
+    env |= {
+        "DATABASE_URL": "postgres://wms2_app:a@h/wms2",
+        postgres.MIGRATE_URL: "postgres://o:secret@h/wms2",
+    }
+
+    parts = application.build(ground, addresses, env)
+
+    assert [part.name for part in parts if "secret@" in str(part.env)] == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "commands"), [("wms2_owner", ["migrate", "database_access"]), ("wms2_app", ["migrate"])]
+)
+def test_rights_are_granted_after_a_migration_by_another_role(owner: str, commands: list[str]) -> None:
+    settings = {
+        "DATABASE_URL": "postgres://wms2_app:a@h/wms2",
+        postgres.MIGRATE_URL: f"postgres://{owner}:b@h/wms2",
+    }
+
+    assert [command[0] for command in application.migrate_commands(settings)] == commands
+
+
 def test_flower_listens_on_loopback(parts: dict[str, Service]) -> None:
     assert "--address=127.0.0.1" in parts["flower"].argv
 
