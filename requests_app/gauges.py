@@ -19,6 +19,7 @@ from requests_app.models import Request
 from requests_app.selectors import by_status, open_requests, sweep_lag_sec
 from requests_app.states import SWEPT, TERMINAL, RequestStatus
 from sites_app.selectors import count_sites
+from wms2_project.audit import unsealed_sec
 from wms2_project.health import health
 from wms2_project.metrics import counted_families
 from wms2_project.models import AuditEvent
@@ -84,6 +85,7 @@ def _loop(now: datetime) -> Iterator[Metric]:
     yield _gauge("wms2_workers", "Workers that serve a queue.", workers, label="queue")
     head = AuditEvent.objects.aggregate(head=Max("number"))["head"] or 0
     yield _one("wms2_audit_head", "The last number of the audit chain; it never shrinks.", head)
+    yield _one("wms2_audit_unsealed_seconds", "Age of the oldest unsealed audit row.", unsealed_sec(now=now))
 
 
 def _alerts() -> Iterator[Metric]:

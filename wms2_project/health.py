@@ -17,7 +17,9 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 
+from wms2_project import audit
 from wms2_project.guards import SERVICES, outages
 from wms2_project.locks import lock_key
 from wms2_project.pulse import queue_names, workers_per_queue
@@ -135,6 +137,7 @@ def health() -> list[Part]:
     if parts[0].works:
         leads = beat_leads()
         parts.append(Part("beat", works=leads, detail="" if leads else "no Beat holds the leader lock"))
+        parts.append(_audit())
         parts += [part for check in _local_checks for part in check()]
     away = {part.name: part for part in services() if not part.works}
     return parts + [away.get(part.name, part) for part in _asked()]
@@ -147,6 +150,19 @@ def _own() -> list[Part]:
         Part("migrations", works=works and migrations_applied(), needed=True),
         Part("redis", works=redis_works()),
     ]
+
+
+def _audit() -> Part:
+    """Report rows that stay unsealed, and heads that do not reach WMS2_AUDIT_HEAD_URL."""
+    now = timezone.now()
+    unsealed, unshipped = audit.unsealed_sec(now=now), audit.unshipped_sec(now=now)
+    if unsealed > audit.UNSEALED_ALLOWED_SEC:
+        wrong = f"a row is unsealed for {unsealed:.0f} s: run manage.py verify_audit"
+    elif unshipped > audit.UNSEALED_ALLOWED_SEC:
+        wrong = f"no head reached WMS2_AUDIT_HEAD_URL for {unshipped:.0f} s"
+    else:
+        wrong = ""
+    return Part("audit", works=not wrong, detail=wrong)
 
 
 def _workers(queue: str, workers: dict[str, int] | None) -> Part:

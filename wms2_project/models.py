@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 
 from django.conf import settings
@@ -9,6 +10,11 @@ from django.db import models
 from django.utils import timezone
 
 X509 = "x509"  # the issuer of an identity that a certificate proves
+
+
+def new_nonce() -> str:
+    """Return a value no other audit row has."""
+    return secrets.token_hex(16)
 
 
 class ApiToken(models.Model):
@@ -61,6 +67,7 @@ class AuditEvent(models.Model):
     detail = models.JSONField(default=dict)
     request_id = models.CharField(max_length=100, blank=True, default="")
     traceparent = models.CharField(max_length=55, blank=True, default="")
+    nonce = models.CharField(max_length=32, blank=True, default=new_nonce)  # empty in rows of older versions
     mark = models.CharField(max_length=64, blank=True, default="")  # a keyed hash of all of the above
     number = models.PositiveBigIntegerField(null=True, unique=True)  # its place in the chain, once sealed
     seal = models.CharField(max_length=64, blank=True, default="")
@@ -77,6 +84,7 @@ class AuditEvent(models.Model):
         constraints = [
             models.CheckConstraint(condition=~models.Q(actor=""), name="audit_has_an_actor"),
             models.CheckConstraint(condition=~models.Q(reason=""), name="audit_has_a_reason"),
+            models.UniqueConstraint(fields=["nonce"], condition=~models.Q(nonce=""), name="audit_nonce_once"),
         ]
 
     def __str__(self) -> str:
@@ -90,3 +98,19 @@ class GateNews(models.Model):
 
     def __str__(self) -> str:
         return self.gate
+
+
+class AuditHead(models.Model):
+    """Where the chain of the audit ends, in one row: what was sealed once is not sealed again."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    number = models.PositiveBigIntegerField()
+    seal = models.CharField(max_length=64)
+    mark = models.CharField(max_length=64)  # a keyed hash of both
+    shipped = models.PositiveBigIntegerField(default=0)  # the last number sent to WMS2_AUDIT_HEAD_URL
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="audit_has_one_head")]
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.seal}"

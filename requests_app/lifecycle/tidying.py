@@ -8,6 +8,7 @@ from django.conf import settings
 
 from dags_app.services import leftovers
 from requests_app.alerts import raise_site_alerts
+from requests_app.audit_heads import ship_audit_head
 from requests_app.lifecycle.finishing import watch_outputs
 from requests_app.models import Request
 from requests_app.notifications import send_alerts
@@ -16,6 +17,7 @@ from requests_app.states import TERMINAL
 from sites_app.bans import expire_bans
 from sites_app.models import Site
 from sites_app.selectors import bans_for_all
+from wms2_project.audit import seal_soon
 from wms2_project.locks import try_lock
 
 BANNED = "site_banned"
@@ -29,6 +31,8 @@ def tidy_up(*, now: datetime) -> None:
     with try_lock("tidy up") as held:
         if not held:
             return
+        seal_soon()
+        ship_audit_head()
         expire_bans(now=now)
         alert_bans(now=now)
         watch_outputs(now=now)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, FileType
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from wms2_project.audit import flaws, seal_pending
+from wms2_project.audit import AuditBroken, flaws, seal_pending
 from wms2_project.models import AuditEvent
 
+HEAD = re.compile(r"\b([0-9]{1,18}):([0-9a-f]{64})\b")
 MOST = 100  # flaws told; whoever has more needs no longer list
 
 
@@ -20,15 +22,24 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Only what was kept elsewhere can show that the end of the chain was cut off."""
-        parser.add_argument("--head", type=_head, metavar="NUMBER:SEAL", help="as printed by an earlier run")
+        parser.add_argument(
+            "--head", type=_head, metavar="NUMBER:SEAL", action="append", default=[],
+            help="as printed by an earlier run, logged, or shipped to WMS2_AUDIT_HEAD_URL; may be repeated",
+        )  # fmt: skip
+        parser.add_argument(
+            "--heads", type=FileType(), metavar="FILE", help="every NUMBER:SEAL in this file, such as a log"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Say every flaw, then fail; or print the head of the chain."""
-        while seal_pending():
-            pass
+        with suppress(AuditBroken):  # one of the flaws
+            while seal_pending():
+                pass
         found = list(islice(flaws(), MOST))
-        if options["head"]:
-            number, seal = options["head"]
+        heads = set(options["head"])
+        if options["heads"]:
+            heads.update((int(one[1]), one[2]) for one in HEAD.finditer(options["heads"].read()))
+        for number, seal in sorted(heads):
             if not AuditEvent.objects.filter(number=number, seal=seal).exists():
                 found.append(f"number {number} is not in the chain as it was: the end was cut off")
         if found:
@@ -38,7 +49,7 @@ class Command(BaseCommand):
 
 
 def _head(text: str) -> tuple[int, str]:
-    found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{64})", text)
+    found = HEAD.fullmatch(text)
     if found is None:
         raise ArgumentTypeError(f"{text!r:.80} is not NUMBER:SEAL as an earlier run printed it")
     return int(found[1]), found[2]
