@@ -17,6 +17,8 @@ from cms.http import describe
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.tracing import SpanKind, span
 
+# NAT64, and the long deprecated IPv4-compatible addresses
+_TRANSLATED = [ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")]
 TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 
@@ -67,6 +69,20 @@ def post_once(
         raise CallbackRefused(f"{host} refused the callback with {answer.status}")
 
 
+def is_public(address: str) -> bool:
+    """Return whether the address is one of the public Internet and leads nowhere else.
+
+    IPv6 addresses with an IPv4 address inside are refused: a gateway decides where they lead.
+    """
+    found = ipaddress.ip_address(address)
+    if not found.is_global or found.is_multicast or found.is_reserved:
+        return False
+    if isinstance(found, ipaddress.IPv4Address):
+        return True
+    carries_ipv4 = found.ipv4_mapped or found.sixtofour or found.teredo
+    return not (carries_ipv4 or found.is_site_local or any(found in network for network in _TRANSLATED))
+
+
 def public_address(host: str, port: int, *, allow_private: bool) -> str:
     """An address of the host; all of them must be public."""
     try:
@@ -74,7 +90,7 @@ def public_address(host: str, port: int, *, allow_private: bool) -> str:
     except OSError as error:
         raise ServiceUnavailable(f"{host} has no address: {describe(error)}") from error
     addresses = [str(entry[4][0]) for entry in found]
-    inside = [one for one in addresses if not ipaddress.ip_address(one).is_global]
+    inside = [one for one in addresses if not is_public(one)]
     if inside and not allow_private:
         raise CallbackRefused(
             f"{host} is at {inside[0]}, which is not a public address",

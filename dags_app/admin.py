@@ -9,7 +9,6 @@ from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -215,7 +214,7 @@ class DAGAdmin(ReadOnlyAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Only a DAG in a queue can be steered."""
-        queued = DAG.objects.filter(pk=object_id, status__in=sorted(IN_QUEUE)).exists()
+        queued = row_at(DAG, object_id).status in IN_QUEUE
         return list(super().get_actions_detail(request, object_id)) if queued else []
 
     @action(description="Hold", icon="pause", permissions=["operate"], variant=ActionVariant.WARNING)
@@ -237,7 +236,7 @@ class DAGAdmin(ReadOnlyAdmin):
         def apply(row: DAG, answers: dict[str, Any]) -> str:
             return act_on_dag(dag=row, action=what, actor=actor_of(request), **answers).message
 
-        row = get_object_or_404(DAG, pk=object_id)
+        row = row_at(DAG, object_id)
         back = reverse("admin:dags_app_dag_change", args=[row.pk])
         return self.ask(request, title=what.value.capitalize(), targets=[row], apply=apply, back=back)
 

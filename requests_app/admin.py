@@ -42,8 +42,10 @@ from wms2_project.console import (
     clipped,
     display,
     progress_bar,
+    row_at,
 )
 from wms2_project.errors import Conflict
+from wms2_project.grammar import Name, matches
 
 __all__ = ["AdmissionConfigAdmin", "AlertAdmin", "RequestAdmin"]
 S = RequestStatus
@@ -127,7 +129,8 @@ class RequestAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         """The request's page; its name leads there too."""
         if not _UUID.fullmatch(object_id):
-            named = get_object_or_404(Request.objects.only("pk"), request_name=object_id)
+            name = object_id if matches(Name.REQUEST, object_id) else ""
+            named = get_object_or_404(Request.objects.only("pk"), request_name=name)
             return HttpResponseRedirect(reverse("admin:requests_app_request_change", args=[named.pk]))
         row = get_object_or_404(Request.objects.select_related("workflow", "previous_version"), pk=object_id)
         context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
@@ -138,7 +141,7 @@ class RequestAdmin(ReadOnlyAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """The buttons that the request's status has a use for."""
-        row = Request.objects.select_related("workflow").only("status", "workflow").get(pk=object_id)
+        row = row_at(Request.objects.select_related("workflow").only("status", "workflow"), object_id)
         status = S(row.status)
         useful = {
             "submit": status is S.NEW,
@@ -220,7 +223,7 @@ class RequestAdmin(ReadOnlyAdmin):
             reached = "; ".join([*effects.now, *(f"next round: {line}" for line in effects.next_round)])
             return f"{row} is changed. {reached}"
 
-        flow = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id).workflow
+        flow = row_at(Request.objects.select_related("workflow"), object_id).workflow
         initial = {name: " ".join(getattr(flow, name)) for name in editing.SITE_LISTS}
         throttles = " ".join(f"{name}={most}" for name, most in sorted(flow.category_throttles.items()))
         return self._ask_for(
@@ -319,7 +322,7 @@ class RequestAdmin(ReadOnlyAdmin):
         form_class: type[forms.Form] = ReasonForm, initial: tuple[str, ...] = (),
         values: dict[str, Any] | None = None, effect: str = "",
     ) -> HttpResponse:  # fmt: skip
-        row = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id)
+        row = row_at(Request.objects.select_related("workflow"), object_id)
         return self.ask(
             request,
             title=title,
@@ -368,7 +371,7 @@ class AdmissionConfigAdmin(ReadOnlyAdmin):
     @action(description="Change limits", icon="tune", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Change limits at once, for everybody."""
-        config = limits()
+        config = row_at(AdmissionConfig, object_id)
 
         def apply(row: AdmissionConfig, answers: dict[str, Any]) -> str:
             reason, version = answers.pop("reason"), answers.pop("version")

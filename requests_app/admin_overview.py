@@ -22,6 +22,7 @@ from requests_app.selectors import admission_queue
 from requests_app.states import TERMINAL, WHY, RequestStatus
 from sites_app.models import Site
 from sites_app.states import SiteStatus
+from wms2_project.api.roles import Role, role_of
 from wms2_project.console import Table, age_of, link
 
 _SHOWN = 15
@@ -39,7 +40,7 @@ class StatusCount:
 
 def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Give the first page its figures; called by unfold."""
-    if not request.user.is_authenticated:
+    if role_of(request.user) < Role.VIEWER:
         return context
     (day,) = throughput_metrics(now=timezone.now(), hours=24, bucket_minutes=24 * 60)
     return context | {

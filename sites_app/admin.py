@@ -18,7 +18,7 @@ from sites_app.configuring import change_site
 from sites_app.models import Site, SiteBan
 from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
-from wms2_project.api.roles import actor_of, may_steer_site, sites_of
+from wms2_project.api.roles import actor_of, may_steer_site, operates, sites_of
 from wms2_project.console import (
     ActionVariant,
     ReadOnlyAdmin,
@@ -132,6 +132,11 @@ class BanTable(ReadOnlyTable):
         return state_of(row)
 
 
+def _who(request: HttpRequest) -> dict[str, Any]:
+    """Return the actor, and whether it is an operator, as the services take them."""
+    return {"actor": actor_of(request), "by_operator": operates(request.user)}
+
+
 def state_of(ban: SiteBan) -> str:
     """Does the ban still hold?"""
     if ban.removed_at:
@@ -205,7 +210,7 @@ class SiteAdmin(ReadOnlyAdmin):
         """No new work here for some days, for one request or for all."""
 
         def apply(site: Site, answers: dict[str, Any]) -> str:
-            ban_site(site=site, actor=actor_of(request), now=timezone.now(), **answers)
+            ban_site(site=site, now=timezone.now(), **_who(request), **answers)
             return f"{site} is avoided from now on."
 
         return self._ask_for(request, object_id, "Ban", apply, BanForm)
@@ -215,7 +220,7 @@ class SiteAdmin(ReadOnlyAdmin):
         """Bans end now."""
 
         def apply(site: Site, answers: dict[str, Any]) -> str:
-            lifted = lift_bans(site=site, actor=actor_of(request), now=timezone.now(), **answers)
+            lifted = lift_bans(site=site, now=timezone.now(), **_who(request), **answers)
             return f"{lifted} bans of {site} are lifted."
 
         return self._ask_for(request, object_id, "Lift bans", apply, LiftForm)
@@ -253,14 +258,14 @@ class SiteAdmin(ReadOnlyAdmin):
 
     def _drained(self, request: HttpRequest) -> Any:
         def apply(site: Site, answers: dict[str, Any]) -> str:
-            drain_site(site=site, actor=actor_of(request), **answers)
+            drain_site(site=site, **_who(request), **answers)
             return f"{site} takes no new work."
 
         return apply
 
     def _enabled(self, request: HttpRequest) -> Any:
         def apply(site: Site, answers: dict[str, Any]) -> str:
-            enable_site(site=site, actor=actor_of(request), **answers)
+            enable_site(site=site, **_who(request), **answers)
             return f"{site} takes work again."
 
         return apply

@@ -6,7 +6,7 @@ They keep future DAGs and rescues away from a site and touch nothing that runs. 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from dags_app.services.failures import pilot_outcomes
 from sites_app.banning import SiteTally, decide_bans, decide_promotion, tally_sites
 from sites_app.models import Site, SiteBan
 from wms2_project import audit
-from wms2_project.errors import Conflict
+from wms2_project.errors import Conflict, NotAllowed
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
@@ -94,8 +94,12 @@ def ban_site(
     now: datetime,
     until: datetime | None = None,
     failure_data: Mapping[str, Any] | None = None,
+    by_operator: bool = False,
 ) -> SiteBan:
-    """Keep one workflow, or without one all of them, away from the site; the newest word on it stands."""
+    """Keep one workflow, or without one all of them, away from the site; the newest word on it stands.
+
+    Raises NotAllowed when it would replace an operator's ban and is not an operator's itself.
+    """
     audit.need_reason(reason)
     ends = until or now + timedelta(days=settings.SITE_BAN_DURATION_DAYS)
     with transaction.atomic():
@@ -104,6 +108,11 @@ def ban_site(
         ban = in_force(site, now=now).filter(workflow=workflow).first()
         if ban is None:
             ban = SiteBan(site=site, workflow=workflow, failure_data=dict(failure_data or {}))
+        elif actor == DETECTION and ban.by_operator:
+            return ban
+        elif not by_operator:
+            _refuse_operators([ban])
+        ban.by_operator = by_operator
         ban.reason, ban.created_by, ban.expires_at = reason, actor, ends
         ban.save()
         _tell("ban", ban, actor, reason)
@@ -132,8 +141,19 @@ def _promote(site: Site, *, now: datetime) -> None:
     _tell("promote_ban", ban, DETECTION, ban.reason)
 
 
-def lift_bans(*, site: Site, workflow: Workflow | None, reason: str, actor: str, now: datetime) -> int:
-    """Lift the workflow's ban, or without one every ban of the site; effective at the next planning."""
+def lift_bans(
+    *,
+    site: Site,
+    workflow: Workflow | None,
+    reason: str,
+    actor: str,
+    now: datetime,
+    by_operator: bool = True,
+) -> int:
+    """Lift the workflow's ban, or without one every ban of the site; effective at the next planning.
+
+    Raises NotAllowed when one of them is an operator's and the caller is none; then none is lifted.
+    """
     audit.need_reason(reason)
     with transaction.atomic():
         Site.objects.select_for_update().get(pk=site.pk)
@@ -144,11 +164,19 @@ def lift_bans(*, site: Site, workflow: Workflow | None, reason: str, actor: str,
         if not doomed:
             whose = f" for {workflow.request_name}" if workflow is not None else ""
             raise Conflict(f"{site} is under no ban{whose}", cure="Nothing to lift")
+        if not by_operator:
+            _refuse_operators(doomed)
         for ban in doomed:
             _end(ban, at=now, by=actor)
             _tell("lift_ban", ban, actor, reason)
         wake_waiting(DATA, SITES, STORAGE)
     return len(doomed)
+
+
+def _refuse_operators(bans: Iterable[SiteBan]) -> None:
+    for ban in bans:
+        if ban.by_operator:
+            raise NotAllowed(f"an operator ({ban.created_by}) banned {ban.site_id}", cure="Ask an operator")
 
 
 def expire_bans(*, now: datetime) -> int:

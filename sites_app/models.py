@@ -20,6 +20,7 @@ class Site(models.Model):
     name = name_field(Name.SITE, primary_key=True)
     status = enum_field(SiteStatus, default=SiteStatus.ENABLED)
     drain_until = models.DateTimeField(null=True, blank=True)
+    set_by_operator = models.BooleanField(default=False)  # then the site's admins do not change it
     storage_elements = ArrayField(name_field(Name.RSE), default=list, blank=True)
     storage_path = models.TextField(blank=True, default="")
     total_slots = models.PositiveIntegerField(default=0)
@@ -53,6 +54,7 @@ class SiteBan(models.Model):
     reason = models.TextField()
     failure_data = models.JSONField(default=dict)
     created_by = models.CharField(max_length=250)
+    by_operator = models.BooleanField(default=False)  # then the site's own admins do not lift it
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     removed_at = models.DateTimeField(null=True, blank=True)

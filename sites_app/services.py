@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils import timezone
 
 from dags_app.adapters import cric
 from sites_app.configuring import STORAGES
 from sites_app.models import Site
 from sites_app.states import SiteStatus
 from wms2_project import audit
+from wms2_project.errors import NotAllowed
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 
@@ -35,24 +37,43 @@ def sync_sites(*, now: datetime) -> int:
     return len(rows)
 
 
-def drain_site(*, site: Site, until: datetime | None, reason: str, actor: str) -> Site:
+def drain_site(
+    *, site: Site, until: datetime | None, reason: str, actor: str, by_operator: bool = True
+) -> Site:
     """No new landings from now on, until the time given or until somebody enables the site."""
-    return _set_status(site, SiteStatus.DRAINING, until=until, reason=reason, actor=actor)
+    return _set_status(
+        site, SiteStatus.DRAINING, until=until, reason=reason, actor=actor, by_operator=by_operator
+    )
 
 
-def enable_site(*, site: Site, reason: str, actor: str) -> Site:
+def enable_site(*, site: Site, reason: str, actor: str, by_operator: bool = True) -> Site:
     """New landings are welcome."""
-    return _set_status(site, SiteStatus.ENABLED, until=None, reason=reason, actor=actor)
+    return _set_status(
+        site, SiteStatus.ENABLED, until=None, reason=reason, actor=actor, by_operator=by_operator
+    )
 
 
-def _set_status(site: Site, status: SiteStatus, *, until: datetime | None, reason: str, actor: str) -> Site:
+def _set_status(
+    site: Site, status: SiteStatus, *, until: datetime | None, reason: str, actor: str, by_operator: bool
+) -> Site:
     ends = until.isoformat() if until is not None else None
     with transaction.atomic():
         locked = Site.objects.select_for_update().get(pk=site.pk)
+        if not by_operator and _is_operators(locked, now=timezone.now()):
+            raise NotAllowed(f"{site} is {locked.status} by an operator's decision", cure="Ask an operator")
         locked.status, locked.drain_until = status, until
+        locked.set_by_operator = by_operator
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action=status.value, target=site.name, reason=reason, until=ends)
         wake_waiting(DATA, SITES, STORAGE)  # also for a drain: its end may be another one now
     site.refresh_from_db()
     return site
+
+
+def _is_operators(site: Site, *, now: datetime) -> bool:
+    """Return whether the status is one that only an operator may end; an enabled site's is none."""
+    if site.status == SiteStatus.ENABLED:
+        return False
+    over = site.drain_until is not None and site.drain_until <= now
+    return site.status != SiteStatus.DRAINING or (site.set_by_operator and not over)

@@ -15,7 +15,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -36,6 +35,7 @@ from wms2_project.console import (
     UserCreationForm,
     action,
     display,
+    row_at,
 )
 from wms2_project.identity.people import link_identity, unlink_identity
 from wms2_project.identity.tokens import issue_token, revoke_token
@@ -49,6 +49,15 @@ for scheduled in (
 admin.site.unregister(User)
 admin.site.unregister(Group)
 admin.site.login_template = "console/login.html"
+
+
+def may_enter(request: HttpRequest) -> bool:
+    """Return whether the console shows this person anything: an account needs a role besides staff status."""
+    user = request.user
+    return bool(user.is_active and user.is_staff) and role_of(user) >= Role.VIEWER
+
+
+admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
 class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
@@ -195,7 +204,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             revoke_token(token=token, actor=actor_of(request), reason=answers["reason"])
             return f"The token {token.name} of {token.user} works no more."
 
-        token = get_object_or_404(self.get_queryset(request), pk=object_id)
+        token = row_at(self.get_queryset(request), object_id)
         back = reverse("admin:wms2_project_apitoken_changelist")
         return self.ask(request, title="Revoke", targets=[token], apply=apply, back=back)
 
@@ -262,7 +271,7 @@ class IdentityAdmin(ReadOnlyAdmin):
             unlink_identity(identity=identity, actor=actor_of(request), reason=answers["reason"])
             return f"{identity} opens nothing any more."
 
-        identity = get_object_or_404(Identity, pk=object_id)
+        identity = row_at(Identity, object_id)
         back = reverse("admin:wms2_project_identity_changelist")
         return self.ask(request, title="Unlink", targets=[identity], apply=apply, back=back)
 

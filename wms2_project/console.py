@@ -14,10 +14,10 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
 from django.contrib.admin.utils import quote, unquote
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -44,7 +44,7 @@ from unfold.widgets import (
 )
 
 from wms2_project.api.roles import Role, role_of
-from wms2_project.api.throttles import seconds_to_wait
+from wms2_project.api.throttles import address_block, seconds_to_wait
 from wms2_project.errors import Wms2Error
 from wms2_project.identity.proxies import client_address
 
@@ -114,11 +114,22 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
     """The console's login. Each try is counted before the password is looked at, so guessing ends."""
 
     def clean(self) -> Any:
-        """Refuse who tries too often, from one address or for one name."""
-        tried = (client_address(self.request), str(self.cleaned_data.get("username", "")).lower())
-        if wait := max(seconds_to_wait("logins", who) for who in tried):
+        """Refuse too many attempts from one address, or for one name from all addresses.
+
+        What the address's limit refuses does not count for the name, whose limit is the higher one: from one
+        address nobody can lock a name for others.
+        """
+        name = str(self.cleaned_data.get("username", "")).lower()
+        wait = seconds_to_wait("logins", address_block(client_address(self.request)))
+        if wait := wait or seconds_to_wait("login_names", name):
             raise forms.ValidationError(f"Too many attempts. Try again in {wait:.0f} s.")
         return super().clean()
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        """Refuse an account that may do nothing here."""
+        super().confirm_login_allowed(user)
+        if role_of(user) < Role.VIEWER:
+            raise forms.ValidationError("This account has no role. Ask an administrator for one.")
 
 
 class ReasonForm(forms.Form):
@@ -186,6 +197,10 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         context = {"show_history": False} | (extra_context or {})
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the row of this page, or None if there is none."""
+        return None if "\0" in object_id else super().get_object(request, object_id, from_field)
 
     def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
         """Of the page's buttons those that are of use now, and those nobody speaks of."""
@@ -295,8 +310,14 @@ def address_of(view: str, *args: Any) -> str:
 
 
 def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
-    """The row a button's address names."""
-    return get_object_or_404(rows, pk=unquote(object_id))
+    """Return the row a button's address names; Http404 if there is none, or if this is no key at all."""
+    key = unquote(object_id)
+    if "\0" in key:  # PostgreSQL takes it for a broken query
+        raise Http404
+    try:
+        return get_object_or_404(rows, pk=key)
+    except (ValidationError, ValueError) as error:
+        raise Http404 from error
 
 
 def _anchor(text: str, url: str) -> SafeString:

@@ -18,7 +18,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.options import options
 from tornado.web import RequestHandler
 
-from wms2_project.api.throttles import seconds_to_wait, seconds_until_allowed
+from wms2_project.api.throttles import address_block, seconds_to_wait, seconds_until_allowed
 from wms2_project.celery import app
 from wms2_project.identity.proxies import forwarded_address
 
@@ -51,7 +51,8 @@ class ClosedFlower(Flower):  # type: ignore[misc]
         """Return the page's handler, or the refusal."""
         if request.path == OPEN:
             return super().find_handler(request, **kwargs)
-        address = forwarded_address(str(request.remote_ip), request.headers.get("X-Forwarded-For", ""))
+        peer, forwarded = str(request.remote_ip), request.headers.get("X-Forwarded-For", "")
+        address = address_block(forwarded_address(peer, forwarded))
         wait_sec = seconds_until_allowed("failures", address)
         if not wait_sec and _knows_password(request.headers.get("Authorization", "")):
             return super().find_handler(request, **kwargs)

@@ -11,13 +11,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
+from dags_app.planning.plan import NothingToPlan, PlanRefused
 from dags_app.selectors import ledger_of
 from requests_app.api.inputs import IMPORT_SCHEMA
 from requests_app.api.requests import request_by_name
 from requests_app.preview import preview_request
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView
-from wms2_project.errors import InvalidInput
+from wms2_project.errors import Conflict, InvalidInput
 
 
 class PlanView(ApiView):
@@ -36,7 +37,10 @@ class PlanView(ApiView):
         document = request.data
         if not isinstance(document, Mapping):
             raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
-        return Response(preview_request(document=document, now=timezone.now(), bounded=True).body)
+        try:
+            return Response(preview_request(document=document, now=timezone.now(), bounded=True).body)
+        except (PlanRefused, NothingToPlan) as error:
+            raise Conflict(error.message, cure=error.cure) from error
 
 
 class LedgerView(ApiView):

@@ -25,14 +25,20 @@ from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.leases import backoff_seconds, release, working_on
 from wms2_project.locks import try_lock
 
+HTTPS = 443
 logger = logging.getLogger(__name__)
 
 
 def check_url(url: str) -> None:
-    """Refuse a callback to a host no administrator trusts; the grammar has seen to the rest."""
-    host = urlsplit(url).hostname or ""
-    if host not in settings.CALLBACK_HOSTS:
-        told = f"{host} is not a host WMS2 may call"
+    """Refuse a callback to a host or port no administrator allowed; the grammar has seen to the rest.
+
+    A host in WMS2_CALLBACK_HOSTS stands for its port 443, host:port for that port.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or HTTPS
+    entry = host if port == HTTPS or settings.CALLBACK_ANY_PORT else f"{host}:{port}"
+    if entry not in settings.CALLBACK_HOSTS:
+        told = f"{entry} is not a host WMS2 may call"
         raise InvalidInput(
             f"callback_url: {told}",
             fields={"callback_url": told},

@@ -185,7 +185,7 @@ def _apply(request: Request, changes: Modifications, *, actor: str, reason: str,
     workflow = request.workflow
     locations.forget_locations(workflow=workflow)
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
-        ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now)
+        ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now, by_operator=True)
     if changes.excluded_files:
         ledger.exclude_files(workflow=workflow, lfns=changes.excluded_files, reason=reason, actor=actor)
     given = {name: getattr(changes, name) for name in COLUMNS}

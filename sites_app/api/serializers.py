@@ -33,7 +33,9 @@ class BanRow(serializers.ModelSerializer[SiteBan]):
     """A ban in force; without a workflow it holds for all."""
 
     workflow = serializers.UUIDField(source="workflow_id", allow_null=True, read_only=True)
-    request_name = serializers.CharField(source="workflow.request_name", default=None, read_only=True)
+    request_name = serializers.CharField(
+        source="workflow.request_name", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = SiteBan

@@ -19,7 +19,7 @@ from sites_app.services import drain_site, enable_site
 from sites_app.states import SiteStatus
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role, actor_of, check_site
+from wms2_project.api.roles import Role, actor_of, check_site, operates
 from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed, versioned
 from wms2_project.errors import InvalidInput, NotFound
 from wms2_project.fields import choices
@@ -89,7 +89,8 @@ class DrainView(ApiView):
         """Start draining."""
         check_site(request, name)
         body = parsed(DrainInput, request.data)
-        return _told(drain_site(site=site_by_name(name), actor=actor_of(request), **body))
+        site, by_operator = site_by_name(name), operates(request.user)
+        return _told(drain_site(site=site, actor=actor_of(request), by_operator=by_operator, **body))
 
 
 class EnableView(ApiView):
@@ -103,7 +104,8 @@ class EnableView(ApiView):
         """Enable the site."""
         check_site(request, name)
         body = parsed(ReasonInput, request.data)
-        return _told(enable_site(site=site_by_name(name), actor=actor_of(request), **body))
+        site, by_operator = site_by_name(name), operates(request.user)
+        return _told(enable_site(site=site, actor=actor_of(request), by_operator=by_operator, **body))
 
 
 class BanView(ApiView):
@@ -125,6 +127,7 @@ class BanView(ApiView):
             actor=actor_of(request),
             now=timezone.now(),
             until=body["until"],
+            by_operator=operates(request.user),
         )
         return _told(site)
 
@@ -140,6 +143,7 @@ class BanView(ApiView):
             reason=body["reason"],
             actor=actor_of(request),
             now=timezone.now(),
+            by_operator=operates(request.user),
         )
         return _told(site)
 

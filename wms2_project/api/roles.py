@@ -40,14 +40,13 @@ def is_role(name: str) -> bool:
 
 
 def role_of(user: User | AnonymousUser) -> Role:
-    """The highest role the user has. Whoever has an account may look; a bearer token gives what it says."""
+    """Return the highest role the user has. An account without one may do nothing."""
     if not user.is_authenticated or not user.is_active:
         return Role.ANONYMOUS
-    granted = getattr(user, "granted_roles", None)
-    if granted is None and user.is_superuser:
+    if getattr(user, "granted_roles", None) is None and user.is_superuser:
         return Role.ADMIN
-    least = Role.VIEWER if granted is None else Role.ANONYMOUS
-    return max((GROUPS[name.partition(":")[0]] for name in _names(user) if is_role(name)), default=least)
+    roles = (GROUPS[name.partition(":")[0]] for name in _names(user) if is_role(name))
+    return max(roles, default=Role.ANONYMOUS)
 
 
 def sites_of(user: User | AnonymousUser) -> frozenset[str]:
@@ -72,9 +71,14 @@ def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
     user.__dict__["_wms2_groups"] = frozenset(names)
 
 
+def operates(user: User | AnonymousUser) -> bool:
+    """Return whether the user is an operator."""
+    return role_of(user) >= Role.OPERATOR
+
+
 def may_steer_site(user: User | AnonymousUser, site: str) -> bool:
     """Operators steer every site, a site's admins their own."""
-    return role_of(user) >= Role.OPERATOR or site in sites_of(user)
+    return operates(user) or site in sites_of(user)
 
 
 def check_site(request: HttpRequest, site: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, ClassVar
 
 import limits
@@ -57,9 +58,18 @@ def forget_calls() -> None:
     _limiter(settings.REDIS_URL).storage.reset()
 
 
+def address_block(address: str) -> str:
+    """Return what counts as one address: an IPv6 network of one customer (/64), or the address itself."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
+
+
 def refusal(request: HttpRequest, words: str) -> APIException:
     """What a wrong credential gets: the reason, until the address has tried too often."""
-    wait = seconds_to_wait("failures", client_address(request._request))
+    wait = seconds_to_wait("failures", address_block(client_address(request._request)))
     return Throttled(wait) if wait else AuthenticationFailed(words)
 
 
@@ -99,4 +109,4 @@ class AddressThrottle(_Throttle):
 
     def who(self, request: HttpRequest) -> str:
         """The address, if nobody is logged in."""
-        return "" if request.user.is_authenticated else client_address(request._request) or "?"
+        return "" if request.user.is_authenticated else address_block(client_address(request._request)) or "?"

@@ -98,4 +98,4 @@ CALLBACK_HOSTS = env.list("WMS2_CALLBACK_HOSTS", default=[])
 CALLBACK_SECRET = env.str("WMS2_CALLBACK_SECRET", default="")
 CALLBACK_CA_BUNDLE = env.str("WMS2_CALLBACK_CA_BUNDLE", default="")
 CALLBACK_MAX_ATTEMPTS = env.int("WMS2_CALLBACK_MAX_ATTEMPTS", default=12)
-CALLBACK_ALLOW_PRIVATE = LAB  # the lab's receivers are on loopback
+CALLBACK_ALLOW_PRIVATE = CALLBACK_ANY_PORT = LAB  # the lab's receivers are on loopback, at any port

@@ -7,9 +7,8 @@ from wms2_project.settings.environment import env
 THROTTLE_RATES = {
     "user": env.str("WMS2_THROTTLE_USER", default="6000/minute"),
     "anonymous": env.str("WMS2_THROTTLE_ANONYMOUS", default="120/minute"),
-    "logins": env.str(
-        "WMS2_THROTTLE_LOGINS", default="20/minute"
-    ),  # passwords tried, per address and per name
+    "logins": env.str("WMS2_THROTTLE_LOGINS", default="20/minute"),  # passwords tried, per address
+    "login_names": env.str("WMS2_THROTTLE_LOGIN_NAMES", default="100/minute"),  # per name, all addresses
     "failures": env.str("WMS2_THROTTLE_FAILURES", default="120/minute"),  # wrong credentials, per address
 }
 REST_FRAMEWORK = {

@@ -64,6 +64,11 @@ def test_an_action_needs_its_reason_in_the_description_too(described: dict[str, 
     assert schema["required"] == ["reason"]
 
 
+def test_a_ban_for_all_has_no_request_name(described: dict[str, Any]) -> None:
+    name = described["components"]["schemas"]["BanRow"]["properties"]["request_name"]
+    assert name["nullable"] or "null" in name["type"]
+
+
 def test_the_docs_page_needs_no_other_host(client: Client) -> None:
     page = client.get("/api/v1/docs").content.decode()
     sources = re.findall(r'(?:src|href)="([^"]+)"', page)

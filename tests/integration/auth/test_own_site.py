@@ -59,4 +59,4 @@ def test_unknown_groups_give_nothing() -> None:
     user = make_user()
     user.groups.create(name="operators")
     user.groups.create(name="admin:x")
-    assert role_of(user) is Role.VIEWER
+    assert role_of(user) is Role.ANONYMOUS

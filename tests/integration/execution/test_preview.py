@@ -20,8 +20,10 @@ from dags_app.services.input_files import resolve_input
 from requests_app.models import Request
 from requests_app.preview import preview_request
 from requests_app.services.importing import import_request
+from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.services import sync_sites
+from sites_app.states import SiteStatus
 
 pytestmark = pytest.mark.django_db
 ORACLE = Path(__file__).parents[2] / "unit/planning/oracle.json"
@@ -106,6 +108,14 @@ def test_a_bad_document_is_told_field_by_field(requestor: APIClient, documents: 
     answer = requestor.post("/api/v1/requests/plan", documents[2] | {"SplittingAlgo": "ByMagic"})
     assert answer.status_code == 422
     assert "SplittingAlgo" in answer.json()["errors"]
+
+
+def test_a_plan_no_site_can_take_is_a_conflict(requestor: APIClient, documents: list[dict[str, Any]]) -> None:
+    Site.objects.update(status=SiteStatus.DRAINING)
+    answer = requestor.post("/api/v1/requests/plan", documents[2])
+    assert answer.status_code == 409
+    assert "site" in answer.json()["detail"]
+    assert "enable a site" in answer.json()["cure"]
 
 
 def test_the_command_needs_no_service(tmp_path: Path, documents: list[dict[str, Any]]) -> None:

@@ -1,0 +1,46 @@
+"""An address of the console with a made-up id answers 404, whichever action and whatever the id."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+from wms2_project.console import ReadOnlyAdmin
+
+pytestmark = pytest.mark.django_db
+IDS = ["junk", "9" * 30, "00000000-0000-4000-8000-000000000000", "a\0b", "_00", "../../x", "_2F", "'; --"]
+ACTIONS = [
+    f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}"
+    for model, page in admin.site._registry.items()
+    if isinstance(page, ReadOnlyAdmin)
+    for name in page.actions_detail
+]
+
+
+def test_there_are_actions_to_try() -> None:
+    assert len(ACTIONS) > 15
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_on_what_does_not_exist_is_a_404(console: Client, action: str) -> None:
+    console.raise_request_exception = False
+    place = reverse(action, args=["PLACE"])
+    answers = {"_confirmed": "1", "reason": "a test"}
+    for made_up in IDS:
+        url = place.replace("PLACE", quote(made_up, safe=""))
+        told = (console.get(url).status_code, console.post(url, answers).status_code)
+        assert told == (404, 404), (url, told)
+
+
+@pytest.mark.parametrize("made_up", IDS)
+def test_a_page_of_what_does_not_exist_is_no_error_of_ours(console: Client, made_up: str) -> None:
+    console.raise_request_exception = False
+    for model, page in admin.site._registry.items():
+        if isinstance(page, ReadOnlyAdmin):
+            place = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=["PLACE"])
+            answer = console.get(place.replace("PLACE", quote(made_up, safe="")))
+            assert answer.status_code in (302, 404), (place, answer.status_code)  # Django leads to its index
