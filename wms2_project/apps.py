@@ -11,5 +11,6 @@ class KernelConfig(AppConfig):
     def ready(self) -> None:
         """Register the startup checks; begin to trace if that is wanted."""
         import_module("wms2_project.checks")
+        import_module("wms2_project.deploy_checks")
         if settings.TRACES in ("otlp", "console"):  # anything else, the checks refuse
             import_module("wms2_project.tracing_setup").configure(settings.TRACES)
