@@ -14,9 +14,15 @@ from django.conf import settings
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "docker-compose.yml"
+IGNORED = [
+    ".env", ".env.production", "wms2.env", "deploy/wms2.env", "server.key", "tls/server.key", "server.crt",
+    "clients.pem", "robot.p12", "operator.password", "operator.token", "django.secret", "x509up_u1000",
+    "state/data/operator.token", "wms2.log",
+]  # fmt: skip
 WORKERS = {"worker-lifecycle", "worker-planning", "worker-condor", "worker-outputs"}
 BEATS = {"beat-a", "beat-b"}
 LONG_RUNNING = {"web", "flower", *WORKERS, *BEATS}
+OF_ONE_USE = {"roles", "migrate"}
 SECRET = re.compile(r"SECRET|PASSWORD|AUTH$|_URL$|TOKEN")
 
 
@@ -31,7 +37,7 @@ def queues_of(service: dict[str, Any]) -> set[str]:
 
 
 def test_compose_has_every_part_of_the_system(services: dict[str, dict[str, Any]]) -> None:
-    assert set(services) == {"postgres", "redis", "migrate", *LONG_RUNNING}
+    assert set(services) == {"proxy", "postgres", "redis", *OF_ONE_USE, *LONG_RUNNING}
 
 
 def test_every_application_service_runs_the_same_image(services: dict[str, dict[str, Any]]) -> None:
@@ -74,7 +80,7 @@ def test_flower_is_the_one_that_asks_for_a_password(services: dict[str, dict[str
     assert services["flower"]["command"][:3] == ["python", "-m", "wms2_project.flower"]
 
 
-@pytest.mark.parametrize("name", sorted(LONG_RUNNING))
+@pytest.mark.parametrize("name", sorted(LONG_RUNNING - {"flower"}))
 def test_application_waits_for_its_services_and_the_migration(
     name: str, services: dict[str, dict[str, Any]]
 ) -> None:
@@ -87,15 +93,20 @@ def test_application_waits_for_its_services_and_the_migration(
     }
 
 
-def test_migration_runs_once_after_the_database_is_healthy(services: dict[str, dict[str, Any]]) -> None:
-    migrate = services["migrate"]
+def test_migration_runs_once_as_the_owner_after_the_roles_are_there(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    roles, migrate = services["roles"], services["migrate"]
 
-    assert migrate["restart"] == "no"
-    assert migrate["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert (roles["restart"], migrate["restart"]) == ("no", "no")
+    assert roles["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert migrate["depends_on"] == {"roles": {"condition": "service_completed_successfully"}}
+    assert migrate["environment"]["DATABASE_URL"].startswith("postgres://wms2_owner:")
+    assert "database_access wms2_app" in migrate["command"][-1]
 
 
 def test_everything_with_a_port_or_a_queue_has_a_health_check(services: dict[str, dict[str, Any]]) -> None:
-    without = {name for name in set(services) - {"migrate"} - BEATS if "healthcheck" not in services[name]}
+    without = {name for name in set(services) - OF_ONE_USE - BEATS if "healthcheck" not in services[name]}
 
     assert without == set()
 
@@ -103,15 +114,93 @@ def test_everything_with_a_port_or_a_queue_has_a_health_check(services: dict[str
 def test_no_secret_has_a_default(services: dict[str, dict[str, Any]]) -> None:
     for name, service in services.items():
         for variable, value in service.get("environment", {}).items():
-            if SECRET.search(variable):
-                assert re.search(r"\$\{\w+:\?[^}]+\}", value), f"{name}: {variable}"
+            if SECRET.search(variable) and "unused" not in value:
+                assert re.search(r"\$\{\w+:\?[^}]+\}", value) or value == f"${{{variable}:-}}", (
+                    f"{name}: {variable}"
+                )
 
 
-def test_ports_are_published_on_loopback_only(services: dict[str, dict[str, Any]]) -> None:
-    published = [port for service in services.values() for port in service.get("ports", [])]
+def secrets_of(service: dict[str, Any]) -> set[str]:
+    named = re.findall(r"\$\{(\w+):", " ".join(map(str, service.get("environment", {}).values())))
+    return {name for name in named if re.search(r"SECRET|PASSWORD|AUTH$|KEY$", name)}
 
-    assert published
-    assert all(port.startswith("127.0.0.1:") for port in published)
+
+def test_each_service_gets_only_the_secrets_it_uses(services: dict[str, dict[str, Any]]) -> None:
+    keys, run = {"SECRET_KEY", "WMS2_AUDIT_KEY"}, {"WMS2_APP_PASSWORD", "REDIS_PASSWORD"}
+    worker = keys | run | {"WMS2_RUCIO_PASSWORD"}
+    assert {name: secrets_of(service) for name, service in services.items()} == {
+        "proxy": set(),
+        "postgres": {"POSTGRES_PASSWORD"},
+        "redis": {"REDIS_PASSWORD"},
+        "roles": {"POSTGRES_PASSWORD", "WMS2_OWNER_PASSWORD", "WMS2_APP_PASSWORD"},
+        "migrate": keys | {"WMS2_OWNER_PASSWORD"},
+        "web": worker | {"WMS2_OIDC_CLIENT_SECRET", "WMS2_CALLBACK_SECRET"},
+        **dict.fromkeys(WORKERS, worker),
+        "worker-outputs": worker | {"WMS2_CALLBACK_SECRET"},
+        **dict.fromkeys(BEATS, keys | run),
+        "flower": {"REDIS_PASSWORD", "FLOWER_BASIC_AUTH"},
+    }
+
+
+def test_every_container_is_closed(services: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert "cap_add" not in service, name
+        assert service["read_only"] is True, name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert re.fullmatch(r"[0-9]+[mg]", service["mem_limit"]), name
+        assert service["pids_limit"] > 0, name
+        assert not service.get("privileged"), name
+
+
+def test_only_the_proxy_is_reached_from_outside_the_host(services: dict[str, dict[str, Any]]) -> None:
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+
+    assert set(published) == {"proxy", "flower"}
+    assert all(port.startswith("127.0.0.1:") for port in published["flower"])
+
+
+def test_wms2_trusts_the_proxy_and_no_other_address(services: dict[str, dict[str, Any]]) -> None:
+    address = services["proxy"]["networks"]["front"]["ipv4_address"]
+    meet = {name for name, service in services.items() if "front" in service["networks"]}
+
+    assert services["web"]["environment"]["WMS2_TRUSTED_PROXIES"] == address
+    assert meet == {"proxy", "web"}
+    assert services["postgres"]["networks"] == services["redis"]["networks"] == ["back"]
+
+
+def test_the_web_process_starts_only_when_the_deployment_passes_its_checks(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    assert services["web"]["command"][-1].startswith("python manage.py check --deploy && exec gunicorn ")
+
+
+def test_the_proxy_waits_for_whole_requests_and_replaces_what_callers_say_of_themselves() -> None:
+    text = (ROOT / "deploy/nginx/nginx.conf").read_text()
+
+    assert dict(re.findall(r"proxy_set_header (\S+) (\S+);", text)) == {
+        "Host": "$http_host",
+        "Connection": '""',
+        "X-Forwarded-For": "$remote_addr",
+        "X-Forwarded-Proto": "https",
+        "X-SSL-Client-Verify": "$ssl_client_verify",
+        "X-SSL-Client-S-DN": "$ssl_client_s_dn",
+    }
+    for setting in ("proxy_request_buffering on", "client_header_timeout 10s", "client_body_timeout 10s"):
+        assert f"{setting};" in text
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_secrets_and_state_reach_neither_the_image_nor_the_repository(name: str) -> None:
+    for file in (".dockerignore", ".gitignore"):
+        patterns = [line for line in (ROOT / file).read_text().splitlines() if line[:1] not in ("", "#")]
+        assert any(is_ignored(name, pattern) for pattern in patterns), f"{file} does not name {name}"
+
+
+def is_ignored(name: str, pattern: str) -> bool:
+    """Return whether the pattern names the file or a directory above it."""
+    bare = pattern.removeprefix("**/").strip("/")
+    return any(part.match(bare) for part in (Path(name), *Path(name).parents) if str(part) != ".")
 
 
 def test_image_runs_as_an_ordinary_user_and_carries_no_secret() -> None:

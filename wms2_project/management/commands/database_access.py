@@ -20,6 +20,7 @@ READ_ONLY = "django_migrations"
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()  # it runs where migrations run, which know the database and nothing else
     help = (
         "Grant a role what WMS2 needs to run and nothing else: rows of every table, but append-only tables"
         " only to append. Repeat it after each migration, as the role that owns the tables."
