@@ -132,7 +132,7 @@ class RequestAdmin(ReadOnlyAdmin):
             name = object_id if matches(Name.REQUEST, object_id) else ""
             named = get_object_or_404(Request.objects.only("pk"), request_name=name)
             return HttpResponseRedirect(reverse("admin:requests_app_request_change", args=[named.pk]))
-        row = get_object_or_404(Request.objects.select_related("workflow", "previous_version"), pk=object_id)
+        row = row_at(Request.objects.select_related("workflow", "previous_version"), object_id)
         context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
         answer: HttpResponse = super().change_view(
             request, object_id, form_url, context | (extra_context or {})
@@ -259,7 +259,7 @@ class RequestAdmin(ReadOnlyAdmin):
             )
             return f"{row} is {row.status}; {made} replaces it."
 
-        row = get_object_or_404(Request.objects.select_related("workflow"), pk=object_id)
+        row = row_at(Request.objects.select_related("workflow"), object_id)
         carried = told_decisions(decisions_of(row.workflow))
         return self._ask_for(
             request, object_id, title="Restart", apply=apply, form_class=RestartForm,

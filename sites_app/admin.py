@@ -236,7 +236,7 @@ class SiteAdmin(ReadOnlyAdmin):
                 for name, value in answers.items()
                 if name != "reason" and value != known.get(name)
             }
-            change_site(site=site, changes=changes, actor=actor_of(request), reason=reason)
+            change_site(site=site, changes=changes, reason=reason, **_who(request))
             return f"{site} is changed."
 
         site = row_at(Site, object_id)

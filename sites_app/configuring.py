@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from time import monotonic
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from dags_app.adapters import rucio
 from sites_app.models import Site
 from sites_app.selectors import storage_at
+from sites_app.states import SiteStatus
 from wms2_project import audit
-from wms2_project.errors import InvalidInput, StaleVersion, Wms2Error
+from wms2_project.errors import InvalidInput, NotAllowed, StaleVersion, Wms2Error
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
@@ -26,7 +29,13 @@ _COLUMNS = ("total_slots", "running_slots", "pending_slots", "status")
 
 
 def change_site(
-    *, site: Site, changes: Mapping[str, Any], actor: str, reason: str, expected_version: int | None = None
+    *,
+    site: Site,
+    changes: Mapping[str, Any],
+    actor: str,
+    reason: str,
+    expected_version: int | None = None,
+    by_operator: bool = True,
 ) -> Site:
     """Change what is named; null forgets it. Planning, landings and admission follow from now on.
 
@@ -37,6 +46,8 @@ def change_site(
         locked = Site.objects.select_for_update().get(pk=site.pk)
         if expected_version not in (None, locked.version):
             raise StaleVersion(f"{site.name} changed since you read it", cure="Read it again and repeat")
+        if "status" in changes and not by_operator:
+            refuse_operators_status(locked, now=timezone.now())
         previous = {name: _known(locked, name) for name in changes}
         for name, value in changes.items():
             if name in _COLUMNS:
@@ -48,7 +59,7 @@ def change_site(
         if changes.get(STORAGES):
             locked.storage_elements = list(changes[STORAGES])
         if "status" in changes:
-            locked.drain_until = None
+            locked.drain_until, locked.set_by_operator = None, by_operator
         _check_slots(locked, changes)
         locked.version += 1
         locked.save()
@@ -63,6 +74,13 @@ def change_site(
         wake_waiting(DATA, SITES, STORAGE)
     site.refresh_from_db()
     return site
+
+
+def refuse_operators_status(site: Site, *, now: datetime) -> None:
+    """Raise NotAllowed if the site is closed by an operator's decision that still holds."""
+    over = site.drain_until is not None and site.drain_until <= now
+    if site.set_by_operator and site.status != SiteStatus.ENABLED and not over:
+        raise NotAllowed(f"{site} is {site.status} by an operator's decision", cure="Ask an operator")
 
 
 def _known(site: Site, name: str) -> Any:

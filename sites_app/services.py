@@ -8,11 +8,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from dags_app.adapters import cric
-from sites_app.configuring import STORAGES
+from sites_app.configuring import STORAGES, refuse_operators_status
 from sites_app.models import Site
 from sites_app.states import SiteStatus
 from wms2_project import audit
-from wms2_project.errors import NotAllowed
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 
@@ -59,8 +58,8 @@ def _set_status(
     ends = until.isoformat() if until is not None else None
     with transaction.atomic():
         locked = Site.objects.select_for_update().get(pk=site.pk)
-        if not by_operator and _is_operators(locked, now=timezone.now()):
-            raise NotAllowed(f"{site} is {locked.status} by an operator's decision", cure="Ask an operator")
+        if not by_operator:
+            refuse_operators_status(locked, now=timezone.now())
         locked.status, locked.drain_until = status, until
         locked.set_by_operator = by_operator
         locked.version += 1
@@ -69,11 +68,3 @@ def _set_status(
         wake_waiting(DATA, SITES, STORAGE)  # also for a drain: its end may be another one now
     site.refresh_from_db()
     return site
-
-
-def _is_operators(site: Site, *, now: datetime) -> bool:
-    """Return whether the status is one that only an operator may end; an enabled site's is none."""
-    if site.status == SiteStatus.ENABLED:
-        return False
-    over = site.drain_until is not None and site.drain_until <= now
-    return site.status != SiteStatus.DRAINING or (site.set_by_operator and not over)

@@ -74,6 +74,7 @@ class SiteView(ApiView):
             changes=changes,
             actor=actor_of(request),
             expected_version=expected_version(request, current=site.version),
+            by_operator=operates(request.user),
         )
         return _told(changed)
 

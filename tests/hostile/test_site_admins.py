@@ -60,10 +60,17 @@ def test_an_operators_drain_that_is_over_binds_nobody(clients: dict[str, Any], s
     assert clients["sam"].post(f"{URL}/enable", WHY).status_code == 200
 
 
-def test_a_site_an_operator_disabled_is_not_enabled_by_its_admin(clients: dict[str, Any], site: Site) -> None:
-    Site.objects.update(status="disabled")
+def test_a_site_an_operator_closed_is_not_opened_by_its_admin(clients: dict[str, Any], site: Site) -> None:
+    assert clients["olga"].patch(URL, WHY | {"status": "disabled"}).status_code == 200
     assert clients["sam"].post(f"{URL}/enable", WHY).status_code == 403
     assert clients["sam"].post(f"{URL}/drain", WHY).status_code == 403
+    assert clients["sam"].patch(URL, WHY | {"status": "maintenance"}).status_code == 403
+    assert clients["sam"].patch(URL, WHY | {"total_slots": 7}).status_code == 200
+
+
+def test_an_admin_opens_the_site_the_admin_closed(clients: dict[str, Any], site: Site) -> None:
+    assert clients["sam"].patch(URL, WHY | {"status": "maintenance"}).status_code == 200
+    assert clients["sam"].post(f"{URL}/enable", WHY).status_code == 200
 
 
 def test_an_operators_ban_stays(clients: dict[str, Any], site: Site) -> None:

@@ -86,7 +86,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with (root / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log)
     try:
-        wait_for(lambda: accepts(port, PASSWORD))
+        wait_for(lambda: accepts(port, PASSWORD, {}))
         yield Server(process.pid, port)
     finally:
         process.send_signal(signal.SIGCONT)
