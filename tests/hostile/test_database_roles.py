@@ -94,6 +94,12 @@ def test_the_running_role_can_change_neither_the_audit_nor_what_protects_it(
 
 
 def test_the_running_role_can_do_its_work(application: psycopg.Connection[Any]) -> None:
+    closed = application.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND"
+        " relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT has_table_privilege(oid, 'SELECT')"
+    )
+    assert closed.fetchall() == []
+    application.execute("SELECT count(*) FROM requests_app_timeline")
     application.execute("UPDATE requests_app_request SET priority = 1")
     application.execute("DELETE FROM sites_app_siteban")
     AuditEvent.objects.bulk_create([AuditEvent(actor="user:a", action="b", target="c", reason="d")])

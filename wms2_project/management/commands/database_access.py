@@ -15,8 +15,10 @@ APPEND_ONLY = """
 SELECT DISTINCT t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE p.proname IN ('wms2_refuse_change', 'wms2_seal_only') AND NOT t.tgisinternal
 """
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-READ_ONLY = "django_migrations"
+TABLES = """
+SELECT relname, relkind IN ('v', 'm') OR relname = 'django_migrations' FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+"""
 
 
 class Command(BaseCommand):
@@ -61,12 +63,12 @@ def _grant(role: str) -> None:
         cursor.execute(APPEND_ONLY)
         append_only = {table for (table,) in cursor.fetchall()}
         cursor.execute(TABLES)
-        tables = [table for (table,) in cursor.fetchall()]
+        tables = cursor.fetchall()
         run("GRANT USAGE ON SCHEMA public TO {}", role)
         run("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}, PUBLIC", role)
         run("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {}", role)
-        for table in tables:
-            if table == READ_ONLY:
+        for table, read_only in tables:
+            if read_only:
                 run("GRANT SELECT ON {} TO {}", table, role)
             elif table in append_only:
                 run("GRANT SELECT, INSERT ON {} TO {}", table, role)
