@@ -21,7 +21,7 @@ def test_a_change_of_priority_names_who_and_why() -> None:
     change_request(request=request, actor="user:olga", reason="a conference", changes={"priority": 7})
     event = AuditEvent.objects.get()
     assert (event.actor, event.target, event.reason) == ("user:olga", request.request_name, "a conference")
-    assert event.detail == {"changes": {"priority": 7}}
+    assert event.detail == {"changes": {"priority": 7}, "previous": {"priority": 100_000}}
 
 
 def test_limits_and_drains_are_kept_too() -> None:
