@@ -44,10 +44,10 @@ class ProblemSchema(AutoSchema):
     """Adds to each operation the problems that follow from its role, path and body, and the view's own."""
 
     def get_override_parameters(self) -> list[Any]:
-        """Whatever a GET answers can be narrowed to some members, and every list can be turned."""
-        if self.method != "GET":
-            return []
+        """A JSON answer to a GET can be narrowed to some members, and every list can be turned."""
         view: Any = self.view
+        if self.method != "GET" or not any(one.format == "json" for one in view.renderer_classes):
+            return []
         if not hasattr(view, "orders"):
             return [FIELDS]
         both = [f"{sign}{name}" for name in view.orders for sign in ("", "-")]
