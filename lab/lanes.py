@@ -54,17 +54,19 @@ _ON_THE_POOL = (
 )
 _STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
 _REQUESTS = ("tests/integration/execution", "tests/e2e")
+_OUTSIDE = ("tests/contract", "tests/hostile")
 
 
 def lanes(root: Path) -> list[Lane]:
     """Every test that needs services, except the disturbing ones, in exactly one lane."""
-    taken = (*_ON_THE_POOL, *_REQUESTS)
+    taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
     return [
         Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED)),
         Lane("steering", _STEERED),
         Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
+        Lane("outside", _OUTSIDE, redis=2),
         Lane("database", rest, left_out=taken, redis=1),
     ]
 
