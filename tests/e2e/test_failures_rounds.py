@@ -133,6 +133,8 @@ def submit_all(stack: Stack) -> dict[str, Case]:
             case.submit(**({"SiteWhitelist": [CERN, PURDUE]} if name in ("bad_site", "many") else {}))
     finally:
         admission(stack, paused=False)
+    until(lambda: made["bad_site"].has_landed(PURDUE))
+    made["bad_site"].widen()
     return made
 
 
@@ -157,8 +159,6 @@ def test_too_many_failures_wait_for_a_person_whose_release_loses_nothing(
     stack: Stack, cases: dict[str, Case]
 ) -> None:
     case = cases["many"]
-    until(lambda: cases["bad_site"].has_landed(PURDUE))
-    cases["bad_site"].widen()
     held = stack.wait_for(case.name, "held")
     assert held["hold_evidence"]["failure_ratio"] == 0.3
     counts = held["hold_evidence"]["counts"]
@@ -215,7 +215,9 @@ def test_a_corrupt_file_is_a_named_gap_and_the_rest_is_processed(
     assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the copy nobody could read"
 
 
-def test_rescues_run_out(stack: Stack, cases: dict[str, Case]) -> None:
+def test_rescues_run_out_and_what_a_person_gives_up_is_taken_back(
+    stack: Stack, cases: dict[str, Case]
+) -> None:
     case = cases["worn_out"]
     held = stack.wait_for(case.name, "held")
     assert "after 3 rescues" in held["hold_evidence"]["reason"]
@@ -225,13 +227,6 @@ def test_rescues_run_out(stack: Stack, cases: dict[str, Case]) -> None:
     suggested = top["suggestion"]["action"]
     assert (top["exit_code"], suggested) == (BROKEN_CODE, "retry"), "it ran at one site, and others succeeded"
     assert "failed" not in {row["to_status"] for row in stack.status_changes(case.name)}
-
-
-def test_what_a_person_gives_up_is_taken_back_from_dbs_and_rucio(
-    stack: Stack, cases: dict[str, Case]
-) -> None:
-    case = cases["worn_out"]
-    stack.wait_for(case.name, "held")
     stack.post(f"requests/{case.name}/fail", {"reason": "the code is broken"}, expect=200)
     assert_taken_back(stack, case.name)
     last = stack.status_changes(case.name)[-1]
