@@ -81,4 +81,4 @@ def preview_request(
 def _found(workflow: Workflow, now: datetime) -> tuple[Sequence[FileSpec], SitePool]:
     sites = usable_sites(workflow=workflow, now=now)
     files = [] if workflow.generates else read_input(workflow=workflow, sites=sites)
-    return avoiding_bad_copies(files), sites
+    return avoiding_bad_copies(files, workflow=workflow), sites

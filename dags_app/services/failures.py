@@ -220,11 +220,32 @@ def files_read_elsewhere(*, dag: DAG) -> dict[str, set[str]]:
     return found
 
 
-def bad_replicas() -> dict[str, frozenset[str]]:
-    """Files with the sites where anybody failed to read them lately; copies are mended in time."""
+@dataclass(frozen=True, slots=True)
+class BadCopies:
+    """By file, the sites where a copy could not be read lately: by one workflow, and by any workflow."""
+
+    own: dict[str, frozenset[str]]
+    reported: dict[str, frozenset[str]]
+
+    def choose(self, lfn: str, sites: frozenset[str]) -> frozenset[str]:
+        """Return the sites to read the file from.
+
+        Copies without a reported failure come first. If every copy has one, those that this workflow has
+        not tried come next: a release must not repeat the read that failed.
+        """
+        if lfn not in self.reported:
+            return sites
+        return sites - self.reported[lfn] or sites - self.own.get(lfn, frozenset()) or sites
+
+
+def bad_copies(*, workflow: Workflow) -> BadCopies:
+    """Return the failed reads of the last days; older ones are forgotten because copies get repaired."""
     since = Now() - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
     rows = BadReplica.objects.filter(created_at__gt=since).order_by("-created_at")
-    found: dict[str, frozenset[str]] = {}
-    for lfn, site in rows.values_list("lfn", "site")[:MAX_REPLICAS]:
-        found[lfn] = found.get(lfn, frozenset()) | {site}
-    return found
+    own: dict[str, frozenset[str]] = {}
+    reported: dict[str, frozenset[str]] = {}
+    for lfn, site, reporter in rows.values_list("lfn", "site", "workflow_id")[:MAX_REPLICAS]:
+        reported[lfn] = reported.get(lfn, frozenset()) | {site}
+        if reporter == workflow.pk:
+            own[lfn] = own.get(lfn, frozenset()) | {site}
+    return BadCopies(own=own, reported=reported)

@@ -17,7 +17,7 @@ from dags_app.planning.early_stop import early_stop, narrow
 from dags_app.planning.lumis import Ranges, count, normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, PlanSpec, SitePool
-from dags_app.services.failures import bad_replicas
+from dags_app.services.failures import bad_copies
 from dags_app.states import FileState, GroupStatus, RoundStatus
 from wms2_project.words import counted
 
@@ -64,7 +64,7 @@ def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileS
     for state in (FileState.FRESH, FileState.ATTEMPTED):
         rows = workflow.input_files.filter(state=state, attempts__lt=settings.MAX_FILE_ATTEMPTS)
         if found := _specs(ledger_rows(rows), workflow, sites):
-            yield avoiding_bad_copies(found)
+            yield avoiding_bad_copies(found, workflow=workflow)
 
 
 def storages_to_read(*, workflow: Workflow, prepared: bool) -> list[frozenset[str]]:
@@ -74,15 +74,12 @@ def storages_to_read(*, workflow: Workflow, prepared: bool) -> list[frozenset[st
     return [frozenset(one) for one in left.order_by().values_list("locations", flat=True).distinct()]
 
 
-def avoiding_bad_copies(files: list[FileSpec]) -> list[FileSpec]:
-    """A copy that nobody could read lately is not read while there is another."""
-    bad = bad_replicas()
-    if not bad:
+def avoiding_bad_copies(files: list[FileSpec], *, workflow: Workflow) -> list[FileSpec]:
+    """Return the files with the sites to read them from: bad copies only where there is no other."""
+    bad = bad_copies(workflow=workflow)
+    if not bad.reported:
         return files
-    return [
-        replace(file, sites=file.sites - bad[file.lfn] or file.sites) if file.lfn in bad else file
-        for file in files
-    ]
+    return [replace(file, sites=bad.choose(file.lfn, file.sites)) for file in files]
 
 
 def _specs(rows: Iterable[LedgerRow], workflow: Workflow, sites: SitePool) -> list[FileSpec]:

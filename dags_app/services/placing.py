@@ -10,10 +10,8 @@ from condor.amend import elected_site
 from dags_app.models import DAG, InputFile
 from dags_app.planning.types import SitePool
 from dags_app.services.decisions import decided_numbers
-from dags_app.services.failures import CREDITED, bad_replicas, failed_sites
+from dags_app.services.failures import CREDITED, bad_copies, failed_sites
 from dags_app.states import IN_QUEUE, FileState, RoundKind
-
-_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Landings:
 
 def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
     """Return where every unfinished group is, or may land: where all its files and the memory are."""
-    directory, files, bad = Path(dag.submit_dir), files_by_group(dag), bad_replicas()
+    directory, files, bad = Path(dag.submit_dir), files_by_group(dag), bad_copies(workflow=dag.workflow)
     fitting = frozenset(usable_now(dag=dag, sites=sites))
     if dag.round.kind == RoundKind.PILOT:  # tried elsewhere if there is another site
         fitting = fitting - failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT) or fitting
@@ -44,8 +42,7 @@ def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
         found = fitting
         for file in files.get(group.index, ()):
             if file.state != FileState.EXCLUDED:
-                readers = sites.reading(frozenset(file.locations))
-                found &= readers - bad.get(file.lfn, _NONE) or readers
+                found &= bad.choose(file.lfn, sites.reading(frozenset(file.locations)))
         waiting[group.name] = found
     return Landings(landed=landed, waiting=waiting)
 

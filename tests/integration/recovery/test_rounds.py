@@ -18,7 +18,7 @@ from requests_app.lifecycle.outcome import Move
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
-from tests.integration.factories import make_file, make_workflow
+from tests.integration.factories import make_file, make_round, make_workflow
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, write_record
 
 pytestmark = pytest.mark.django_db
@@ -166,6 +166,23 @@ def test_another_request_avoids_a_copy_that_could_not_be_read(planned: Planned) 
     pool = usable_sites(workflow=other, now=timezone.now())
     found = {file.lfn: file.sites for file in next(files_to_plan(workflow=other, sites=pool))}
     assert found == {bad: {DESY}, good: {CERN, DESY}}
+
+
+def test_when_every_copy_is_reported_bad_the_one_not_tried_here_comes_next(planned: Planned) -> None:
+    round_ = planned([[CERN, DESY]] * 2 + [[CERN]] * 10)
+    bad, good = round_.lfns_of(0)
+    one_bad(round_, 0, category="data", exit_code=8021, bad_files=[bad])
+    partial(round_)
+    other = make_workflow()
+    for lfn in (bad, good):
+        make_file(other, lfn=lfn, locations=[CERN, DESY])
+    BadReplica.objects.create(workflow=other, round=make_round(other), lfn=bad, site=DESY, exit_code=8021)
+    round_.workflow.input_files.filter(lfn=bad).update(state=FileState.FRESH)
+
+    for workflow, expected in ((round_.workflow, {DESY}), (other, {CERN})):
+        pool = usable_sites(workflow=workflow, now=timezone.now())
+        found = {file.lfn: file.sites for file in next(files_to_plan(workflow=workflow, sites=pool))}
+        assert found[bad] == expected
 
 
 def test_one_bad_site_is_banned_and_its_group_begins_anew_elsewhere(planned: Planned) -> None:
