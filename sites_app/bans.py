@@ -6,7 +6,7 @@ They keep future DAGs and rescues away from a site and touch nothing that runs. 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -111,7 +111,7 @@ def ban_site(
         elif actor == DETECTION and ban.by_operator:
             return ban
         elif not by_operator:
-            _refuse_operators([ban])
+            _without_operators([ban])
         ban.by_operator = by_operator
         ban.reason, ban.created_by, ban.expires_at = reason, actor, ends
         ban.save()
@@ -152,7 +152,8 @@ def lift_bans(
 ) -> int:
     """Lift the workflow's ban, or without one every ban of the site; effective at the next planning.
 
-    Raises NotAllowed when one of them is an operator's and the caller is none; then none is lifted.
+    A caller who is no operator leaves the bans that operators gave single requests. Raises NotAllowed when
+    an operator banned the site for all requests, or nothing else is left to lift; then none is lifted.
     """
     audit.need_reason(reason)
     with transaction.atomic():
@@ -165,7 +166,7 @@ def lift_bans(
             whose = f" for {workflow.request_name}" if workflow is not None else ""
             raise Conflict(f"{site} is under no ban{whose}", cure="Nothing to lift")
         if not by_operator:
-            _refuse_operators(doomed)
+            doomed = _without_operators(doomed)
         for ban in doomed:
             _end(ban, at=now, by=actor)
             _tell("lift_ban", ban, actor, reason)
@@ -173,10 +174,12 @@ def lift_bans(
     return len(doomed)
 
 
-def _refuse_operators(bans: Iterable[SiteBan]) -> None:
+def _without_operators(bans: Sequence[SiteBan]) -> list[SiteBan]:
+    others = [ban for ban in bans if not ban.by_operator]
     for ban in bans:
-        if ban.by_operator:
+        if ban.by_operator and (ban.workflow_id is None or not others):
             raise NotAllowed(f"an operator ({ban.created_by}) banned {ban.site_id}", cure="Ask an operator")
+    return others
 
 
 def expire_bans(*, now: datetime) -> int:

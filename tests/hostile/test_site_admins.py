@@ -90,6 +90,17 @@ def test_bans_of_the_machine_and_of_the_admin_may_be_lifted(clients: dict[str, A
     assert not in_force(site, now=timezone.now()).exists()
 
 
+def test_an_operators_ban_for_one_request_does_not_keep_the_site_banned(
+    clients: dict[str, Any], site: Site
+) -> None:
+    now = timezone.now()
+    for workflow, by, operator in ((make_workflow(), "user:olga", True), (None, "system:banning", False)):
+        ban_site(site=site, workflow=workflow, reason="r", actor=by, now=now, by_operator=operator)
+    assert clients["sam"].delete(f"{URL}/ban", WHY).status_code == 200
+    assert [ban.created_by for ban in in_force(site, now=timezone.now())] == ["user:olga"]
+    assert clients["sam"].delete(f"{URL}/ban", WHY).status_code == 403
+
+
 def test_the_console_refuses_the_same(clients: dict[str, Any], site: Site) -> None:
     clients["olga"].post(f"{URL}/drain", {"reason": "it eats files"})
     clients["olga"].post(f"{URL}/ban", {"reason": "it eats files"})
