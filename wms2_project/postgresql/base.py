@@ -1,8 +1,9 @@
-"""Connections that give up on a PostgreSQL that is silent. For the web process only; workers wait longer.
+"""Connections that give up on a silent PostgreSQL, and cursors that cannot deadlock when they are abandoned.
 
-A frozen server keeps its sockets open and enforces no timeout, so the client must. A statement may be slow or
-wait for a lock: after a while without an answer a probe on a connection of its own decides whether the server
-is there. A health check that is not answered at once only costs the connection.
+Giving up is for the web process only; workers wait longer. A frozen server keeps its sockets open and
+enforces no timeout, so the client must. A statement may be slow or wait for a lock: after a while without
+an answer a probe on a connection of its own decides whether the server is there. A health check that is not
+answered at once only costs the connection.
 """
 
 from __future__ import annotations
@@ -67,6 +68,26 @@ class BoundedConnection(psycopg.Connection[Any]):
         return answers
 
 
+_ServerSideCursor: Any = base.ServerSideCursor  # Django's stubs do not know its base classes
+
+
+class StreamingCursor(_ServerSideCursor):  # type: ignore[misc]
+    """A server-side cursor that the garbage collector may close at any moment.
+
+    An iterator that is abandoned, for example because its loop raised, is closed when it is collected. That
+    may happen while the same thread executes another query and holds the lock of the connection: waiting for
+    the lock would block the process for ever.
+    """
+
+    def close(self) -> None:
+        """Close the cursor; leave it to the end of the transaction or connection while that is busy."""
+        if self._conn.lock.acquire(blocking=False):
+            self._conn.lock.release()
+            super().close()
+        else:
+            self._closed = True
+
+
 def probe(host: str, port: int) -> bool:
     """Does a PostgreSQL server answer at this address, or in this directory of sockets?"""
     local = host.startswith("/")
@@ -86,7 +107,14 @@ def probe(host: str, port: int) -> bool:
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Opens bounded connections once `bound_waits` was called."""
+    """Opens bounded connections once `bound_waits` was called, and streams rows by `StreamingCursor`."""
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        """Return a cursor; one with a name stays on the server and is read in chunks."""
+        cursor = super().create_cursor(name)
+        if name:
+            cursor.__class__ = StreamingCursor  # Django has no setting for it
+        return cursor
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Open a connection; while the server is known to be silent, refuse at once."""
