@@ -218,8 +218,9 @@ class RequestAdmin(ReadOnlyAdmin):
             changes = answers | {name: answers[name].split() for name in editing.SITE_LISTS}
             throttles = editing.parse_throttles(changes.pop("category_throttles").split())
             changes |= {"category_throttles": throttles} if throttles else {}
-            effects = editing.preview_change(request=row, changes=changes)
-            editing.change_request(request=row, actor=actor_of(request), reason=reason, changes=changes)
+            actor = actor_of(request)
+            effects = editing.preview_change(request=row, changes=changes, actor=actor)
+            editing.change_request(request=row, actor=actor, reason=reason, changes=changes)
             reached = "; ".join([*effects.now, *(f"next round: {line}" for line in effects.next_round)])
             return f"{row} is changed. {reached}"
 

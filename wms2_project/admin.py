@@ -119,7 +119,10 @@ class UserAdmin(AuditedForms, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
 
 @admin.register(Group)
 class GroupAdmin(AuditedForms, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
-    """Roles: viewer, requestor, site_admin:T2_CH_CERN (one per site), operator, admin."""
+    """Roles: viewer, requestor, site_admin:T2_CH_CERN (one per site), operator, admin.
+
+    `member:higgs` is no role; it lets its members submit requests of the group higgs.
+    """
 
 
 class TokenForm(ReasonForm):

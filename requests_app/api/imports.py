@@ -18,7 +18,7 @@ from requests_app.models import Request
 from requests_app.services import importing
 from wms2_project.api.docs import Problem
 from wms2_project.api.errors import problem_details
-from wms2_project.api.roles import Role, actor_of, role_of
+from wms2_project.api.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.views import ApiView, parsed
 from wms2_project.errors import InvalidInput, ServiceUnavailable, Wms2Error
 
@@ -103,7 +103,7 @@ def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, boo
     """Import what the caller sent: a whole document, or a name to fetch."""
     if not isinstance(document, Mapping):
         raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
-    actor, on_behalf = actor_of(http), role_of(http.user) >= Role.OPERATOR
+    actor, on_behalf = actor_of(http), operates(http.user)
     draft = document.get("draft", False)
     if not isinstance(draft, bool):
         raise InvalidInput("The request is not stored", fields={"draft": "must be true or false"})
@@ -124,6 +124,7 @@ def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, boo
         idempotency_key=key,
         on_behalf=on_behalf,
         draft=draft,
+        groups=groups_of(http.user),
     )
 
 

@@ -21,7 +21,7 @@ from requests_app.selectors import owners_of
 from requests_app.services import editing, steering
 from requests_app.states import RequestStatus
 from wms2_project.api.docs import IF_MATCH
-from wms2_project.api.roles import Role, actor_of, role_of
+from wms2_project.api.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.views import (
     ApiView,
     ListView,
@@ -109,17 +109,13 @@ class RequestView(ApiView):
         if row.status != RequestStatus.NEW:
             _check_requestor(request, changes)
         expected = expected_version(request, current=row.version)
-        on_behalf = role_of(request.user) >= Role.OPERATOR
+        rights: dict[str, Any] = {"on_behalf": operates(request.user), "groups": groups_of(request.user)}
+        actor = actor_of(request)
         if dry_run:
-            seen = editing.preview_change(request=row, changes=changes, on_behalf=on_behalf)
+            seen = editing.preview_change(request=row, changes=changes, actor=actor, **rights)
             return versioned(EffectsBody(seen).data, version=row.version)
         row = editing.change_request(
-            request=row,
-            actor=actor_of(request),
-            reason=reason,
-            changes=changes,
-            expected_version=expected,
-            on_behalf=on_behalf,
+            request=row, actor=actor, reason=reason, changes=changes, expected_version=expected, **rights
         )
         return _told(row)
 
@@ -173,7 +169,7 @@ def request_by_name(name: str, *, bare: bool = False) -> Request:
 
 def _check_requestor(http: HttpRequest, changes: Mapping[str, Any]) -> None:
     """Below operators only the priority may be changed, and not to just anything."""
-    if role_of(http.user) >= Role.OPERATOR:
+    if operates(http.user):
         return
     if set(changes) != {"priority"}:
         raise PermissionDenied("Requestors change the priority only; ask an operator for the rest.")
@@ -183,7 +179,7 @@ def _check_requestor(http: HttpRequest, changes: Mapping[str, Any]) -> None:
 
 def check_owner(http: HttpRequest, row: Request) -> None:
     """Operators may touch every request, requestors their own."""
-    if role_of(http.user) < Role.OPERATOR and http.user.get_username() not in owners_of(row):
+    if not operates(http.user) and http.user.get_username() not in owners_of(row):
         raise PermissionDenied(
             f"{row.request_name} is {row.requestor}'s; you may change only your own requests."
         )

@@ -38,9 +38,17 @@ def submit_draft(
 
 
 def read_draft(
-    request: Request, changes: Mapping[str, Any], *, actor: str, on_behalf: bool
+    request: Request,
+    changes: Mapping[str, Any],
+    *,
+    actor: str,
+    on_behalf: bool,
+    groups: frozenset[str] = frozenset(),
 ) -> tuple[RequestSpec, Request]:
-    """Return what the draft would be after these changes, not stored; raise as an import would."""
+    """Return what the draft would be after these changes, not stored; raise as an import would.
+
+    `on_behalf`: an operator asks; otherwise `groups` are those the actor may use.
+    """
     document = changes.get(DOCUMENT) or {}
     given = {name: value for name, value in changes.items() if name != DOCUMENT and value is not None}
     if not given and not document:
@@ -54,7 +62,7 @@ def read_draft(
     )
     _check_own({"requestor": spec.requestor}, {"requestor": request.requestor})
     edited = request_of(spec, spec.to_document())
-    check_import(spec, edited, Origin(actor, request.source, "", on_behalf))
+    check_import(spec, edited, Origin(actor, request.source, "", on_behalf, groups=groups), draft=request)
     return spec, edited
 
 
@@ -72,11 +80,12 @@ def edit_draft(
     reason: str,
     changes: Mapping[str, Any],
     on_behalf: bool,
+    groups: frozenset[str] = frozenset(),
     expected_version: int | None = None,
 ) -> Request:
     """Change any field of a draft's document, by the rules of an import. `on_behalf`: as an operator."""
     check_action(request, reason=reason, expected_version=expected_version)
-    spec, edited = read_draft(request, changes, actor=actor, on_behalf=on_behalf)
+    spec, edited = read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
     columns = {name: getattr(edited, name) for name in _EDITED}
     planned = workflow_of(spec)
     fields = [field.name for field in Workflow._meta.concrete_fields if field.name not in _KEPT]

@@ -61,10 +61,11 @@ def change_request(
     changes: Mapping[str, Any],
     expected_version: int | None = None,
     on_behalf: bool = True,
+    groups: frozenset[str] = frozenset(),
 ) -> Request:
     """Change priority, sites, memory or throttles; the lifecycle brings it to the queued jobs.
 
-    Of a draft the document itself is changed; `on_behalf`: by an operator.
+    Of a draft the document itself is changed; `on_behalf`: by an operator, else by a member of `groups`.
     """
     if request.status == RequestStatus.NEW:
         return edit_draft(
@@ -73,6 +74,7 @@ def change_request(
             reason=reason,
             changes=changes,
             on_behalf=on_behalf,
+            groups=groups,
             expected_version=expected_version,
         )
     check_action(request, reason=reason, expected_version=expected_version)
@@ -107,10 +109,17 @@ def _previous(request: Request, changes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def preview_change(*, request: Request, changes: Mapping[str, Any], on_behalf: bool = True) -> Effects:
+def preview_change(
+    *,
+    request: Request,
+    changes: Mapping[str, Any],
+    actor: str,
+    on_behalf: bool = True,
+    groups: frozenset[str] = frozenset(),
+) -> Effects:
     """What `change_request` would reach; refused as it would be, and nothing is written."""
     if request.status == RequestStatus.NEW:
-        read_draft(request, changes, actor=f"user:{request.submitted_by}", on_behalf=on_behalf)
+        read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
         return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
     _, on_workflow = _checked(request, changes)
     effects = Effects()

@@ -23,6 +23,7 @@ from wms2_project.errors import Conflict, InvalidInput, NotAllowed
 from wms2_project.grammar import Name, check
 
 BESIDE = ("correlation_id", "callback_url", "submitted_by")  # what ReqMgr2 does not know about a request
+REQMGR2 = "reqmgr2"  # the source of a document that was fetched by its name
 RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
 
 
@@ -35,6 +36,7 @@ class Origin:
     idempotency_key: str
     on_behalf: bool
     draft: bool = False
+    groups: frozenset[str] = frozenset()  # the groups the sender is a member of
 
     @property
     def who(self) -> str:
@@ -50,14 +52,16 @@ def import_request(
     idempotency_key: str = "",
     on_behalf: bool = False,
     draft: bool = False,
+    groups: frozenset[str] = frozenset(),
 ) -> tuple[Request, bool]:
     """Store a request and its workflow, submitted or as a draft; True if it is new.
 
     The same key with the same document answers the first request again; with another one it is refused.
-    `on_behalf`: the document may say who submits it; otherwise that is the actor, whatever it says.
+    `on_behalf`: an operator sends it, for any requestor and group, and the document may say who submits it.
+    Otherwise submitter and requestor are the actor, and the group is one of `groups` or an open one.
     """
     check_size(document)
-    origin = Origin(actor, source, idempotency_key, on_behalf, draft)
+    origin = Origin(actor, source, idempotency_key, on_behalf, draft, groups)
     digest = _digest({**document, "draft": True} if draft else document)
     first = _first(origin, digest)
     return (first, False) if first is not None else _store(document, origin, digest)
@@ -74,10 +78,11 @@ def import_by_name(
 ) -> tuple[Request, bool]:
     """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again.
 
-    `beside`: what the caller adds to the document, of the names in BESIDE.
+    The request belongs to the document's Requestor; only that account and operators may import it.
+    `on_behalf`: an operator asks. `beside`: what the caller adds to the document, of the names in BESIDE.
     """
     check(Name.REQUEST, request_name, field="request_name")
-    origin = Origin(actor, "reqmgr2", idempotency_key, on_behalf, draft)
+    origin = Origin(actor, REQMGR2, idempotency_key, on_behalf, draft)
     added = {name: value for name, value in (beside or {}).items() if name in BESIDE}
     kind = {"draft": True} if draft else {}
     digest = _digest({"request_name": request_name, "source": origin.source} | added | kind)
@@ -93,11 +98,13 @@ def _store(
     document: Mapping[str, Any], origin: Origin, digest: str, added: Mapping[str, str] | None = None
 ) -> tuple[Request, bool]:
     submitter = {"submitted_by": origin.who}
+    owner = {"requestor": origin.who} if origin.on_behalf or origin.source != REQMGR2 else {}
     spec = read_document(
         document,
         overrides=dict(added or {}) | ({} if origin.on_behalf else submitter),
-        defaults={"requestor": origin.who} | (submitter if origin.on_behalf else {}),
+        defaults=owner | (submitter if origin.on_behalf else {}),
     )
+    _check_requestor(spec, origin)
     request = request_of(spec, document)
     check_import(spec, request, origin)
     request.source, request.idempotency_digest = origin.source, digest
@@ -121,11 +128,35 @@ def _store(
     return request, True
 
 
-def check_import(spec: RequestSpec, request: Request, origin: Origin) -> None:
-    """Refuse what is well-formed, but not for us or not for the sender to ask for."""
+def check_import(
+    spec: RequestSpec, request: Request, origin: Origin, *, draft: Request | None = None
+) -> None:
+    """Refuse what is well-formed, but not for us or not for the sender to ask for.
+
+    `draft` is the request as it is before an edit: what an operator or ReqMgr2 gave it stands.
+    """
     _check_taken_here(spec)
-    _check_priority(request, origin)
-    _check_owns(request.previous_version, origin)
+    if origin.on_behalf:
+        return
+    _check_priority(request, origin, draft)
+    _check_group(request, origin, draft)
+    if draft is None or request.previous_version != draft.previous_version:
+        _check_owns(request.previous_version, origin)
+
+
+def _check_requestor(spec: RequestSpec, origin: Origin) -> None:
+    """Refuse to store a request in the name of another account; names are compared exactly."""
+    if origin.on_behalf or spec.requestor == origin.who:
+        return
+    if origin.source == REQMGR2:
+        raise NotAllowed(
+            f"{spec.request_name} is {spec.requestor}'s in ReqMgr2, and you are {origin.who}",
+            cure="Ask its requestor or an operator to import it",
+        )
+    raise NotAllowed(
+        f"requestor: you are {origin.who} and cannot submit as {spec.requestor}",
+        cure="Leave the requestor out, or ask an operator to submit it",
+    )
 
 
 def _check_taken_here(spec: RequestSpec) -> None:
@@ -140,18 +171,34 @@ def _check_taken_here(spec: RequestSpec) -> None:
         check_url(spec.callback_url)
 
 
-def _check_priority(request: Request, origin: Origin) -> None:
-    """What a requestor writes goes up to the limit of a later change; what ReqMgr2 says was decided there."""
-    limit = settings.REQUESTOR_MAX_PRIORITY
-    if request.priority > limit and not (origin.on_behalf or origin.source == "reqmgr2"):
+def _check_priority(request: Request, origin: Origin, draft: Request | None) -> None:
+    """Limit the priority a requestor writes as in a later change; what ReqMgr2 says was decided there."""
+    if draft is None and origin.source == REQMGR2:
+        return
+    limit = max(settings.REQUESTOR_MAX_PRIORITY, draft.priority if draft is not None else 0)
+    if request.priority > limit:
         raise NotAllowed(
             f"{request}: requestors go up to priority {limit}", cure="Ask for less, or ask an operator"
         )
 
 
+def _check_group(request: Request, origin: Origin, draft: Request | None) -> None:
+    """Limit the group a requestor writes to their own and the open ones: a group's quota is its members'."""
+    if draft is None and origin.source == REQMGR2:
+        return
+    usable = {"", *settings.OPEN_GROUPS, *origin.groups, *([draft.group] if draft is not None else [])}
+    if request.group not in usable:
+        named = ", ".join(sorted(usable - {""})) or "none"
+        raise NotAllowed(
+            f"group: {origin.who} is no member of {request.group}",
+            cure=f"Leave the group out or use one of yours ({named}), or ask an administrator for"
+            f" member:{request.group}",
+        )
+
+
 def _check_owns(previous: Request | None, origin: Origin) -> None:
     """Whoever replaces a request ends its outputs: only its owners may, and operators."""
-    if previous is not None and not origin.on_behalf and origin.who not in owners_of(previous):
+    if previous is not None and origin.who not in owners_of(previous):
         raise NotAllowed(
             f"{previous} is {previous.requestor}'s; you may replace only your own requests",
             cure="Leave previous_version_request out, or ask an operator",

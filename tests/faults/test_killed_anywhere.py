@@ -110,7 +110,7 @@ class Source:
             "RequestName": f"{document['RequestName']}_{copy}",
             "OutputDatasets": [name.replace("Lab", f"Lab{copy}") for name in document["OutputDatasets"]],
         }
-        return import_request(document=document | changes, actor="user:ana")[0].request_name
+        return import_request(document=document | changes, actor="user:ana", on_behalf=True)[0].request_name
 
     def more(self) -> None:
         self.names.append(self.add(self.documents[2]))

@@ -15,7 +15,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from wms2_project.api.roles import Role, actor_of, role_of, sites_of
+from wms2_project.api.roles import Role, actor_of, groups_of, role_of, sites_of
 from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
 from wms2_project.errors import InvalidInput, NotFound
 from wms2_project.identity.bearer import Bearer
@@ -30,6 +30,9 @@ class MeBody(serializers.Serializer[Any]):
     actor = serializers.CharField(help_text="How the audit names you.")
     role = serializers.CharField()
     sites = serializers.ListField(child=serializers.CharField(), help_text="Sites you are the admin of.")
+    groups = serializers.ListField(
+        child=serializers.CharField(), help_text="Groups you may submit requests of."
+    )
 
 
 class TokenRow(serializers.ModelSerializer[ApiToken]):
@@ -90,6 +93,7 @@ class MeView(ApiView):
             "actor": actor_of(request),
             "role": role_of(request.user).name.lower(),
             "sites": sorted(sites_of(request.user)),
+            "groups": sorted(groups_of(request.user)),
         }
         return Response(MeBody(body).data)
 

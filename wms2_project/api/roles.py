@@ -1,7 +1,8 @@
 """Who may call what: every view names the role each method needs; a view that names none is denied.
 
 Roles are Django groups of the same name; each includes the ones below it. Superusers are admins. The group
-`site_admin:T2_CH_CERN` makes its members admins of that site and of no other.
+`site_admin:T2_CH_CERN` makes its members admins of that site and of no other. The group `member:higgs` is no
+role: it says that its members may submit requests whose `Group` is higgs.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ class Role(IntEnum):
 
 GROUPS = {role.name.lower(): role for role in Role if role is not Role.ANONYMOUS}
 OWN_SITE = "site_admin:"
+MEMBER = "member:"
+MAX_GROUP = 100  # characters of a request's group
 
 
 def is_role(name: str) -> bool:
-    """Is this a role, or the role of one site's admin?"""
-    return name in GROUPS or (name.startswith(OWN_SITE) and matches(Name.SITE, name.removeprefix(OWN_SITE)))
+    """Return whether this is a role, the role of one site's admin, or the membership of a group."""
+    site, group = name.removeprefix(OWN_SITE), name.removeprefix(MEMBER)
+    return (
+        name in GROUPS
+        or (name.startswith(OWN_SITE) and matches(Name.SITE, site))
+        or (name.startswith(MEMBER) and matches(Name.WORD, group) and len(group) <= MAX_GROUP)
+    )
 
 
 def role_of(user: User | AnonymousUser) -> Role:
@@ -45,14 +53,20 @@ def role_of(user: User | AnonymousUser) -> Role:
         return Role.ANONYMOUS
     if getattr(user, "granted_roles", None) is None and user.is_superuser:
         return Role.ADMIN
-    roles = (GROUPS[name.partition(":")[0]] for name in _names(user) if is_role(name))
-    return max(roles, default=Role.ANONYMOUS)
+    names = (name for name in _names(user) if is_role(name) and not name.startswith(MEMBER))
+    return max((GROUPS[name.partition(":")[0]] for name in names), default=Role.ANONYMOUS)
 
 
 def sites_of(user: User | AnonymousUser) -> frozenset[str]:
     """The sites the user is the admin of."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(OWN_SITE) for name in names if name.startswith(OWN_SITE))
+
+
+def groups_of(user: User | AnonymousUser) -> frozenset[str]:
+    """Return the groups in whose name the user may submit."""
+    names = _names(user) if user.is_authenticated else frozenset()
+    return frozenset(name.removeprefix(MEMBER) for name in names if name.startswith(MEMBER))
 
 
 def _names(user: User | AnonymousUser) -> frozenset[str]:

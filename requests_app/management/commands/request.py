@@ -80,7 +80,7 @@ def _change(request: Request, actor: str, options: dict[str, Any]) -> str:
     changes = {name: value for name, value in given.items() if value is not None}
     if options["forget_memory"]:
         changes["memory_mb"] = None
-    effects = editing.preview_change(request=request, changes=changes)
+    effects = editing.preview_change(request=request, changes=changes, actor=actor)
     if not options["dry_run"]:
         editing.change_request(request=request, actor=actor, reason=options["reason"], changes=changes)
     parts = {"now": effects.now, "next round": effects.next_round, "never": effects.never}

@@ -243,7 +243,7 @@ def test_only_the_owners_and_operators_replace_a_request(
     """The newer version's policy ends the outputs of the older one."""
     make_request(request_name="older", requestor="bob", submitted_by="portal")
 
-    answer = api_as(role, name).post(URL, REPLACES)
+    answer = api_as(role, name).post(URL, REPLACES | {"requestor": name})
 
     assert answer.status_code == status, answer.json()
     assert Request.objects.filter(request_name="newer").exists() == (status == 201)
@@ -251,7 +251,8 @@ def test_only_the_owners_and_operators_replace_a_request(
 
 def test_nobody_elses_request_is_replaced_in_a_batch_either(api_as: ApiAs) -> None:
     make_request(request_name="older", requestor="bob")
-    body = api_as(Role.REQUESTOR, "mallory").post(f"{URL}/batch", {"requests": [REPLACES]}).json()
+    batch = {"requests": [REPLACES | {"requestor": "mallory"}]}
+    body = api_as(Role.REQUESTOR, "mallory").post(f"{URL}/batch", batch).json()
     assert (body["results"][0]["status"], body["accepted"]) == (403, 0)
 
 

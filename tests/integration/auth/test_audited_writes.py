@@ -61,7 +61,7 @@ def _dag(action: str, status: DAGStatus = DAGStatus.RUNNING) -> Call:
 
 
 def _restart() -> Call:
-    row, _ = import_request(document=DOCUMENT, actor="user:adam")
+    row, _ = import_request(document=DOCUMENT, actor="user:ana")
     return f"requests/{row}/restart", WHY
 
 

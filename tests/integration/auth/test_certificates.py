@@ -48,7 +48,7 @@ def test_the_linked_person_is_known_in_every_spelling_and_by_proxy(dn: str) -> N
     answer = me(dn)
     assert (answer.status_code, answer.json()) == (
         200,
-        {"username": "ana", "actor": "user:ana", "role": "requestor", "sites": []},
+        {"username": "ana", "actor": "user:ana", "role": "requestor", "sites": [], "groups": []},
     )
     assert Identity.objects.get().last_used_at
 

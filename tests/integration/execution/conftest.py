@@ -40,7 +40,7 @@ def _own_submit_root(settings: Any) -> None:
 @pytest.fixture
 def request_(documents: list[dict[str, Any]], db: None) -> Request:
     """The urgent sample request, imported, its input resolved."""
-    made, _ = import_request(document=documents[2], actor="user:ana")
+    made, _ = import_request(document=documents[2], actor="user:olga", on_behalf=True)
     sync_sites(now=timezone.now())
     resolve_input(workflow=made.workflow, now=timezone.now())
     return made

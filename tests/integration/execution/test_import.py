@@ -15,11 +15,12 @@ from tests.integration.factories import make_workflow
 from wms2_project.errors import Conflict, InvalidInput, NotFound
 
 pytestmark = pytest.mark.django_db
+OPERATOR: dict[str, Any] = {"actor": "user:olga", "on_behalf": True}
 
 
 def test_a_request_is_imported_by_name_from_reqmgr2(documents: list[dict[str, Any]]) -> None:
     name = documents[0]["RequestName"]
-    made, created = import_by_name(request_name=name, actor="user:ana")
+    made, created = import_by_name(request_name=name, **OPERATOR)
     assert created
     assert (made.request_name, made.source, made.status) == (name, "reqmgr2", "submitted")
     assert made.request_data["InputDataset"] == documents[0]["InputDataset"]
@@ -34,17 +35,17 @@ def test_a_name_reqmgr2_does_not_know_is_told(db: None) -> None:
 def test_the_same_key_answers_the_first_request_and_another_document_is_refused(
     documents: list[dict[str, Any]],
 ) -> None:
-    first, _ = import_request(document=documents[0], actor="user:ana", idempotency_key="k1")
-    again, created = import_request(document=documents[0], actor="user:ana", idempotency_key="k1")
+    first, _ = import_request(document=documents[0], **OPERATOR, idempotency_key="k1")
+    again, created = import_request(document=documents[0], **OPERATOR, idempotency_key="k1")
     assert (again.pk, created) == (first.pk, False)
     with pytest.raises(Conflict, match="another document"):
-        import_request(document=documents[1], actor="user:ana", idempotency_key="k1")
+        import_request(document=documents[1], **OPERATOR, idempotency_key="k1")
 
 
 def test_a_name_is_taken_once(documents: list[dict[str, Any]]) -> None:
-    import_request(document=documents[0], actor="user:ana")
+    import_request(document=documents[0], **OPERATOR)
     with pytest.raises(Conflict, match="exists already"):
-        import_request(document=documents[0], actor="user:ben")
+        import_request(document=documents[0], actor="user:ben", on_behalf=True)
 
 
 def test_a_bad_document_stores_nothing_and_names_every_field(documents: list[dict[str, Any]]) -> None:
@@ -58,7 +59,7 @@ def test_a_bad_document_stores_nothing_and_names_every_field(documents: list[dic
 
 def test_a_request_of_another_system_is_left_alone(documents: list[dict[str, Any]]) -> None:
     with pytest.raises(InvalidInput, match="wmcore"):
-        import_request(document=documents[0] | {"wms_backend": "wmcore"}, actor="user:ana")
+        import_request(document=documents[0] | {"wms_backend": "wmcore"}, **OPERATOR)
 
 
 def test_the_ledger_holds_every_file_once_with_its_storages(workflow: Workflow) -> None:

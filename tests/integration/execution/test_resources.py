@@ -51,7 +51,7 @@ def _submit_root(settings: Any, tmp_path: Path) -> None:
 
 
 def imported(document: dict[str, Any]) -> Workflow:
-    workflow = import_request(document=document, actor="user:ana")[0].workflow
+    workflow = import_request(document=document, actor="user:ana", on_behalf=True)[0].workflow
     for number in range(0 if workflow.generates else 20):
         make_file(
             workflow, events=100, size_bytes=3 * 1024**3, locations=["T1_US_FNAL_Disk"],

@@ -26,7 +26,9 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         roles = actions.add_parser("roles", help="these roles and no others; an unknown person is made")
         roles.add_argument("user")
-        roles.add_argument("roles", nargs="*", help="viewer requestor site_admin:SITE operator admin")
+        roles.add_argument(
+            "roles", nargs="*", help="viewer requestor site_admin:SITE operator admin member:GROUP"
+        )
         token = actions.add_parser("token", help="a new API token, printed once")
         token.add_argument("user")
         token.add_argument("name")
