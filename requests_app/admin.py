@@ -27,6 +27,7 @@ from requests_app.admin_forms import (
 )
 from requests_app.admin_list import OpenCampaign, RequestList
 from requests_app.admin_page import page_of, told_decisions
+from requests_app.admin_quotas import QuotaAdmin
 from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Request
 from requests_app.services import drafting, editing, failing, releasing, rescuing, restarting, steering
@@ -47,7 +48,7 @@ from wms2_project.console import (
 from wms2_project.errors import Conflict
 from wms2_project.grammar import Name, matches
 
-__all__ = ["AdmissionConfigAdmin", "AlertAdmin", "RequestAdmin"]
+__all__ = ["AdmissionConfigAdmin", "AlertAdmin", "QuotaAdmin", "RequestAdmin"]
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"

@@ -8,7 +8,15 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import Workflow
-from requests_app.states import SWEPT, TERMINAL, AlertState, CallbackStatus, CleanupPolicy, RequestStatus
+from requests_app.states import (
+    SWEPT,
+    TERMINAL,
+    AlertState,
+    CallbackStatus,
+    CleanupPolicy,
+    QuotaScope,
+    RequestStatus,
+)
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 from wms2_project.leases import Leased
@@ -74,6 +82,15 @@ class Request(Leased):
             models.Index(fields=["status", "-created_at", "-id"], name="request_by_status"),
             models.Index(fields=["requestor", "-created_at"], name="request_by_requestor"),
             models.Index(fields=["submitted_by", "-created_at"], name="request_by_submitter"),
+            models.Index(fields=["group", "-created_at"], name="request_by_group", condition=~Q(group="")),
+            models.Index(
+                fields=["requestor"], name="request_open_of", condition=~Q(status__in=sorted(TERMINAL))
+            ),
+            models.Index(
+                fields=["group"],
+                name="request_open_of_group",
+                condition=~Q(status__in=sorted(TERMINAL)) & ~Q(group=""),
+            ),
             models.Index(fields=["-priority", "-created_at", "-id"], name="request_by_priority"),
             models.Index(
                 fields=["status_since"], name="request_ended", condition=Q(status__in=sorted(TERMINAL))
@@ -265,3 +282,38 @@ class AdmissionConfig(models.Model):
 
     def __str__(self) -> str:
         return "admission limits"
+
+
+class Quota(models.Model):
+    """How much one requestor or group may ask for. A limit that is null is that of the row named `*`."""
+
+    id = models.BigAutoField(primary_key=True)
+    scope = enum_field(QuotaScope)
+    name = models.CharField(max_length=100)
+    open_requests = models.PositiveIntegerField(null=True, blank=True)
+    submissions_per_hour = models.PositiveIntegerField(null=True, blank=True)
+    queued_jobs = models.PositiveIntegerField(null=True, blank=True)
+    storage_gb = models.PositiveBigIntegerField(null=True, blank=True)
+    updated_by = models.CharField(max_length=250, default="system:default")
+    version = models.PositiveIntegerField(default=0)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["scope", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "name"], name="quota_once"),
+            one_of(QuotaScope, field="scope", name="quota_scope"),
+            models.CheckConstraint(
+                condition=~Q(name="*")
+                | Q(
+                    open_requests__isnull=False,
+                    submissions_per_hour__isnull=False,
+                    queued_jobs__isnull=False,
+                    storage_gb__isnull=False,
+                ),
+                name="default_quota_is_complete",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.name}"

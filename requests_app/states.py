@@ -44,6 +44,13 @@ class CallbackStatus(StrEnum):
     GIVEN_UP = "given_up"  # the URL refused, or did not answer often enough
 
 
+class QuotaScope(StrEnum):
+    """Whose quota it is; the value is the request's column that holds the name."""
+
+    REQUESTOR = "requestor"
+    GROUP = "group"
+
+
 class AlertState(StrEnum):
     """Does the alert still hold, and does somebody know of it?"""
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from requests_app import admission
+from requests_app import admission, quotas
 from requests_app.alerts import close_alerts
 from requests_app.models import Callback, Request, StatusTransition
 from requests_app.states import TAKES_CAPACITY, TERMINAL, TRANSITIONS, RequestStatus, may_move
@@ -78,6 +78,7 @@ def transition(
         close_alerts(request=request)
         if current in TAKES_CAPACITY and to not in TAKES_CAPACITY:
             admission.wake_next()
+            quotas.wake_behind(request)
         if to in TERMINAL and request.callback_url:
             Callback.objects.create(request=request, event=to)
     return request

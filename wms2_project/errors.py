@@ -63,6 +63,16 @@ class Conflict(PermanentError):
     code = "conflict"
 
 
+class QuotaExceeded(PermanentError):
+    """The requestor or the group has no room for this now; nothing was stored."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, message: str, *, cure: str = "", retry_after_sec: float | None = None) -> None:
+        super().__init__(message, cure=cure)
+        self.retry_after_sec = retry_after_sec  # when there is room by itself, if that is known
+
+
 class IllegalTransition(Conflict):
     """A status change the transition table does not contain."""
 

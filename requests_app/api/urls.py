@@ -22,10 +22,12 @@ from requests_app.api.planning import LedgerView, PlanView
 from requests_app.api.progress import ProgressView
 from requests_app.api.prometheus import MetricsView
 from requests_app.api.public import PublicRequestView
+from requests_app.api.quotas import QuotaListView, QuotaView
 from requests_app.api.requests import RequestListView, RequestView
 from requests_app.api.system import LifecycleView, StatusView
 from requests_app.api.why import WhyView
 from requests_app.api.workflows import WorkflowListView, WorkflowStatusView, WorkflowView
+from requests_app.states import QuotaScope
 
 
 class RequestNameConverter:
@@ -42,7 +44,21 @@ class RequestNameConverter:
         return value
 
 
+class QuotaScopeConverter(RequestNameConverter):
+    """Whose quotas: of a requestor or of a group."""
+
+    regex = "|".join(QuotaScope)
+
+
+class QuotaNameConverter(RequestNameConverter):
+    """A requestor, a group, or the default of all."""
+
+    regex = r"[*]|[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+
+
 register_converter(RequestNameConverter, "request_name")
+register_converter(QuotaScopeConverter, "quota_scope")
+register_converter(QuotaNameConverter, "quota_name")
 
 urlpatterns = [
     path("requests", RequestListView.as_view(), name="request-list"),
@@ -72,6 +88,8 @@ urlpatterns = [
     path("dags/<uuid:dag_id>/rescue", RescueView.as_view(), name="dag-rescue"),
     path("admission/queue", QueueView.as_view(), name="admission-queue"),
     path("admission/config", LimitsView.as_view(), name="admission-config"),
+    path("quotas", QuotaListView.as_view(), name="quota-list"),
+    path("quotas/<quota_scope:scope>/<quota_name:name>", QuotaView.as_view(), name="quota-detail"),
     path("lifecycle/status", LifecycleView.as_view(), name="lifecycle-status"),
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("metrics/workflows", WorkflowMetricsView.as_view(), name="metrics-workflows"),

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from requests_app.lifecycle import gates, handlers, stuck
+from requests_app.lifecycle.gate import first_blocking
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.models import Request
@@ -55,14 +56,15 @@ def advance(request_id: UUID | str) -> None:
 def _admit(request: Request, decided: Outcome) -> None:
     """Admission counts and then admits: only one request at a time may be between the two.
 
-    The decision was made without the lock, because it may take long; so the places are counted again.
+    The decision was made without the lock, because it may take long; so places and quotas are counted again.
     """
     with try_lock("admission") as held:
         if not held:
             release(request, seconds=1.0)
             return
-        turn = gates.admitted(Look(request, timezone.now()))
-        _apply(request, stop_at(turn) if turn.blocks else decided)
+        look = Look(request, timezone.now())
+        blocked = first_blocking(ask(look) for ask in gates.SHARED)
+        _apply(request, stop_at(blocked) if blocked else decided)
 
 
 def _decide(request: Request, now: datetime) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -32,6 +33,11 @@ class Gate:
     def blocks(self) -> bool:
         """Does it keep the request from going on?"""
         return self.verdict is Verdict.BLOCK
+
+
+def first_blocking(asked: Iterable[Gate]) -> Gate | None:
+    """Return the first gate that blocks; those after it are not asked."""
+    return next((gate for gate in asked if gate.blocks), None)
 
 
 def passed(name: str, detail: str, **evidence: Any) -> Gate:

@@ -21,9 +21,10 @@ from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
 from requests_app.lifecycle.edits import landings
-from requests_app.lifecycle.gate import Gate, Verdict
+from requests_app.lifecycle.gate import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.quota import quota
 from requests_app.lifecycle.stalling import hanging_jobs
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
@@ -43,8 +44,7 @@ Asked = Callable[[Look], Gate]
 
 def in_the_way(look: Look) -> Gate | None:
     """The first gate of the request's status that blocks; the later ones are not asked."""
-    asked = (ask(look) for ask in ASKED[RequestStatus(look.request.status)])
-    return next((gate for gate in asked if gate.blocks), None)
+    return first_blocking(ask(look) for ask in ASKED[RequestStatus(look.request.status)])
 
 
 def validation(look: Look) -> Gate:
@@ -371,6 +371,7 @@ def _blocks(look: Look, name: str, states: tuple[_B, ...], what: str, service: s
 
 
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
+SHARED: tuple[Asked, ...] = (quota, admitted)  # last: they depend on others and are asked under a lock
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
 OUTPUTS: tuple[Asked, ...] = (stage_out, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
@@ -379,14 +380,15 @@ _S = RequestStatus
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
     _S.SUBMITTED: (*ALWAYS, validation),
-    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, data, admitted),  # its own, then the line
+    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, data, *SHARED),
     _S.PILOT_RUNNING: (*ALWAYS, schedds, *RUNNING, *PLACEMENT),
-    _S.PLANNING: (*ALWAYS, schedds, *PLACEMENT),
+    _S.PLANNING: (*ALWAYS, schedds, *PLACEMENT, quota),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
     _S.PARTIAL: ALWAYS,
     _S.STOPPING: (*ALWAYS, schedd, running),
     _S.RESUBMITTING: ALWAYS,
-    _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, *OUTPUTS),  # after the hold: what a release would meet
+    # After the hold: what a release would meet
+    _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, quota, *OUTPUTS),
     _S.COMPLETED: (),
     _S.FAILED: (),
     _S.ABORTED: (),

@@ -27,12 +27,13 @@ from dags_app.states import (
     RoundKind,
     RoundStatus,
 )
-from requests_app import admission
+from requests_app import admission, quotas
 from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.edits import follow_edits
 from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
+from requests_app.lifecycle.quota import quota
 from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.states import RequestStatus as S
@@ -81,6 +82,8 @@ def _pause_at(gate: Gate, look: Look) -> float:
     """Seconds until the gate is asked again; whatever may open it earlier makes the request due."""
     if gate.name == DATA:
         return float(settings.LOCATION_MAX_AGE_SEC)
+    if gate.name == quotas.GATE:  # room for it makes it due
+        return admission.RAREST_LOOK_SEC
     if gate.opens_at is None:
         return admission.next_look_sec(look.turn.behind)
     return min(max((gate.opens_at - look.now).total_seconds(), 0.0), admission.RAREST_LOOK_SEC)
@@ -166,10 +169,8 @@ def on_planning(request: Request, now: datetime) -> Outcome:
     """Plan the next round (or take the prepared DAG) and bring it into the queue exactly once."""
     workflow, look = request.workflow, Look(request, now)
     dag, blocked = look.dag, gates.in_the_way(look)
-    if blocked and not blocked.by_hand:
-        return Move(S.QUEUED, blocked.detail)  # it waits there, where it takes no place
     if blocked:
-        return stop_at(blocked)
+        return _without_place(blocked)
     try:
         _bring_up_to_date(look)
     except PlanRefused as refused:
@@ -183,10 +184,19 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             return _without_plan(look, nothing)
         except PlanRefused as refused:
             return hold(str(refused))
+        look.dag = dag
+        # The round is stored before it is counted: of two at once at least one counts the other's jobs too.
+        if (over := quota(look)).blocks:
+            return _without_place(over)
     failpoint("plan.recorded")
     submitted = _describe_submission(dag)
     production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
     return Move(S.ACTIVE, submitted)
+
+
+def _without_place(blocked: Gate) -> Outcome:
+    """Hold where only a person can open the gate; else wait in the queue, where it takes no place."""
+    return stop_at(blocked) if blocked.by_hand else Move(S.QUEUED, blocked.detail)
 
 
 def _describe_submission(dag: DAG) -> str:

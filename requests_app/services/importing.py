@@ -10,16 +10,18 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.models import Request
+from requests_app.quotas import check_submission
 from requests_app.selectors import owners_of
 from requests_app.services.callbacks import check_url
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin
-from wms2_project.errors import Conflict, InvalidInput, NotAllowed
+from wms2_project.errors import Conflict, InvalidInput, NotAllowed, QuotaExceeded
 from wms2_project.grammar import Name, check
 
 BESIDE = ("correlation_id", "callback_url", "submitted_by")  # what ReqMgr2 does not know about a request
@@ -111,15 +113,18 @@ def _store(
     request.idempotency_key = _scoped(origin)
     try:
         with transaction.atomic():
+            check_submission(request=request, now=timezone.now())
             request.workflow = workflow_of(spec)
             request.workflow.save(force_insert=True)
             reason = f"imported from {origin.source}"
             status = S.NEW if origin.draft else S.SUBMITTED
             begin(request=request, status=status, reason=reason, actor=origin.actor)
-    except IntegrityError as error:
+    except (IntegrityError, QuotaExceeded) as error:
         twin = _first(origin, digest)
         if twin is not None:  # two calls with one key at once: the other was faster
             return twin, False
+        if isinstance(error, QuotaExceeded):
+            raise
         check_not_replaced(request.previous_version)
         raise Conflict(
             f"a request named {spec.request_name} exists already",

@@ -26,6 +26,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.NotAllowed, status.HTTP_403_FORBIDDEN),
     (errors.NotFound, status.HTTP_404_NOT_FOUND),
     (errors.Conflict, status.HTTP_409_CONFLICT),
+    (errors.QuotaExceeded, status.HTTP_429_TOO_MANY_REQUESTS),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
     (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
 ]
@@ -41,7 +42,7 @@ TITLES = {
     413: "The body is too large",
     415: "This content type is not understood",
     422: "The input cannot be accepted",
-    429: "Too many calls",
+    429: "Too many calls or requests",
     500: "WMS2 made a mistake",
     502: "An outside service refused",
     503: "WMS2 cannot do this now",
@@ -128,6 +129,8 @@ def _of_ours(error: errors.Wms2Error, *, has_precondition: bool) -> Response:
         status_code=status_code, detail=error.message, code=error.code, cure=error.cure, fields=fields
     )
     headers = {"Retry-After": str(_RETRY_AFTER_SEC)} if isinstance(error, errors.TransientError) else None
+    if isinstance(error, errors.QuotaExceeded) and error.retry_after_sec is not None:
+        headers = {"Retry-After": str(int(error.retry_after_sec) + 1)}
     return Response(body, status=status_code, headers=headers, content_type=MEDIA_TYPE)
 
 

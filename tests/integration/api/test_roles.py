@@ -52,6 +52,8 @@ TABLE: dict[str, dict[str, Role]] = {
     "workflows/<uuid:workflow_id>/status": {"GET": VIEWER},
     "admission/queue": {"GET": VIEWER},
     "admission/config": {"GET": VIEWER, "PATCH": OPERATOR},
+    "quotas": {"GET": REQUESTOR},
+    "quotas/<quota_scope:scope>/<quota_name:name>": {"PATCH": OPERATOR},
     "lifecycle/status": {"GET": VIEWER},
     "metrics/workflows": {"GET": VIEWER},
     "metrics/failures": {"GET": VIEWER},
@@ -102,6 +104,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
             re.sub("<uuid:[a-z_]+>", "00000000-0000-0000-0000-000000000000", route)
             .replace("<request_name:name>", "nobody")
             .replace("<int:alert_id>", "1")
+            .replace("<quota_scope:scope>/<quota_name:name>", "requestor/ana")
             .replace("<slug:name>", OWN_SITE)  # what others' sites answer, tests/integration/auth shows
             .replace("<schedd_name:name>", "nowhere@pool")
         )

@@ -104,6 +104,10 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "schedds/<schedd_name:name>/enable"): lambda: (f"schedds/{SCHEDD}/enable", WHY),
     ("POST", "alerts/<int:alert_id>/acknowledge"): _alert,
     ("PATCH", "admission/config"): lambda: ("admission/config", WHY | {"max_active_dags": 5}),
+    ("PATCH", "quotas/<quota_scope:scope>/<quota_name:name>"): lambda: (
+        "quotas/requestor/ana",
+        WHY | {"open_requests": 5},
+    ),
     ("PATCH", "sites/<slug:name>"): lambda: (f"sites/{make_site()}", WHY | {"total_slots": 5}),
     ("POST", "sites/<slug:name>/drain"): lambda: _site("drain"),
     ("POST", "sites/<slug:name>/enable"): lambda: _site("enable"),

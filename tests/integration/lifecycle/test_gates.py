@@ -24,6 +24,7 @@ from requests_app.lifecycle import gates
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.look import Look
 from requests_app.models import Request
+from requests_app.quotas import change_quota
 from requests_app.services.releasing import release_request
 from requests_app.states import RequestStatus
 from sites_app.models import Site
@@ -42,6 +43,7 @@ from wms2_project.leases import wake
 
 pytestmark = pytest.mark.django_db
 S = RequestStatus
+QUOTA = {"scope": "requestor", "name": "ana", "actor": "user:olga", "reason": "test"}
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +134,17 @@ def queued_behind() -> Request:
 def paused() -> Request:
     limit(paused=True, pause_reason="power cut")
     return resolved(S.QUEUED)
+
+
+def over_quota() -> Request:
+    row = running()
+    change_quota(**QUOTA, changes={"queued_jobs": row.workflow.rounds.get().jobs - 1})
+    DAG.objects.update(nodes_done=0)
+    return resolved(S.QUEUED)
+
+
+def raise_quota(row: Request) -> None:
+    change_quota(**QUOTA, changes={"queued_jobs": 1000})
 
 
 def draining() -> Request:
@@ -263,6 +276,7 @@ CASES = [
     Case("data", without_data, "no usable site can read 1 file of the input", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
+    Case("quota", over_quota, "requestor ana: 4 of 3 queued jobs", raise_quota, MOVED),
     Case("storage", full, "above 95%", free, MOVED),
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),

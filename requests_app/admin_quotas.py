@@ -1,0 +1,139 @@
+"""The console's page of quotas: what requestors and groups may ask for, and what they use."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from requests_app.models import Quota
+from requests_app.quotas import DEFAULT, LIMITS, change_quota, default_of, states_of
+from requests_app.states import QuotaScope
+from wms2_project.api.roles import actor_of
+from wms2_project.console import (
+    ActionVariant,
+    ReadOnlyAdmin,
+    ReasonForm,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    action,
+    display,
+    row_at,
+)
+from wms2_project.fields import choices
+
+EFFECT = "The limits hold at once. A limit that is left empty is that of the default, *."
+
+
+class NumbersForm(ReasonForm):
+    """The limits of one quota."""
+
+    field_order = (*LIMITS, "reason")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, limit in LIMITS.items():
+            self.fields[name] = forms.IntegerField(
+                required=False, min_value=0, max_value=limit.most, widget=UnfoldAdminIntegerFieldWidget,
+                label=limit.unit.capitalize().replace("Gb", "GB"), help_text=limit.help,
+            )  # fmt: skip
+        self.order_fields(self.field_order)
+
+
+class QuotaForm(NumbersForm):
+    """The limits, and whose they are."""
+
+    scope = forms.ChoiceField(choices=choices(QuotaScope), widget=UnfoldAdminSelectWidget, label="Quota of a")
+    name = forms.CharField(
+        max_length=100, widget=UnfoldAdminTextInputWidget, label="Name",
+        help_text="An account or a group; * for all without a quota of their own.",
+    )  # fmt: skip
+    field_order = ("scope", "name", *NumbersForm.field_order)
+
+
+@admin.register(Quota)
+class QuotaAdmin(ReadOnlyAdmin):
+    """Quotas that operators set. Who has none is under the default, named *."""
+
+    list_display = ("name", "scope", *(f"shown_{name}" for name in LIMITS), "updated_by", "updated_at")
+    list_filter = ("scope",)
+    search_fields = ("name",)
+    ordering = ("scope", "name")
+    fields = ("scope", "name", *(f"shown_{name}" for name in LIMITS), "updated_by", "updated_at")
+    actions_list: ClassVar[list[str]] = ["add_quota"]
+    actions_detail: ClassVar[list[str]] = ["edit"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
+        """The rows, with the defaults among them."""
+        for scope in QuotaScope:
+            default_of(scope)
+        rows: QuerySet[Quota] = super().get_queryset(request)
+        return rows
+
+    @display(description="open requests")
+    def shown_open_requests(self, row: Quota) -> str:
+        """Usage and limit."""
+        return _used(row, "open_requests")
+
+    @display(description="submissions per hour")
+    def shown_submissions_per_hour(self, row: Quota) -> str:
+        """Usage and limit."""
+        return _used(row, "submissions_per_hour")
+
+    @display(description="queued jobs")
+    def shown_queued_jobs(self, row: Quota) -> str:
+        """Usage and limit."""
+        return _used(row, "queued_jobs")
+
+    @display(description="storage (GB)")
+    def shown_storage_gb(self, row: Quota) -> str:
+        """Usage and limit."""
+        return _used(row, "storage_gb")
+
+    @action(description="Set a quota", icon="add", permissions=["operate"], variant=ActionVariant.PRIMARY)
+    def add_quota(self, request: HttpRequest) -> HttpResponse:
+        """Set the quota of a requestor or group that has none."""
+
+        def apply(_: str, answers: dict[str, Any]) -> str:
+            return _change(request, answers.pop("scope"), answers.pop("name"), answers)
+
+        back = reverse("admin:requests_app_quota_changelist")
+        return self.ask(
+            request, title="Set a quota", effect=EFFECT, targets=["the quota"], apply=apply,
+            form_class=QuotaForm, back=back,
+        )  # fmt: skip
+
+    @action(description="Change limits", icon="tune", permissions=["operate"], variant=ActionVariant.PRIMARY)
+    def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Change the limits of this quota."""
+
+        def apply(row: Quota, answers: dict[str, Any]) -> str:
+            return _change(request, row.scope, row.name, answers)
+
+        row = row_at(Quota, object_id)
+        return self.ask(
+            request, title="Change limits", effect=EFFECT, targets=[row], apply=apply, form_class=NumbersForm,
+            initial={name: getattr(row, name) for name in LIMITS},
+            back=reverse("admin:requests_app_quota_change", args=[row.pk]),
+        )  # fmt: skip
+
+
+def _change(request: HttpRequest, scope: str, name: str, answers: dict[str, Any]) -> str:
+    reason = answers.pop("reason")
+    row = change_quota(scope=scope, name=name, changes=answers, actor=actor_of(request), reason=reason)
+    return f"The quota of {row} holds from now on."
+
+
+def _used(row: Quota, what: str) -> str:
+    """Usage and limit of one row; read once per row."""
+    if not hasattr(row, "state"):
+        row.state = states_of([(QuotaScope(row.scope), row.name)], now=timezone.now())[0]  # type: ignore[attr-defined]
+    state = row.state  # type: ignore[attr-defined]
+    limit = f"{state.limits[what]:,}" + ("" if what in state.own or row.name == DEFAULT else " (default)")
+    return f"{state.usage[what]:,} of {limit}" if state.usage else limit

@@ -1,0 +1,112 @@
+"""Quotas: what requestors and groups may ask for, what they use, and how operators change it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+from rest_framework.response import Response
+
+from requests_app.quotas import LIMITS, change_quota, known_shares, states_of
+from requests_app.states import QuotaScope
+from wms2_project.api.docs import IF_MATCH
+from wms2_project.api.roles import Role, actor_of, groups_of, operates
+from wms2_project.api.views import ApiView, ReasonInput, expected_version, parsed, versioned
+from wms2_project.fields import choices
+
+Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
+
+
+class QuotaNumbers(serializers.Serializer[Any]):
+    """One number per limit."""
+
+    def get_fields(self) -> Fields:
+        """The limits, by the table of them."""
+        return {name: serializers.IntegerField(help_text=limit.help) for name, limit in LIMITS.items()}
+
+
+class QuotaBody(serializers.Serializer[Any]):
+    """The quota of one requestor or group, and what is used of it."""
+
+    scope = serializers.ChoiceField(choices=choices(QuotaScope))
+    name = serializers.CharField(help_text="`*` holds for everybody without a limit of their own.")
+    limits = QuotaNumbers()
+    usage = QuotaNumbers(allow_null=True)
+    own = serializers.ListField(
+        child=serializers.CharField(), help_text="The limits set for this name; the others are those of `*`."
+    )
+    updated_by = serializers.CharField(allow_blank=True)
+    updated_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+
+
+class QuotasBody(serializers.Serializer[Any]):
+    """All quotas the caller may see."""
+
+    quotas = QuotaBody(many=True)
+
+
+class QuotaInput(ReasonInput):
+    """Which limits to change; what is absent stays, null follows the default."""
+
+    def get_fields(self) -> Fields:
+        """The limits, by the table of them, and the reason."""
+        limits = {
+            name: serializers.IntegerField(
+                min_value=0, max_value=limit.most, required=False, allow_null=True, help_text=limit.help
+            )
+            for name, limit in LIMITS.items()
+        }
+        return {**super().get_fields(), **limits}
+
+
+class QuotaListView(ApiView):
+    """The quotas."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.REQUESTOR}
+
+    @extend_schema(operation_id="quotas_list", responses=QuotasBody)
+    def get(self, request: HttpRequest) -> Response:
+        """Limits and usage: your own and your groups'; for operators everybody's."""
+        if operates(request.user):
+            shares = known_shares()
+        else:
+            groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
+            shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
+        return Response(QuotasBody({"quotas": states_of(shares, now=timezone.now())}).data)
+
+
+class QuotaView(ApiView):
+    """The quota of one requestor or group."""
+
+    roles: ClassVar[dict[str, Role]] = {"PATCH": Role.OPERATOR}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"PATCH": (409, 412)}
+
+    @extend_schema(
+        operation_id="quotas_change", request=QuotaInput, responses={200: QuotaBody}, parameters=[IF_MATCH]
+    )
+    def patch(self, request: HttpRequest, scope: str, name: str) -> Response:
+        """Change limits at once: of a name, or of everybody without their own (`*`)."""
+        changes = parsed(QuotaInput, request.data)
+        reason = changes.pop("reason")
+        share = (QuotaScope(scope), name)
+        row = change_quota(
+            scope=scope,
+            name=name,
+            changes=changes,
+            actor=actor_of(request),
+            reason=reason,
+            expected_version=_expected(request, *share),
+        )
+        (state,) = states_of([share], now=timezone.now())
+        return versioned(QuotaBody(state).data, version=row.version)
+
+
+def _expected(http: HttpRequest, scope: QuotaScope, name: str) -> int | None:
+    if "If-Match" not in http.headers:
+        return None
+    (state,) = states_of([(scope, name)], now=timezone.now())
+    return expected_version(http, current=state.version)
