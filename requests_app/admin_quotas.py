@@ -12,11 +12,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from requests_app.models import Quota
-from requests_app.quotas import DEFAULT, LIMITS, change_quota, default_of, states_of
+from requests_app.quotas import DEFAULT, LIMITS, QuotaState, change_quota, default_of, states_of
 from requests_app.states import QuotaScope
-from wms2_project.api.roles import actor_of
+from wms2_project.api.roles import actor_of, operates
 from wms2_project.console import (
     ActionVariant,
+    ChangeList,
     ReadOnlyAdmin,
     ReasonForm,
     UnfoldAdminIntegerFieldWidget,
@@ -57,6 +58,16 @@ class QuotaForm(NumbersForm):
     field_order = ("scope", "name", *NumbersForm.field_order)
 
 
+class QuotaList(ChangeList):  # type: ignore[misc]
+    """The list, with the usage of all its rows read at once."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """The rows of this page, each with its state."""
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        _add_states(self.result_list)
+
+
 @admin.register(Quota)
 class QuotaAdmin(ReadOnlyAdmin):
     """Quotas that operators set. Who has none is under the default, named *."""
@@ -69,12 +80,20 @@ class QuotaAdmin(ReadOnlyAdmin):
     actions_list: ClassVar[list[str]] = ["add_quota"]
     actions_detail: ClassVar[list[str]] = ["edit"]
 
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Operators, as over REST; requestors read their own there."""
+        return operates(request.user)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
         """The rows, with the defaults among them."""
         for scope in QuotaScope:
             default_of(scope)
         rows: QuerySet[Quota] = super().get_queryset(request)
         return rows
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QuotaList]:
+        """The list that knows usage."""
+        return QuotaList
 
     @display(description="open requests")
     def shown_open_requests(self, row: Quota) -> str:
@@ -130,10 +149,16 @@ def _change(request: HttpRequest, scope: str, name: str, answers: dict[str, Any]
     return f"The quota of {row} holds from now on."
 
 
-def _used(row: Quota, what: str) -> str:
-    """Usage and limit of one row; read once per row."""
+def _add_states(rows: list[Any]) -> None:
+    shares = [(QuotaScope(row.scope), row.name) for row in rows]
+    for row, state in zip(rows, states_of(shares, now=timezone.now()), strict=True):
+        row.state = state
+
+
+def _used(row: Any, what: str) -> str:
+    """Usage and limit; read once for a list, and once for a page."""
     if not hasattr(row, "state"):
-        row.state = states_of([(QuotaScope(row.scope), row.name)], now=timezone.now())[0]  # type: ignore[attr-defined]
-    state = row.state  # type: ignore[attr-defined]
+        _add_states([row])
+    state: QuotaState = row.state
     limit = f"{state.limits[what]:,}" + ("" if what in state.own or row.name == DEFAULT else " (default)")
     return f"{state.usage[what]:,} of {limit}" if state.usage else limit

@@ -49,7 +49,7 @@ UNFOLD: dict[str, Any] = {
                     _item("Requests", "list_alt", "admin:requests_app_request_changelist"),
                     _item("Alerts", "notifications", "admin:requests_app_alert_changelist"),
                     _item("Admission", "tune", "admin:requests_app_admissionconfig_changelist"),
-                    _item("Quotas", "speed", "admin:requests_app_quota_changelist"),
+                    _item("Quotas", "speed", "admin:requests_app_quota_changelist", permission=_OPERATORS),
                     _item("Sites", "dns", "admin:sites_app_site_changelist"),
                     _item("Bans", "block", "admin:sites_app_siteban_changelist"),
                 ],

@@ -20,7 +20,7 @@ from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from requests_app.admission import limits
 from requests_app.alerts import raise_alert
-from requests_app.models import Alert, Request
+from requests_app.models import Alert, Quota, Request
 from requests_app.states import RequestStatus
 from requests_app.transitions import transition
 from sites_app.models import Site, SiteBan
@@ -64,6 +64,7 @@ def fill(number: int) -> None:
     Identity.objects.create(user=make_user(), issuer="x509", subject=f"/CN={number}")
     record(actor="user:olga", action="change", target=row.request_name, reason="a test")
     limits()
+    Quota.objects.create(scope="requestor", name=f"person{number}", open_requests=number)
 
 
 def page(model: type[Model], kind: str, *args: Any) -> str:

@@ -18,7 +18,8 @@ from requests_app.models import Quota
 from requests_app.quotas import LIMITS, change_quota
 from requests_app.states import RequestStatus as S
 from tests.integration.admin.test_actions import press
-from tests.integration.factories import ago, make_dag, make_request, make_round, make_workflow
+from tests.integration.factories import ago, make_dag, make_request, make_round, make_user, make_workflow
+from wms2_project.api.roles import Role
 from wms2_project.models import AuditEvent, GateNews
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +151,9 @@ def test_the_console_lists_usage_and_limits(console: Client) -> None:
     assert "20,000" in page
     row = Quota.objects.get(name="higgs")
     assert "1 of 1,234" in console.get(f"/admin/requests_app/quota/{row.pk}/change/").content.decode()
+    browser = Client()
+    browser.force_login(make_user("ana", role=Role.REQUESTOR, is_staff=True))
+    assert browser.get("/admin/requests_app/quota/").status_code == 403
 
 
 def test_the_shell_shows_everybody_with_a_quota_or_open_requests() -> None:
