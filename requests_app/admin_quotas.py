@@ -61,6 +61,8 @@ class QuotaForm(NumbersForm):
 class QuotaList(ChangeList):  # type: ignore[misc]
     """The list, with the usage of all its rows read at once."""
 
+    result_list: Any
+
     def get_results(self, request: HttpRequest) -> None:
         """The rows of this page, each with its state."""
         super().get_results(request)

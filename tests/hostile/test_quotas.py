@@ -22,6 +22,7 @@ from requests_app.lifecycle.due import claim_requests
 from requests_app.models import Request
 from requests_app.quotas import change_quota
 from requests_app.services.importing import import_request
+from requests_app.services.releasing import release_request
 from requests_app.services.steering import abort_request
 from requests_app.states import RequestStatus as S
 from tests.integration.conftest import ApiAs
@@ -265,6 +266,9 @@ def test_a_request_that_alone_exceeds_the_quota_is_held_with_the_number_and_the_
     assert row.last_error == "requestor ana: this request alone needs 101 of 100 queued jobs"
     assert row.hold_evidence is not None
     assert (row.hold_evidence["gate"], "operator" in row.hold_evidence["remedy"]) == ("quota", True)
+    allow(queued_jobs=101)
+    release_request(request=row, actor="user:olga", reason="it may now", now=timezone.now())
+    assert step(row) == "planning"
 
 
 @pytest.mark.parametrize(("limit", "status"), [(9, "held"), (12, "queued")])
