@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from sandbox.failure import PAYLOAD
 from wms2_project.fields import name_field
 from wms2_project.grammar import Name
 
@@ -20,6 +21,7 @@ class FailureCluster(models.Model):
     exit_code = models.IntegerField()
     step = models.CharField(max_length=100, blank=True, default="")
     category = models.CharField(max_length=32)
+    source = models.CharField(max_length=16, default=PAYLOAD)  # who brought the exit code about
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
     groups = ArrayField(models.CharField(max_length=20), default=list)
@@ -46,7 +48,10 @@ class FailureCluster(models.Model):
 
 
 class BadReplica(models.Model):
-    """A file that one workflow could not read at one site; others read it elsewhere for a while."""
+    """A file that one workflow could not read at one site.
+
+    Other workflows read it elsewhere for a while, unless only a payload says so.
+    """
 
     id = models.BigAutoField(primary_key=True)
     workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="bad_replicas")
@@ -54,6 +59,7 @@ class BadReplica(models.Model):
     lfn = name_field(Name.LFN)
     site = models.CharField(max_length=100)
     exit_code = models.IntegerField()
+    source = models.CharField(max_length=16, default=PAYLOAD)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sandbox.classify import NEARLY_ALL, SILENT_KILL, exit_codes
+from sandbox.failure import PAYLOAD
 from wms2_project.words import counted
 
 _T = TypeVar("_T", int, str)
@@ -73,6 +74,7 @@ class FailedJob:
     memory_asked_mb: int = 0
     limit: str = ""  # what ended the retries
     log_tail: str = ""
+    source: str = PAYLOAD  # who brought the exit code about
 
     @property
     def resource(self) -> str:
@@ -129,6 +131,7 @@ class Cluster:
     log_tail: str
     resource: str = ""  # what the jobs ran out of
     limit: str = ""  # what ended the retries
+    source: str = PAYLOAD  # who brought the exit code about; a payload if it did for one of the jobs
 
     @property
     def fingerprint(self) -> str:
@@ -227,6 +230,7 @@ def _cluster(jobs: Sequence[FailedJob], failed_elsewhere: int, ran_here: int, ra
         log_tail=first.log_tail[-MAX_TAIL:],
         resource=first.resource,
         limit=_commonest(job.limit for job in jobs),
+        source=first.source if len({job.source for job in jobs}) == 1 else PAYLOAD,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
@@ -29,6 +31,20 @@ class AdmissionQueue:
 def owners_of(request: Request) -> frozenset[str]:
     """The names of those whose request it is: who asked for it and who sent it in."""
     return frozenset({request.requestor, request.submitted_by.removeprefix("user:")})
+
+
+def requestors_of(workflows: Collection[UUID]) -> dict[UUID, str]:
+    """Whose request each workflow is: of a document that was sent in, the one who sent it.
+
+    A document names a requestor, which its author may choose freely; what ReqMgr2 names is believed.
+    """
+    rows = Request.objects.filter(workflow__in=workflows)
+    return {
+        workflow: requestor if source == "reqmgr2" else sender.removeprefix("user:")
+        for workflow, source, requestor, sender in rows.values_list(
+            "workflow", "source", "requestor", "submitted_by"
+        )
+    }
 
 
 def timeline_of(request: Request) -> QuerySet[TimelineEntry]:

@@ -22,6 +22,7 @@ REPORT_LOST = 99303
 REMOVED = 99400
 NOT_SUBMITTED = 50666
 MEMORY, DISK, WALL_TIME, HANGING = 50660, 50662, 50664, 50665
+OUTPUT_TOO_LARGE = 50668
 HANG_MARK = "hanging job"  # begins the reason for which WMS2 removes a job that gets nowhere
 # What ran out of memory is worth another try with more of it.
 MORE_MEMORY = frozenset({"yes-more-memory", "no-raise-memory"})
@@ -34,6 +35,10 @@ NO_EVENTS = JobEvents()
 # HoldReasonCode: the job ran longer than allowed; a file could not be opened or transferred.
 HELD_FOR_DURATION = frozenset({46, 47})
 HELD_FOR_FILES = frozenset({7, 8, 12, 13, 14})
+# What it returned is larger than max_transfer_output_mb.
+HELD_FOR_OUTPUT_SIZE = 33
+# The job could not be started, or its input not be brought to it: no payload has run.
+HELD_BEFORE_PAYLOAD = frozenset({6, 13})
 # $RETURN of DAGMan where there is no exit status.
 RETURN_NOT_SUBMITTED, RETURN_REMOVED = -1001, -1002
 
@@ -136,6 +141,8 @@ def _code_of_hold(hold_code: int, reason: str) -> int:
     """The reason's words decide only where they are not a path or an operator's prose."""
     if hold_code in HELD_FOR_DURATION:
         return WALL_TIME
+    if hold_code == HELD_FOR_OUTPUT_SIZE:
+        return OUTPUT_TOO_LARGE
     if hold_code in HELD_FOR_FILES:
         return REMOVED
     return _code_in_words(reason)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
-from sandbox.failure import OPEN_CODES, process_exit, steps_of
+from sandbox.failure import HTCONDOR, OPEN_CODES, PAYLOAD, process_exit, steps_of
 from sandbox.jsonfile import ManifestError, clean_text, read_json
 from sandbox.postrecord import LOG_TAIL_CHARACTERS
 from sandbox.report import NodeReport, read_report
@@ -50,6 +50,7 @@ class Evidence:
     memory_mb: int
     bad_inputs: tuple[str, ...]
     log_tail: str
+    source: str = PAYLOAD
 
     @property
     def wall_time_sec(self) -> float:
@@ -134,6 +135,7 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
         ),
         bad_inputs=_bad_inputs(node, report, fjr, log_tail) if failed else (),
         log_tail=log_tail,
+        source=_source(report, fjr, events.hold_code),
     )
 
 
@@ -182,6 +184,15 @@ def read_tail(path: Path) -> str:
         return ""
     lines = data.decode("utf-8", "replace").split("\n")[-LOG_TAIL_LINES - 1 :]
     return clean_text("\n".join(lines), LOG_TAIL_CHARACTERS)
+
+
+def _source(report: NodeReport | None, fjr: JobReport | None, hold_code: int) -> str:
+    """Who brought the end about: what a payload could have brought about counts as its own."""
+    if report is not None:
+        return report.source
+    from sandbox.classify import HELD_BEFORE_PAYLOAD
+
+    return HTCONDOR if fjr is None and hold_code in HELD_BEFORE_PAYLOAD else PAYLOAD
 
 
 def _trusted_report(node: str, return_value: int) -> tuple[NodeReport | None, str]:

@@ -28,16 +28,25 @@ MANIFEST_UNUSABLE = 71105
 UNCAUGHT = 99109
 OPEN_CODES = frozenset({64, 84, 85, 92, FILE_OPEN, 8028})
 STAGE_OUT_CODES = range(60300, 60500)
+# Who says so. A payload chooses its own exit code and report; it makes neither the wrapper's nor HTCondor's.
+PAYLOAD, WRAPPER, HTCONDOR = "payload", "wrapper", "htcondor"
+SOURCES = frozenset({PAYLOAD, WRAPPER, HTCONDOR})
 
 
 class JobFailure(Exception):
-    """The job cannot do what was planned; `bad_inputs` are the input files to blame, if any are."""
+    """The job cannot do what was planned; `bad_inputs` are the input files to blame, if any are.
 
-    def __init__(self, code: int, message: str, *, bad_inputs: Sequence[str] = ()) -> None:
+    `source` is WRAPPER only for what the payload cannot bring about.
+    """
+
+    def __init__(
+        self, code: int, message: str, *, bad_inputs: Sequence[str] = (), source: str = PAYLOAD
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.bad_inputs = tuple(bad_inputs)
+        self.source = source
 
 
 class Terminated(BaseException):

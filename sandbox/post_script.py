@@ -167,6 +167,7 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
         "job": {
             "job_id": attempt.job_id,
             "exit_code": evidence.exit_code,
+            "source": evidence.source,
             "return_value": attempt.return_value,
             "exit_signal": -attempt.return_value if -64 <= attempt.return_value < 0 else None,
             "hold_reason": evidence.hold_reason or None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import names
+from sandbox.failure import PAYLOAD, SOURCES
 from sandbox.jsonfile import Fields, ManifestError
 
 SUCCESS = "success"
@@ -21,7 +22,8 @@ class PostRecord:
 
     '' = not known: `site` where the job never ran, `step` where no report names the step that failed,
     `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43),
-    `limit` what ended the retries. `memory_mb` was used, `memory_asked_mb` asked for; 0 = not known.
+    `limit` what ended the retries, `source` who brought the exit code about. `memory_mb` was used,
+    `memory_asked_mb` asked for; 0 = not known.
     """
 
     node_name: str
@@ -45,6 +47,7 @@ class PostRecord:
     proof: str = ""
     limit: str = ""
     memory_asked_mb: int = 0
+    source: str = PAYLOAD
 
 
 def record_name(node: str, attempt: int) -> str:
@@ -80,6 +83,7 @@ def read_record(path: Path) -> PostRecord:
         proof=told.text_or_empty("proof"),
         limit=told.text_or_empty("limit"),
         memory_asked_mb=memory.integer("requested_mb") if memory else 0,
+        source=job.raw["source"] if job.raw.get("source") in SOURCES else PAYLOAD,
     )
 
 

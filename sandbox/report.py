@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sandbox import names
+from sandbox.failure import PAYLOAD, WRAPPER
 from sandbox.jsonfile import SCHEMA, Fields, clean_text, write_json
 from sandbox.lumis import LumiEvents, Lumis
 
@@ -88,6 +89,7 @@ class NodeReport:
     outputs: tuple[Output, ...] = ()
     bad_inputs: tuple[str, ...] = ()
     pilot: PilotReport | None = None
+    source: str = PAYLOAD  # who brought about the exit code
 
 
 def write_report(path: Path, report: NodeReport) -> None:
@@ -121,6 +123,7 @@ def read_report(path: Path) -> NodeReport:
         outputs=tuple(parse_output(one) for one in fields.children("outputs")),
         bad_inputs=fields.name_list("bad_inputs", names.LFN, "LFN") if "bad_inputs" in fields.raw else (),
         pilot=parse_pilot(fields.optional("pilot")),
+        source=WRAPPER if fields.raw.get("source") == WRAPPER else PAYLOAD,
     )
 
 

@@ -15,7 +15,7 @@ give_up() { # <CMS exit code> <exit status> <words for people, without quotes>
     case ${WMS2_ATTEMPT:-0} in *[!0-9]*) attempt=0 ;; *) attempt=${WMS2_ATTEMPT:-0} ;; esac
     {
         printf '{"schema": 1, "node": "%s", "group": "", "role": "%s", "site": "%s", ' "$node" "$role" "$site"
-        printf '"attempt": %d, "exit_code": %d, "error": "%s", ' "$attempt" "$1" "$3"
+        printf '"attempt": %d, "exit_code": %d, "source": "wrapper", "error": "%s", ' "$attempt" "$1" "$3"
         printf '"started_at": %d, "wall_time_sec": 0, "cpu_time_sec": 0, "peak_rss_mb": 0, ' "$(date +%s)"
         printf '"events_read": 0, "events_written": 0, "inputs": [], "outputs": [], "pilot": null}\n'
     } >"back/$node.report.json"

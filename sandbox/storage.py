@@ -19,6 +19,7 @@ from sandbox.failure import (
     STAGE_OUT,
     STAGE_OUT_TIMEOUT,
     STORAGE_DOWN,
+    WRAPPER,
     JobFailure,
 )
 
@@ -37,7 +38,8 @@ def verified_input(context: Context, lfn: str, size_bytes: int, adler32: str) ->
     root = Path(names.pfn(context.manifest.storage, context.site, ""))
     if not root.is_dir():
         # A storage that is gone as a whole says nothing about the file: do not blame it.
-        raise JobFailure(STORAGE_DOWN, f"StorageDown: the storage of {context.site} is not there")
+        told = f"StorageDown: the storage of {context.site} is not there"
+        raise JobFailure(STORAGE_DOWN, told, source=WRAPPER)
     path = context.pfn(lfn)
     try:
         size, found = checksum(path)
@@ -54,7 +56,7 @@ def verified_input(context: Context, lfn: str, size_bytes: int, adler32: str) ->
 
 def unreadable(lfn: str, why: str) -> JobFailure:
     """The failure of an input whose bytes are right and whose content is not."""
-    return _blame(FILE_READ, "FileReadError", lfn, why)
+    return JobFailure(FILE_READ, f"FileReadError: {lfn}: {why}", bad_inputs=[lfn])
 
 
 def stage_out(context: Context, local: Path, lfn: str, adler32: str) -> None:
@@ -67,11 +69,14 @@ def stage_out(context: Context, local: Path, lfn: str, adler32: str) -> None:
         written = checksum(target)[1]
     except OSError as error:
         code = _WRITE_ERRORS.get(error.errno or 0, STAGE_OUT)
-        raise JobFailure(code, f"StageOutFailure: {lfn} at {context.site}: {error.strerror}") from error
+        told = f"StageOutFailure: {lfn} at {context.site}: {error.strerror}"
+        if error.filename == str(local):  # the payload's own file
+            raise JobFailure(code, told) from error
+        raise JobFailure(code, told, source=WRAPPER) from error
     if written != adler32:
         told = f"StageOutFailure: {lfn} at {context.site}: arrived with checksum {written}, not {adler32}"
         raise JobFailure(STAGE_OUT, told)
 
 
 def _blame(code: int, kind: str, lfn: str, why: str) -> JobFailure:
-    return JobFailure(code, f"{kind}: {lfn}: {why}", bad_inputs=[lfn])
+    return JobFailure(code, f"{kind}: {lfn}: {why}", bad_inputs=[lfn], source=WRAPPER)

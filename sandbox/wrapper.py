@@ -25,6 +25,7 @@ from sandbox.failure import (
     MANIFEST_MISSING,
     MANIFEST_UNUSABLE,
     OUT_OF_MEMORY,
+    PAYLOAD,
     UNCAUGHT,
     JobFailure,
     Terminated,
@@ -55,6 +56,7 @@ class Verdict:
     code: int = 0
     error: str = ""
     bad_inputs: tuple[str, ...] = ()
+    source: str = PAYLOAD
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -76,6 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         site=site if names.matches(names.SITE, site) else "",
         attempt=_told("WMS2_ATTEMPT") or 0,
         exit_code=verdict.code,
+        source=verdict.source,
         error=verdict.error or tally.note,
         started_at=started_at,
         wall_time_sec=meter.wall_time_sec(),
@@ -125,7 +128,7 @@ def _judged(work: Callable[[], None]) -> Verdict:
     try:
         work()
     except JobFailure as failure:
-        return Verdict(failure.code, failure.message, failure.bad_inputs)
+        return Verdict(failure.code, failure.message, failure.bad_inputs, failure.source)
     except ManifestMissing as error:
         return Verdict(MANIFEST_MISSING, str(error))
     except ManifestError as error:

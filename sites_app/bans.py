@@ -6,9 +6,10 @@ They keep future DAGs and rescues away from a site and touch nothing that runs. 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -17,7 +18,7 @@ from django.db.models import Max, QuerySet
 from dags_app.failures import RoundFailures
 from dags_app.models import Workflow
 from dags_app.services.failures import pilot_outcomes
-from sites_app.banning import SiteTally, decide_bans, decide_promotion, tally_sites
+from sites_app.banning import Agreement, decide_bans, decide_promotion, is_proved, tally_sites
 from sites_app.models import Site, SiteBan
 from wms2_project import audit
 from wms2_project.errors import Conflict, NotAllowed
@@ -25,39 +26,50 @@ from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 DETECTION, EXPIRY = "system:banning", "system:expiry"
+Requestors = Callable[[Collection[UUID]], Mapping[UUID, str]]  # workflows → whose requests they are
 
 
 def ban_failing_sites(
     *,
     workflow: Workflow,
     failures: RoundFailures,
-    read_elsewhere: Mapping[str, Collection[str]],
+    read_elsewhere: Mapping[str, Mapping[str, str]],
+    requestors_of: Requestors,
     now: datetime,
 ) -> list[SiteBan]:
-    """Keep the workflow away from sites that failed it; those it avoids already stay as they are."""
-    tallies = tally_sites(failures, read_elsewhere=read_elsewhere)
-    guilty = decide_bans(
-        tallies, min_failures=settings.SITE_BAN_MIN_FAILURES, failure_ratio=settings.SITE_BAN_FAILURE_RATIO
-    )
+    """Keep the workflow away from sites that failed it; those it avoids already stay as they are.
+
+    Where enough requests agree the site is banned for all.
+    """
+    guilty = decide_bans(tally_sites(failures, read_elsewhere=read_elsewhere), **_statistics())
     made = []
     for tally in guilty:
         site = Site.objects.filter(pk=tally.site).first()
         if site is None or in_force(site, now=now).filter(workflow=workflow).exists():
             continue
-        made.append(
-            ban_site(
-                site=site,
-                workflow=workflow,
-                reason=tally.told,
-                actor=DETECTION,
-                now=now,
-                failure_data=tally.as_json(),
+        with transaction.atomic():
+            made.append(
+                ban_site(
+                    site=site,
+                    workflow=workflow,
+                    reason=tally.told,
+                    actor=DETECTION,
+                    now=now,
+                    failure_data=tally.as_json(),
+                )
             )
-        )
+            _promote(site, requestors_of=requestors_of, now=now)
     return made
 
 
-def ban_pilot_sites(*, sites: Collection[str], now: datetime) -> list[SiteBan]:
+def _statistics() -> dict[str, Any]:
+    return {
+        "min_failures": settings.SITE_BAN_MIN_FAILURES,
+        "failure_ratio": settings.SITE_BAN_FAILURE_RATIO,
+    }
+
+
+def ban_pilot_sites(*, sites: Collection[str], requestors_of: Requestors, now: datetime) -> list[SiteBan]:
     """Keep everybody away from a site at which the pilots of several requests failed.
 
     A pilot is one job: no workflow has enough of them to ban a site by itself. What was before the last ban
@@ -69,20 +81,34 @@ def ban_pilot_sites(*, sites: Collection[str], now: datetime) -> list[SiteBan]:
         since = now - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
         since = max(since, for_all.aggregate(last=Max("removed_at"))["last"] or since)
         outcomes = pilot_outcomes(site=site.pk, since=since)
-        tally = SiteTally(site.pk, outcomes.failed + outcomes.succeeded, outcomes.failed, 0)
-        guilty = decide_bans(
-            [tally],
-            min_failures=settings.SITE_BAN_PROMOTION_THRESHOLD,
-            failure_ratio=settings.SITE_BAN_FAILURE_RATIO,
-        )
+        agreed = _agreement(outcomes.failed, outcomes.proved, requestors_of)
+        ratio = settings.SITE_BAN_FAILURE_RATIO
+        guilty = decide_promotion(agreed, **_needed(), succeeded=outcomes.succeeded, failure_ratio=ratio)
         if not guilty or in_force(site, now=now).filter(workflow__isnull=True).exists():
             continue
-        told = f"the pilots of {tally.failures} requests failed there for reasons of the site"
-        data = tally.as_json()
+        told = f"pilots failed there for reasons of the site: {agreed.told}"
+        data = {"evidence": agreed.as_json(), "succeeded": outcomes.succeeded}
         made.append(
             ban_site(site=site, workflow=None, reason=told, actor=DETECTION, now=now, failure_data=data)
         )
     return made
+
+
+def _agreement(requests: Collection[UUID], proved: Collection[UUID], requestors_of: Requestors) -> Agreement:
+    """Count people; requests whose requestor is not known are of one."""
+    known = requestors_of(requests)
+    return Agreement(
+        requests=len(requests),
+        proved=len(proved),
+        requestors=len({known.get(one, "") for one in requests}),
+    )
+
+
+def _needed() -> dict[str, int]:
+    return {
+        "threshold": settings.SITE_BAN_PROMOTION_THRESHOLD,
+        "requestors": settings.SITE_BAN_PROMOTION_REQUESTORS,
+    }
 
 
 def ban_site(
@@ -116,25 +142,27 @@ def ban_site(
         ban.reason, ban.created_by, ban.expires_at = reason, actor, ends
         ban.save()
         _tell("ban", ban, actor, reason)
-        if workflow is not None:
-            _promote(site, now=now)
     return ban
 
 
-def _promote(site: Site, *, now: datetime) -> None:
-    """Requests that avoid the site by themselves make it a ban for all; their versions count once."""
+def _promote(site: Site, *, requestors_of: Requestors, now: datetime) -> None:
+    """Requests that avoid the site by what their jobs met make it a ban for all; their versions count once.
+
+    The caller holds the lock of the site.
+    """
     bans = in_force(site, now=now)
-    own = bans.filter(workflow__isnull=False).values_list("workflow", "workflow__first_version")
-    requests = {first or workflow for workflow, first in own}
-    if bans.filter(workflow__isnull=True).exists() or not decide_promotion(
-        requests=len(requests), threshold=settings.SITE_BAN_PROMOTION_THRESHOLD
-    ):
+    own = bans.filter(workflow__isnull=False, created_by=DETECTION).select_related("workflow")
+    met = [(ban.workflow.first_version_id or ban.workflow.pk, ban) for ban in own if ban.workflow is not None]
+    requests = {first for first, _ in met}
+    proved = {first for first, ban in met if is_proved(ban.failure_data, **_statistics())}
+    agreed = _agreement(requests, proved, requestors_of)
+    if bans.filter(workflow__isnull=True).exists() or not decide_promotion(agreed, **_needed()):
         return
-    avoiding = sorted(bans.filter(workflow__isnull=False).values_list("workflow__request_name", flat=True))
+    avoiding = sorted(ban.workflow.request_name for _, ban in met if ban.workflow is not None)
     ban = SiteBan.objects.create(
         site=site,
-        reason=f"{len(requests)} requests avoid it",
-        failure_data={"requests": avoiding[:100]},
+        reason=f"requests avoid it: {agreed.told}",
+        failure_data={"requests": avoiding[:100], "evidence": agreed.as_json()},
         created_by=DETECTION,
         expires_at=now + timedelta(days=settings.SITE_BAN_DURATION_DAYS),
     )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -34,6 +35,7 @@ from dags_app.states import (
     RoundKind,
     RoundStatus,
 )
+from sandbox.failure import PAYLOAD
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
 MAX_GROUPS = 500  # failed groups whose records are read; the rest is only counted
@@ -95,6 +97,7 @@ def _failed_job(group: str, record: PostRecord) -> FailedJob:
         memory_asked_mb=record.memory_asked_mb,
         limit=record.limit[:200],
         log_tail=record.log_tail,
+        source=record.source,
     )
 
 
@@ -107,12 +110,19 @@ def record_failures(*, dag: DAG) -> RoundFailures:
         clusters.append(
             FailureCluster(dag=dag, workflow=dag.workflow, fingerprint=cluster.fingerprint, **values)
         )
-    codes = {(lfn, job.site): job.exit_code for job in found.jobs for lfn in job.bad_files}
+    blaming = {(lfn, job.site): job for job in found.jobs for lfn in job.bad_files}
     replicas = [
-        BadReplica(workflow=dag.workflow, round=dag.round, lfn=lfn, site=site, exit_code=codes[lfn, site])
+        BadReplica(
+            workflow=dag.workflow,
+            round=dag.round,
+            lfn=lfn,
+            site=site,
+            exit_code=job.exit_code,
+            source=job.source,
+        )
         for lfn, sites in bad_files_of(found).items()
         for site in sites
-        if site
+        if site and (job := blaming[lfn, site])
     ]
     with transaction.atomic():
         if not dag.events.filter(event_type=LEARNED).exists():
@@ -122,7 +132,7 @@ def record_failures(*, dag: DAG) -> RoundFailures:
             replicas,
             update_conflicts=True,
             unique_fields=["workflow", "lfn", "site"],
-            update_fields=["round", "exit_code", "created_at"],
+            update_fields=["round", "exit_code", "source", "created_at"],
             batch_size=1000,
         )
     return found
@@ -130,14 +140,19 @@ def record_failures(*, dag: DAG) -> RoundFailures:
 
 @dataclass(frozen=True, slots=True)
 class PilotOutcomes:
-    """How many requests' pilots failed at a site for reasons of the site, and how many succeeded there."""
+    """The requests whose pilots failed at a site for reasons of the site; how many pilots succeeded there.
 
-    failed: int
+    A request is the workflow of its first version. `proved` are those for which the wrapper or HTCondor says
+    so, `failed` all of them.
+    """
+
+    failed: frozenset[UUID]
+    proved: frozenset[UUID]
     succeeded: int
 
 
 def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
-    """Count requests, their versions once.
+    """Find the pilots that ended at the site.
 
     A failure that may be the code's counts when the same pilot has succeeded at another site.
     """
@@ -145,8 +160,15 @@ def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
     elsewhere = succeeded.filter(round=OuterRef("dag__round")).exclude(site__in=["", site])
     met = FailureCluster.objects.filter(dag__round__kind=RoundKind.PILOT, site=site, created_at__gt=since)
     guilty = met.filter(Q(category=INFRASTRUCTURE) | Exists(elsewhere))
-    requests = {first or own for own, first in guilty.values_list("workflow", "workflow__first_version")}
-    return PilotOutcomes(len(requests), succeeded.filter(site=site, finished_at__gt=since).count())
+    failed, proved = set(), set()
+    for own, first, category, source in guilty.values_list(
+        "workflow", "workflow__first_version", "category", "source"
+    ):
+        failed.add(first or own)
+        if category == INFRASTRUCTURE and source != PAYLOAD:
+            proved.add(first or own)
+    there = succeeded.filter(site=site, finished_at__gt=since).count()
+    return PilotOutcomes(frozenset(failed), frozenset(proved), there)
 
 
 def failed_sites(*, workflow: Workflow, kind: RoundKind) -> frozenset[str]:
@@ -207,16 +229,19 @@ def rescues_of(*, dag: DAG) -> int:
     return dag.round.dags.filter(kind=DAGKind.RESCUE).count()
 
 
-def files_read_elsewhere(*, dag: DAG) -> dict[str, set[str]]:
-    """By site: files of the round that could not be read there and have been read at another since."""
-    bad = list(dag.round.bad_replicas.values_list("lfn", "site"))
-    lfns = {lfn for lfn, _ in bad}
+def files_read_elsewhere(*, dag: DAG) -> dict[str, dict[str, str]]:
+    """By site: files of the round that could not be read there and have been read at another since.
+
+    Each with who says that it could not be read.
+    """
+    bad = list(dag.round.bad_replicas.values_list("lfn", "site", "source"))
+    lfns = {lfn for lfn, _, _ in bad}
     read = dag.workflow.input_files.filter(lfn__in=lfns, state=FileState.PROCESSED)
     processed = set(read.values_list("lfn", flat=True))
-    found: dict[str, set[str]] = {}
-    for lfn, site in bad:
+    found: dict[str, dict[str, str]] = {}
+    for lfn, site, source in bad:
         if lfn in processed:
-            found.setdefault(site, set()).add(lfn)
+            found.setdefault(site, {})[lfn] = source
     return found
 
 
@@ -239,9 +264,13 @@ class BadCopies:
 
 
 def bad_copies(*, workflow: Workflow) -> BadCopies:
-    """Return the failed reads of the last days; older ones are forgotten because copies get repaired."""
+    """Return the failed reads of the last days; older ones are forgotten because copies get repaired.
+
+    What only a payload says counts for its own workflow.
+    """
     since = Now() - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
-    rows = BadReplica.objects.filter(created_at__gt=since).order_by("-created_at")
+    known = BadReplica.objects.filter(Q(workflow_id=workflow.pk) | ~Q(source=PAYLOAD), created_at__gt=since)
+    rows = known.order_by("-created_at")
     own: dict[str, frozenset[str]] = {}
     reported: dict[str, frozenset[str]] = {}
     for lfn, site, reporter in rows.values_list("lfn", "site", "workflow_id")[:MAX_REPLICAS]:

@@ -17,6 +17,7 @@ from dags_app.services.decisions import decided_numbers
 from dags_app.states import DAGKind, RoundKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
+from requests_app.selectors import requestors_of
 from requests_app.states import RequestStatus as S
 from sites_app.bans import ban_failing_sites, ban_pilot_sites
 from sites_app.selectors import banned, usable_sites
@@ -70,6 +71,7 @@ def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
         workflow=request.workflow,
         failures=found,
         read_elsewhere=failures.files_read_elsewhere(dag=dag),
+        requestors_of=requestors_of,
         now=now,
     )
     return found
@@ -77,7 +79,8 @@ def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
 
 def blame_pilot_sites(dag: DAG, now: datetime) -> None:
     """Count the pilot against the sites it failed at, together with the pilots of other requests."""
-    ban_pilot_sites(sites=failures.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT), now=now)
+    sites = failures.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
+    ban_pilot_sites(sites=sites, requestors_of=requestors_of, now=now)
 
 
 def _repairs(request: Request, dag: DAG, found: RoundFailures, now: datetime) -> list[Repair] | Move:

@@ -118,7 +118,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
     known: dict[str, Any] = {
         "site": CERN, "category": "infrastructure", "exit_code": 60307, "message": "copy failed",
         "bad_files": (), "action": "retries_exhausted", "final": True, "memory_mb": 900,
-        "memory_asked_mb": 1000, "limit": "all 4 attempts were used",
+        "memory_asked_mb": 1000, "limit": "all 4 attempts were used", "source": "wrapper",
     }  # fmt: skip
     told = known | values
     record = {
@@ -130,6 +130,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
         "final": told["final"],
         "job": {
             "exit_code": told["exit_code"],
+            "source": told["source"],
             "site": told["site"],
             "wall_time_sec": 1.0,
             "memory_mb": told["memory_mb"],

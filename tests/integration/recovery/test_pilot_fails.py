@@ -128,8 +128,9 @@ def test_a_site_at_which_pilots_of_three_requests_failed_is_banned_for_all() -> 
 
 @pytest.mark.usefixtures("sites")
 def test_a_pilot_that_succeeded_elsewhere_counts_against_the_site_of_its_first_try() -> None:
-    for _ in range(3):
+    for sender in ("ana", "bob", "eva"):
         round_ = measure([CERN, DESY])
+        round_.move(S.PILOT_RUNNING, submitted_by=sender)
         end(round_, category="permanent", exit_code=8001)
         assert isinstance(look(round_), Wait)
         round_.finish(0, DESY)

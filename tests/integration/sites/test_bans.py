@@ -11,10 +11,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.failures import FailedJob, RoundFailures
-from dags_app.models import DAG, FailureCluster, Round
+from dags_app.models import DAG, FailureCluster, Round, Workflow
 from dags_app.states import DAGStatus, GroupStatus, RoundKind
 from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert
+from requests_app.selectors import requestors_of
 from requests_app.services.restarting import restart_request
 from requests_app.states import RequestStatus
 from sites_app.bans import ban_failing_sites, ban_pilot_sites, ban_site, expire_bans
@@ -42,7 +43,7 @@ def site(db: None) -> Site:
 
 
 def failing(jobs: int = 4) -> RoundFailures:
-    one = FailedJob("mg_000000", "proc_000000", NAME, "infrastructure", 60307, "no")
+    one = FailedJob("mg_000000", "proc_000000", NAME, "infrastructure", 60307, "no", source="wrapper")
     return RoundFailures(9, jobs=(one,) * jobs, ran={NAME: jobs})
 
 
@@ -57,7 +58,11 @@ def actions() -> list[str]:
 
 def ban(workflow: Any, now: Any = None) -> list[SiteBan]:
     return ban_failing_sites(
-        workflow=workflow, failures=failing(), read_elsewhere={}, now=now or timezone.now()
+        workflow=workflow,
+        failures=failing(),
+        read_elsewhere={},
+        requestors_of=requestors_of,
+        now=now or timezone.now(),
     )
 
 
@@ -98,7 +103,7 @@ def test_versions_of_one_request_count_once(site: Site) -> None:
     assert NAME in usable(), "two requests"
     ban(others[1])
     assert NAME not in usable()
-    assert SiteBan.objects.get(workflow__isnull=True).reason == "3 requests avoid it"
+    assert "3 requests of" in SiteBan.objects.get(workflow__isnull=True).reason
 
 
 def pilots(*sites: tuple[str, bool], category: str = "infrastructure") -> None:
@@ -114,12 +119,13 @@ def pilots(*sites: tuple[str, bool], category: str = "infrastructure") -> None:
 def add_cluster(dag: DAG, name: str, category: str = "infrastructure") -> None:
     FailureCluster.objects.create(
         dag=dag, workflow=dag.workflow, fingerprint=f"{dag.failures.count()}", message="no", exit_code=71102,
-        category=category, site=name, jobs=1, jobs_at_site=1, failed_elsewhere=0, jobs_elsewhere=0,
+        category=category, site=name, source="wrapper", jobs=1, jobs_at_site=1, failed_elsewhere=0,
+        jobs_elsewhere=0,
     )  # fmt: skip
 
 
 def ban_for_pilots(*names: str) -> list[str]:
-    made = ban_pilot_sites(sites=names, now=timezone.now())
+    made = ban_pilot_sites(sites=names, requestors_of=requestors_of, now=timezone.now())
     return [ban.site_id for ban in made if ban.workflow is None]
 
 
@@ -145,6 +151,9 @@ def test_pilot_failures_that_may_be_the_code_s_count_once_the_pilot_worked_elsew
     assert ban_for_pilots(NAME) == []
     for round_ in Round.objects.filter(kind=RoundKind.PILOT):
         make_group(round_, site="T2_CH_CERN", status=GroupStatus.COLLECTED, finished_at=timezone.now())
+    assert ban_for_pilots(NAME) == [], "one person's code may mind this site"
+    for workflow in Workflow.objects.all():
+        make_request(workflow=workflow, submitted_by=workflow.request_name)
     assert ban_for_pilots(NAME) == [NAME]
 
 
