@@ -86,6 +86,7 @@ def plan_and_render(jobs: int, params: dict[str, Any]) -> None:
         wall_time_ceiling_minutes=2880,
         disk_ceiling_per_core_mb=20_000,
         held_grace_sec=60,
+        max_transfer_output_mb=32,
     )
     digest = Digest()
     for entry in dag_entries(build_layout(plan=plan, spec=spec, layout=layout)):

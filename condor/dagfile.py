@@ -21,6 +21,7 @@ from condor.layout import Asset, DagLayout, refuse
 from condor.submitfile import (
     BACK_DIRECTORY,
     MANIFEST,
+    PAYLOAD,
     PRIORITY_FILE,
     Role,
     SubmitDescription,
@@ -82,6 +83,7 @@ def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
     yield DagEntry(CONFIG, render_config(layout.settings).encode())
     yield DagEntry(PRIORITY_FILE, render_priority(layout.priority).encode())
     yield DagEntry(BACK_DIRECTORY, None)
+    yield DagEntry(PAYLOAD, layout.payload)
     yield from _asset_entries(layout)
     yield DagEntry(OUTER_DAG, render_outer(layout, list(names)).encode())
 
@@ -137,6 +139,7 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             request_name=layout.request_name,
             workflow_id=layout.workflow_id,
             held_grace_sec=layout.held_grace_sec,
+            max_transfer_output_mb=layout.max_transfer_output_mb,
             gpus=layout.gpus,
         )
     )

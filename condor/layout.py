@@ -178,6 +178,8 @@ class DagLayout:
     wall_time_ceiling_minutes: int = 48 * 60
     disk_ceiling_kb: int = 20_000_000
     held_grace_sec: int = 60
+    max_transfer_output_mb: int = 32
+    payload: bytes = b"{}"  # the configuration of the payload, the same for every job
     priority: int = 0
     gpus: int = 0
 
@@ -189,6 +191,7 @@ class DagLayout:
         check_int("disk_ceiling_kb", self.disk_ceiling_kb, 1, 10**12)
         check_int("gpus", self.gpus, 0, 64)
         check_int("held_grace_sec", self.held_grace_sec, 0, 1_000_000)
+        check_int("max_transfer_output_mb", self.max_transfer_output_mb, 1, 100_000)
         check_int("priority", self.priority, -1_000_000_000, 1_000_000_000)
         for role in ("landing", "merge", "cleanup"):
             if getattr(self, role).name != role:

@@ -31,6 +31,7 @@ BACK_DIRECTORY = "back"
 EXECUTABLE = "run.sh"
 SANDBOX = "sandbox.tar.gz"
 MANIFEST = "jobs.json"
+PAYLOAD = "payload.json"  # one for all groups
 
 _FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
 _ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
@@ -42,6 +43,7 @@ _COMMON_KEYS = (
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
+    "max_transfer_output_mb",
 )  # fmt: skip
 
 
@@ -76,6 +78,7 @@ class SubmitDescription:
     request_name: str
     workflow_id: str
     held_grace_sec: int
+    max_transfer_output_mb: int
     gpus: int = 0
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
@@ -181,7 +184,8 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     role = description.role
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
-    inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{BACK_DIRECTORY}"]
+    inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
+    returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
     gpus = {"request_gpus": str(check_int("gpus", description.gpus, 0, 64))}
@@ -195,6 +199,8 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         "when_to_transfer_output": "ON_EXIT",
         "transfer_input_files": ", ".join(inputs),
         "transfer_output_files": f"{BACK_DIRECTORY}/",
+        # Reports and logs, no more: a job that returns too much is held, then removed (periodic_remove).
+        "max_transfer_output_mb": str(returned_mb),
         "output": "../$(NODE).out",
         "error": "../$(NODE).err",
         # Never less than planned: a plan may have been given more since the file was written.

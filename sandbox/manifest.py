@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import names
-from sandbox.jsonfile import SCHEMA, Fields, ManifestError, ManifestMissing, ManifestUnreadable, write_json
+from sandbox.jsonfile import (
+    SCHEMA,
+    Fields,
+    ManifestError,
+    ManifestMissing,
+    ManifestUnreadable,
+    read_json,
+    write_json,
+)
 from sandbox.lumis import LumiEvents, Lumis
 from sandbox.report import PilotReport, parse_output, parse_pilot
 
@@ -144,8 +152,11 @@ class GroupManifest:
     pilot: PilotReport | None
 
 
-def read_jobs(path: Path) -> JobsManifest:
-    """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong."""
+def read_jobs(path: Path, *, payload: Path | None = None) -> JobsManifest:
+    """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong.
+
+    `payload` is the file of the payload configuration, one for all groups; without it there is none.
+    """
     fields = Fields.of_file(path)
     storage = fields.raw.get("storage")
     if not isinstance(storage, str) or not storage.startswith("/") or "\0" in storage:
@@ -161,7 +172,7 @@ def read_jobs(path: Path) -> JobsManifest:
         group=fields.name("group", names.NODE, "a group name"),
         storage=storage,
         outputs=outputs,
-        payload=fields.child("payload").raw,
+        payload=Fields(read_json(payload), payload.name).raw if payload else {},
         pilot=_parse_pilot_settings(fields.optional("pilot")),
         merged_ids={one.dataset: ids.name(one.dataset, names.ID, "an identifier") for one in outputs},
         jobs=_parse_jobs(fields),

@@ -24,7 +24,8 @@ from sandbox.jsonfile import ManifestError
 from sandbox.postrecord import last_records
 
 SANDBOX = Path("../sandbox.tar.gz")
-NEEDED_FILES = (Path("../run.sh"), SANDBOX, Path("../back"), Path("jobs.json"))
+PAYLOAD = Path("../payload.json")
+NEEDED_FILES = (Path("../run.sh"), SANDBOX, Path("../back"), PAYLOAD, Path("jobs.json"))
 CONFIGURATION_CODES = frozenset({7000, 7001, BAD_CONFIGURATION, MANIFEST_MISSING, MANIFEST_UNUSABLE})
 # So many different files at so many sites, in so large a share of the groups: then the dataset is gone.
 MIN_FILES, MIN_SITES, MIN_SHARE = 3, 2, 0.5
@@ -65,7 +66,7 @@ def _broken_configuration() -> str:
     from sandbox.manifest import read_jobs
 
     try:
-        check_payload(read_jobs(Path("jobs.json")).payload)
+        check_payload(read_jobs(Path("jobs.json"), payload=PAYLOAD).payload)
     except ManifestError as error:
         return f"what every job of the group reads is broken on the submit host: {error}"
     except JobFailure as failure:

@@ -99,7 +99,7 @@ def _work(role: str, node: str, site: str, scratch: Path, tally: Tally, group: l
     (scratch / "back").mkdir(exist_ok=True)
     if not names.matches(names.SITE, site):
         raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
-    manifest = read_jobs(scratch / "jobs.json")
+    manifest = read_jobs(scratch / "jobs.json", payload=scratch / "payload.json")
     group.append(manifest.group)
     context = Context(
         manifest=manifest,

@@ -37,6 +37,7 @@ class LayoutSpec:
     wall_time_ceiling_minutes: int
     disk_ceiling_per_core_mb: int
     held_grace_sec: int
+    max_transfer_output_mb: int
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -56,6 +57,8 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         wall_time_ceiling_minutes=layout.wall_time_ceiling_minutes,
         disk_ceiling_kb=plan.estimate.cores * layout.disk_ceiling_per_core_mb * 1024,
         held_grace_sec=layout.held_grace_sec,
+        max_transfer_output_mb=layout.max_transfer_output_mb,
+        payload=json.dumps(dict(layout.payload), sort_keys=True).encode(),
         priority=layout.priority,
         gpus=spec.gpus,
     )
@@ -130,7 +133,6 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         "storage": layout.storage,
         "outputs": outputs,
         "merged_ids": merged_ids,
-        "payload": dict(layout.payload),
         "cores": cores,
         "pilot": dict(layout.pilot) if layout.pilot else None,
         "jobs": {

@@ -67,6 +67,7 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         wall_time_ceiling_minutes=settings.WALL_TIME_CEILING_MIN,
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
+        max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
     )
 
 

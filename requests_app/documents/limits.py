@@ -5,6 +5,7 @@ What passes can be stored as PostgreSQL `jsonb` and walked recursively without a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +15,7 @@ MAX_DEPTH = 32
 MAX_VALUES = 200_000
 MAX_CHARACTERS = 1_000_000
 MAX_WHOLE = 2**63
+MAX_PAYLOAD_BYTES = 100_000  # every job gets it; the largest documents of ReqMgr2 pass on a fifth of it
 
 _Item = tuple[str, int, object]
 
@@ -23,6 +25,17 @@ def check_size(raw: object) -> None:
     problems = Problems()
     inspect(raw, problems)
     problems.raise_if_any()
+
+
+def check_payload_size(payload: Mapping[str, object], problems: Problems) -> None:
+    """Report a payload configuration that is too large to be sent to every job."""
+    size = len(json.dumps(payload, default=str).encode())
+    if size > MAX_PAYLOAD_BYTES:
+        problems.add(
+            "payload_config",
+            f"is {size} bytes of JSON with the fields passed on to the payload, above the limit of"
+            f" {MAX_PAYLOAD_BYTES}; shorten it, or have the payload fetch its data by itself",
+        )
 
 
 def inspect(raw: object, problems: Problems) -> None:

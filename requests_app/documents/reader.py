@@ -15,7 +15,7 @@ from requests_app.documents.fields import (
     read_service,
     read_software,
 )
-from requests_app.documents.limits import inspect
+from requests_app.documents.limits import check_payload_size, inspect
 from requests_app.documents.lookup import Found, Reader, check_names
 from requests_app.documents.names import BOOKKEEPING, DOCUMENT_NAMES, SHARED_WITH_PAYLOAD
 from requests_app.documents.naming import fresh_name
@@ -71,11 +71,9 @@ def _read_payload(reader: Reader, spec: RequestSpec) -> RequestSpec:
     if own and not isinstance(own.value, Mapping):
         reader.problems.add(own.path, f"{shown(own.value)} is not an object; write {{name: value}}")
         own = None
-    return replace(
-        spec,
-        campaign=campaign or spec.acquisition_era,
-        payload_config=_passed_on(reader.document) | (dict(own.value) if own else {}),
-    )
+    payload = _passed_on(reader.document) | (dict(own.value) if own else {})
+    check_payload_size(payload, reader.problems)
+    return replace(spec, campaign=campaign or spec.acquisition_era, payload_config=payload)
 
 
 def _passed_on(document: Document) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from condor.dagfile import read_assets
 from condor.layout import Asset, GroupLayout, NodeLayout, Retries
 from sandbox.build import build_sandbox, copy_run_script, copy_scripts
+from sandbox.postrecord import read_record
 from tests.integration.condor.conftest import WORKFLOW_ID, Bench
 
 DATASET = "/MinBias/Test-v1/GEN-SIM"
@@ -22,7 +23,7 @@ def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
     return read_assets(directory)
 
 
-def manifest(storage: Path, payload: dict[str, Any], jobs: int) -> bytes:
+def manifest(storage: Path, jobs: int) -> bytes:
     def job(index: int) -> dict[str, Any]:
         first = index * 10 + 1
         window = {"first_event": first, "last_event": first + 9, "first_lumi": index + 1}
@@ -43,12 +44,32 @@ def manifest(storage: Path, payload: dict[str, Any], jobs: int) -> bytes:
             "group": "mg_000000",
             "storage": f"{storage}/{{site}}",
             "outputs": [outputs],
-            "payload": payload,
             "pilot": None,
             "merged_ids": {DATASET: "c0ffee00c0ffee00c0ffee00c0ffee00"},
             "jobs": {f"proc_{n:06d}": job(n) for n in range(jobs)},
         }
     ).encode()
+
+
+def test_a_job_that_returns_too_much_fails_for_good_and_not_against_its_site(
+    bench: Bench, tmp_path: Path
+) -> None:
+    greedy = b"#!/bin/sh\nhead -c 3000000 /dev/zero >back/much\nexit 71\n"
+    node = NodeLayout("proc_000000", memory_mb=256, cpus=1, disk_kb=10_000, wall_minutes=10)
+    group = GroupLayout(
+        name="mg_000000", sites=bench.sites, nodes=[node], manifest=manifest(tmp_path / "storage", 1)
+    )
+    assets = [one for one in sandbox_assets(tmp_path / "assets") if one.path != "run.sh"]
+    assets.append(Asset("run.sh", greedy, executable=True))
+    written = bench.write(bench.layout(groups=[group], assets=assets, max_transfer_output_mb=1))
+
+    assert not bench.finish(bench.submit(written), 120).succeeded
+
+    directory = written.dag_file.parent / "mg_000000"
+    record = read_record(directory / "proc_000000.post.0.json")
+    assert "Code 33 " in (directory / "group.dag.nodes.log").read_text()
+    assert (record.exit_code, record.category, record.final) == (50668, "permanent", True)
+    assert (record.source, record.site in bench.sites) == ("payload", True)
 
 
 def test_generated_events_end_up_in_one_merged_file(bench: Bench, tmp_path: Path) -> None:
@@ -60,10 +81,12 @@ def test_generated_events_end_up_in_one_merged_file(bench: Bench, tmp_path: Path
         nodes=[
             NodeLayout(f"proc_{n:06d}", memory_mb=256, cpus=1, disk_kb=1024, wall_minutes=10) for n in (0, 1)
         ],
-        manifest=manifest(storage, fail_once, 2),
+        manifest=manifest(storage, 2),
     )
     assets = sandbox_assets(tmp_path / "assets")
-    written = bench.write(bench.layout(groups=[group], assets=assets, retries=Retries(cooloff_sec=2)))
+    payload = json.dumps(fail_once).encode()
+    layout = bench.layout(groups=[group], assets=assets, retries=Retries(cooloff_sec=2), payload=payload)
+    written = bench.write(layout)
 
     ad = bench.finish(bench.submit(written), 120)
 

@@ -118,7 +118,8 @@ def test_pileup_is_passed_on_and_never_planned() -> None:
     workflow = imported(RERECO | {"MCPileup": pileup})
     dag = planned(workflow)
     manifest = json.loads((Path(dag.submit_dir) / "mg_000000" / "jobs.json").read_text())
-    assert (workflow.secondary_input_datasets, manifest["payload"]["MCPileup"]) == ([pileup], pileup)
+    payload = json.loads((Path(dag.submit_dir) / "payload.json").read_text())
+    assert (workflow.secondary_input_datasets, payload["MCPileup"]) == ([pileup], pileup)
     read = {file["lfn"] for job in manifest["jobs"].values() for file in job["files"]}
     assert read <= set(workflow.input_files.values_list("lfn", flat=True))
 

@@ -24,6 +24,7 @@ def describe(role: Role = Role.PROCESSING) -> SubmitDescription:
         request_name="ana_Run2018_ReReco-v1",
         workflow_id=WORKFLOW_ID,
         held_grace_sec=60,
+        max_transfer_output_mb=32,
     )
 
 

@@ -31,6 +31,7 @@ LAYOUT = LayoutSpec(
     wall_time_ceiling_minutes=2880,
     disk_ceiling_per_core_mb=20_000,
     held_grace_sec=60,
+    max_transfer_output_mb=32,
 )
 
 

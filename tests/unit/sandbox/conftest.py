@@ -86,7 +86,6 @@ class World:
                 {"dataset": name, "unmerged_base": "/store/unmerged/toy", "merged_base": "/store/data/toy"}
                 for name in self.datasets
             ],
-            "payload": self.payload,
             "pilot": self.pilot,
             "merged_ids": {name: f"{number:032x}" for number, name in enumerate(self.datasets)},
             "jobs": self.jobs,
@@ -99,6 +98,7 @@ class World:
         shutil.copy(RUN_SCRIPT, self.root)
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
+        (self.root / "payload.json").write_text(json.dumps(self.payload))
         nodes = [*self.jobs, "merge", "cleanup"]
         lines = [
             f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
@@ -115,6 +115,8 @@ class World:
         shutil.copy(self.tarball, place / "sandbox.tar.gz")
         if (self.group / "jobs.json").exists():
             shutil.copy(self.group / "jobs.json", place)
+        if (self.root / "payload.json").exists():
+            shutil.copy(self.root / "payload.json", place)
         if node in ("merge", "cleanup"):
             shutil.copytree(self.reports, place / "reports")
         return place

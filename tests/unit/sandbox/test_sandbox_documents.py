@@ -258,7 +258,6 @@ def test_a_manifest_may_speak_only_of_its_own_plan(world: World) -> None:
             {"first_event": 1, "last_event": 2, "first_lumi": 1, "events_per_lumi": 1, "run": 1},
             "not both",
         ),
-        ("payload", [], "payload"),
         ("pilot", {"initial_events": 0}, "initial_events"),
     ],
 )
@@ -289,7 +288,16 @@ def test_a_number_that_is_none_is_refused_wherever_it_stands(world: World) -> No
     world.plan()
 
     with pytest.raises(ManifestError, match="NaN"):
-        read_jobs(world.group / "jobs.json")
+        read_jobs(world.group / "jobs.json", payload=world.root / "payload.json")
+
+
+def test_a_payload_configuration_that_is_no_object_is_refused(world: World) -> None:
+    world.add_job("proc_000000", [world.add_file("a", 10)])
+    world.plan()
+    (world.root / "payload.json").write_text("[]")
+
+    with pytest.raises(ManifestError, match=r"payload\.json"):
+        read_jobs(world.group / "jobs.json", payload=world.root / "payload.json")
 
 
 def test_a_report_keeps_free_text_harmless(tmp_path: Path) -> None:
