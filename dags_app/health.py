@@ -11,6 +11,7 @@ from cryptography import x509
 from django.conf import settings
 
 from dags_app.adapters import schedd
+from dags_app.services.space import describe, short_of_space
 from wms2_project.health import Check, register
 
 _SERVICES = ("reqmgr2", "dbs", "rucio", "cric")
@@ -45,6 +46,11 @@ def _certificate_ends() -> str:
     return "" if left > _RENEW_BEFORE else f"{path} ends at {ends:%F %R} UTC; renew it"
 
 
+def _no_space() -> str:
+    return describe(short_of_space())
+
+
+register(Check("space", _no_space))
 register(Check("certificate", _certificate_ends))
 register(Check("schedd", _schedds_silent, timeout_sec=3.0))
 for name in _SERVICES:

@@ -185,6 +185,7 @@ class Round(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     # When to look next for files its jobs left on the sites' storage; null once they are removed
     sweep_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
+    directory_removed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -205,6 +206,9 @@ class Round(models.Model):
         indexes = [
             models.Index(fields=["-created_at", "-id"], name="round_newest"),
             models.Index(fields=["sweep_at"], name="round_unswept", condition=Q(sweep_at__isnull=False)),
+            models.Index(
+                fields=["created_at"], name="round_on_disk", condition=Q(directory_removed_at__isnull=True)
+            ),
         ]
 
     def __str__(self) -> str:

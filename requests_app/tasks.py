@@ -52,7 +52,7 @@ def tidy() -> None:
 
 @shared_task(ignore_result=True)
 def clean() -> None:
-    """Remove what jobs left on the sites' storage."""
+    """Remove what jobs left on the sites' storage, and old submit directories."""
     clean_storage(now=timezone.now())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Max
+
 from condor.analysis import MatchAnalysis
 from dags_app.models import DAG
 from dags_app.services import control
@@ -16,7 +18,7 @@ from requests_app.lifecycle import gates
 from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.models import Request
-from requests_app.states import WHY, RequestStatus
+from requests_app.states import TERMINAL, WHY, RequestStatus
 from wms2_project.errors import Wms2Error
 
 
@@ -44,7 +46,14 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
     summary = _summary(request, asked, turn, now)
     if gap is not None and not any(gate.blocks for gate in asked):
         summary = f"{summary.rstrip('.')}; {gap}"
+    if status in TERMINAL:
+        summary += _removed(request)
     return Why(summary, asked, turn, analysis, note, str(gap or ""))
+
+
+def _removed(request: Request) -> str:
+    last = request.workflow.rounds.aggregate(last=Max("directory_removed_at"))["last"]
+    return f" Its submit directory was removed on {last:%F} by policy." if last is not None else ""
 
 
 def _summary(request: Request, asked: list[Gate], turn: Turn | None, now: datetime) -> str:

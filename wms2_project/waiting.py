@@ -10,7 +10,7 @@ from django.db import connection
 
 from wms2_project.models import GateNews
 
-DATA, SITES, STORAGE, SCHEDDS = "data", "sites", "storage", "schedds"
+DATA, SITES, STORAGE, SCHEDDS, SPACE = "data", "sites", "storage", "schedds", "space"
 
 
 def wake_waiting(*gates: str) -> None:

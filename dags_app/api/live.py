@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from condor.types import NodeState
 from dags_app.api.views import dag_by_id
 from dags_app.live import GROUP_NAME, NODE_NAME, Position, Wanted, log_paths, read_page, read_tail
 from dags_app.models import DAG
+from dags_app.services.directories import check_directory
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, Input, asked
 from wms2_project.errors import NotFound
@@ -69,7 +69,7 @@ class DAGNodesView(ApiView):
         wanted = Wanted(frozenset(query.get("status", ())), frozenset(query.get("role", ())))
         group, _, skip = query["cursor"].partition(".")
         page = read_page(
-            Path(dag.submit_dir),
+            check_directory(dag),
             _groups(dag, query.get("group", "")),
             wanted,
             start=Position(int(group), int(skip)),
@@ -116,7 +116,7 @@ class DAGLogsView(ApiView):
         """Paths and last lines of DAGMan's logs, of a group's, or of a node's."""
         query = asked(LogsQuery, request)
         dag = dag_by_id(dag_id)
-        paths = log_paths(Path(dag.submit_dir), group=query["group"], node=query["node"])
+        paths = log_paths(check_directory(dag), group=query["group"], node=query["node"])
         tails = {kind: read_tail(path, lines=query["tail"]) for kind, path in paths.items() if query["tail"]}
         body = {
             "dag_id": dag.id,

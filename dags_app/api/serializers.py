@@ -48,14 +48,18 @@ class EventRow(serializers.ModelSerializer[DAGEvent]):
 class DAGDetail(DAGRow):
     """One DAG with its files, the groups of its round, and its latest events."""
 
+    directory_removed_at = serializers.DateTimeField(
+        source="round.directory_removed_at", read_only=True, allow_null=True, help_text="By policy."
+    )
     groups = serializers.SerializerMethodField(help_text="Groups of the round by status.")
     group_totals = serializers.SerializerMethodField(help_text="Sums over the groups of the round.")
     events = serializers.SerializerMethodField(help_text="The latest events, newest first.")
 
     class Meta(DAGRow.Meta):
         fields = (
-            *DAGRow.Meta.fields, "token", "submit_dir", "dag_file_path", "rescue_dag_path", "exit_code",
-            "stop_requested_at", "stop_reason", "version", "groups", "group_totals", "events",
+            *DAGRow.Meta.fields, "token", "submit_dir", "directory_removed_at", "dag_file_path",
+            "rescue_dag_path", "exit_code", "stop_requested_at", "stop_reason", "version", "groups",
+            "group_totals", "events",
         )  # fmt: skip
         read_only_fields = fields
 

@@ -65,7 +65,7 @@ def remove_leftovers(
         if time.monotonic() >= ends:
             break
         dag = round_.dags.filter(children__isnull=True).order_by("-created_at").first()
-        if dag is not None and not _has_left_queue(dag):
+        if dag is not None and not has_left_queue(dag):
             _postpone(round_, dag, now)
             continue
         swept = _sweep(round_, dag, sites, ends)
@@ -75,7 +75,7 @@ def remove_leftovers(
     return done
 
 
-def _has_left_queue(dag: DAG) -> bool:
+def has_left_queue(dag: DAG) -> bool:
     """Is nothing of the DAG in a queue? A job that is being removed may still write."""
     if dag.status == DAGStatus.COMPLETED:
         return True

@@ -26,6 +26,7 @@ from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.quota import quota
 from requests_app.lifecycle.stalling import hanging_jobs
+from requests_app.lifecycle.submit_host import space
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
@@ -370,6 +371,7 @@ def _blocks(look: Look, name: str, states: tuple[_B, ...], what: str, service: s
     )
 
 
+SUBMISSION: tuple[Asked, ...] = (space, schedds)
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: they depend on others and are asked under a lock
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
@@ -380,9 +382,9 @@ _S = RequestStatus
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
     _S.SUBMITTED: (*ALWAYS, validation),
-    _S.QUEUED: (*ALWAYS, validation, storage, schedds, *PLACEMENT, data, *SHARED),
-    _S.PILOT_RUNNING: (*ALWAYS, schedds, *RUNNING, *PLACEMENT),
-    _S.PLANNING: (*ALWAYS, schedds, *PLACEMENT, quota),
+    _S.QUEUED: (*ALWAYS, validation, storage, *SUBMISSION, *PLACEMENT, data, *SHARED),
+    _S.PILOT_RUNNING: (*ALWAYS, *SUBMISSION, *RUNNING, *PLACEMENT),
+    _S.PLANNING: (*ALWAYS, *SUBMISSION, *PLACEMENT, quota),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
     _S.PARTIAL: ALWAYS,
     _S.STOPPING: (*ALWAYS, schedd, running),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Q, QuerySet
 
-from dags_app.services import leftovers
+from dags_app.services import directories, leftovers
 from requests_app.alerts import raise_site_alerts
 from requests_app.audit_heads import ship_audit_head
 from requests_app.lifecycle.finishing import watch_outputs
+from requests_app.lifecycle.submit_host import watch_space
 from requests_app.models import Request
 from requests_app.notifications import send_alerts
 from requests_app.services.restarting import retire_replaced_outputs
-from requests_app.states import TERMINAL
+from requests_app.states import TERMINAL, RequestStatus
 from sites_app.bans import expire_bans
 from sites_app.models import Site
 from sites_app.selectors import bans_for_all
@@ -24,7 +26,7 @@ BANNED = "site_banned"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans and raise alerts for lasting ones, watch outputs, send alerts, retire replaced outputs.
+    """End bans and raise alerts for lasting ones, watch space and outputs, send alerts, retire old outputs.
 
     One at a time: what takes long must not take the sweep's workers one after the other.
     """
@@ -35,6 +37,7 @@ def tidy_up(*, now: datetime) -> None:
         ship_audit_head()
         expire_bans(now=now)
         alert_bans(now=now)
+        watch_space()
         watch_outputs(now=now)
         send_alerts(now=now)
         retire_replaced_outputs(now=now)
@@ -50,7 +53,10 @@ def alert_bans(*, now: datetime) -> None:
 
 
 def clean_storage(*, now: datetime) -> None:
-    """Remove what the jobs of rounds that are over left on the sites' storage. One at a time."""
+    """Remove what jobs of rounds that are over left on the sites' storage, and old submit directories.
+
+    One at a time.
+    """
     with try_lock("clean storage") as held:
         if not held:
             return
@@ -60,3 +66,16 @@ def clean_storage(*, now: datetime) -> None:
             now=now,
             seconds=settings.CLEAN_LOOK_SEC,
         )
+        directories.remove_directories(
+            ended=ended_long_ago(now=now).values("workflow"), now=now, seconds=settings.CLEAN_LOOK_SEC
+        )
+
+
+def ended_long_ago(*, now: datetime) -> QuerySet[Request]:
+    """The requests whose submit directories have been kept for as long as the policy says."""
+    completed = now - timedelta(days=settings.KEEP_COMPLETED_DAYS)
+    others = now - timedelta(days=settings.KEEP_FAILED_DAYS)
+    return Request.objects.filter(
+        Q(status=RequestStatus.COMPLETED, status_since__lt=completed)
+        | Q(status__in=sorted(TERMINAL - {RequestStatus.COMPLETED}), status_since__lt=others)
+    )

@@ -57,6 +57,12 @@ HANG_RETRY = env.bool("WMS2_HANG_RETRY", default=False)
 DAG_VANISHED_AFTER_SEC = env.float("WMS2_DAG_VANISHED_AFTER_SEC", default=120.0)
 MAX_FILE_ATTEMPTS = env.int("WMS2_MAX_FILE_ATTEMPTS", default=6)
 
+# The submit host
+MIN_FREE_BYTES = env.int("WMS2_MIN_FREE_BYTES", default=200_000_000 if LAB else 10_000_000_000)
+MIN_FREE_INODES = env.int("WMS2_MIN_FREE_INODES", default=10_000 if LAB else 200_000)
+KEEP_COMPLETED_DAYS = env.float("WMS2_KEEP_COMPLETED_DAYS", default=30.0)
+KEEP_FAILED_DAYS = env.float("WMS2_KEEP_FAILED_DAYS", default=90.0)
+
 # Schedds
 SCHEDDS = env.list("WMS2_SCHEDDS", default=[])
 SCHEDD_TIMEOUT_SEC = env.float("WMS2_SCHEDD_TIMEOUT_SEC", default=5.0 if LAB else 15.0)

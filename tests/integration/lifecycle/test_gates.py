@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -256,6 +257,15 @@ def announce(row: Request) -> None:
     OutputBlock.objects.update(status=BlockStatus.ANNOUNCED)
 
 
+def need(free_bytes: int) -> None:
+    django_settings.MIN_FREE_BYTES = free_bytes  # the test's own settings
+
+
+def short_of_space() -> Request:
+    need(2**62)
+    return resolved(S.QUEUED)
+
+
 @dataclass(frozen=True)
 class Case:
     """A gate that blocks: in which situation, with which words, what opens it, and where that leads."""
@@ -277,6 +287,7 @@ CASES = [
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
     Case("quota", over_quota, "requestor ana: 4 of 3 queued jobs", raise_quota, MOVED),
+    Case("space", short_of_space, "has too little room", lambda row: need(0), MOVED),
     Case("storage", full, "above 95%", free, MOVED),
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
@@ -315,7 +326,7 @@ def step(row: Request) -> str:
 def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.SCHEDDS = ["a@pool"]
+    settings.SCHEDDS, settings.MIN_FREE_BYTES = ["a@pool"], 0
     agreed = Comparison(differences=[])
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS

@@ -1,0 +1,90 @@
+"""Submit directories of requests that ended long ago: removed by policy, for a bounded time per call."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from dags_app.models import DAG, DAGEvent, Round
+from dags_app.services.leftovers import has_left_queue
+from dags_app.states import LIVE_DAG, GroupStatus
+from wms2_project.errors import NotFound
+
+logger = logging.getLogger(__name__)
+MAX_ROUNDS = 200  # of one call
+REMOVED = "directory_removed"  # the event
+
+
+def remove_directories(*, ended: QuerySet[Any, Any], now: datetime, seconds: float) -> int:
+    """Remove the directories of the ended workflows' rounds; return how many were removed.
+
+    Kept are those with a live DAG, with groups that are not collected, and with files of jobs that are still
+    to be removed from the sites' storage. A removal that is interrupted goes on at the next call.
+    """
+    kept = Round.objects.filter(directory_removed_at__isnull=True, workflow__in=ended)
+    idle = kept.exclude(dags__status__in=sorted(LIVE_DAG)).exclude(groups__status=GroupStatus.DONE)
+    if "{site}" in settings.STORAGE_PREFIX:  # else nobody looks for files of jobs
+        idle = idle.filter(sweep_at__isnull=True)
+    ends, done = monotonic() + seconds, 0
+    for round_ in idle.order_by("created_at")[:MAX_ROUNDS]:
+        if monotonic() >= ends:
+            break
+        done += _remove(round_, now=now, ends=ends)
+    return done
+
+
+def check_directory(dag: DAG) -> Path:
+    """Return the DAG's directory; raises NotFound if it was removed by policy."""
+    removed = dag.round.directory_removed_at
+    if removed is not None:
+        raise NotFound(
+            f"The directory of DAG {dag.pk} was removed on {removed:%F} by policy",
+            cure="Failures, groups and events are kept; see the DAG and /errors of its request",
+        )
+    return Path(dag.submit_dir)
+
+
+def _remove(round_: Round, *, now: datetime, ends: float) -> bool:
+    dags = list(round_.dags.order_by("created_at"))
+    if not dags or not all(has_left_queue(dag) for dag in dags):
+        return False
+    first, directory = dags[0], Path(dags[0].submit_dir)
+    if directory.name != str(first.pk) or directory.is_symlink():
+        logger.warning("%s is not removed: it is not the directory of DAG %s", directory, first.pk)
+        return False
+    try:
+        if not _empty(directory, ends):
+            return False
+    except OSError as error:
+        logger.warning("%s is not removed yet: %s", directory, error)
+        return False
+    with transaction.atomic():
+        Round.objects.filter(pk=round_.pk).update(directory_removed_at=now)
+        detail = {"directory": str(directory), "reason": "its request ended long ago"}
+        DAGEvent.objects.create(dag=dags[-1], event_type=REMOVED, detail=detail)
+    return True
+
+
+def _empty(directory: Path, ends: float) -> bool:
+    """Remove the directory, group by group; False if time ran out before. Links are not followed."""
+    if not directory.exists():
+        return True
+    with os.scandir(directory) as entries:
+        for entry in list(entries):
+            if monotonic() >= ends:
+                return False
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
+    directory.rmdir()
+    return True
