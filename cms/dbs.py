@@ -14,7 +14,7 @@ from typing import Any
 from cms.dbs_block import bulk_block
 from cms.dbs_errors import named_refusals
 from cms.http import HttpOptions, JsonService, Params
-from cms.types import BlockRecord, DatasetFile, DatasetInfo, FileCounts, fold_lumis
+from cms.types import BlockRecord, DatasetContent, DatasetFile, DatasetInfo, FileCounts, fold_lumis
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
@@ -35,7 +35,7 @@ class DbsClient:
     """Reads datasets block by block and registers output blocks."""
 
     def __init__(self, config: DbsConfig) -> None:
-        self._created_by = config.created_by
+        self.account = config.created_by  # the creator of what we register
         self._reader = JsonService(service="DBS reader", base_url=config.reader_url, options=config.http)
         self._writer = JsonService(service="DBS writer", base_url=config.writer_url, options=config.http)
 
@@ -47,6 +47,18 @@ class DbsClient:
             return None
         summary = self._rows("filesummaries", {"dataset": name, "validFileOnly": 1})
         return _dataset_info(rows[0], summary[0] if summary else {})
+
+    def content(self, name: str) -> DatasetContent | None:
+        """Return who made the dataset and which blocks it has, or None if DBS does not know it."""
+        check(Name.DATASET, name)
+        rows = self._rows("datasets", {"dataset": name, "dataset_access_type": "*", "detail": 1})
+        if not rows:
+            return None
+        return DatasetContent(
+            access_type=str(rows[0]["dataset_access_type"]),
+            created_by=str(rows[0].get("create_by") or ""),
+            blocks=self.blocks(name),
+        )
 
     def files(self, dataset: str) -> Iterator[DatasetFile]:
         """Every valid file of the dataset, one block in memory at a time."""
@@ -101,7 +113,7 @@ class DbsClient:
             return
         try:
             with named_refusals():
-                self._writer.post("bulkblocks", body=bulk_block(record, created_by=self._created_by))
+                self._writer.post("bulkblocks", body=bulk_block(record, created_by=self.account))
         except (ServiceUnavailable, ServiceRejected):
             # "Already exists" and an answer lost on the way both leave the block there: look before failing.
             if not self._has(record):

@@ -125,7 +125,18 @@ class RucioClient:
             self._client.update_replication_rule(rule_id, {"boost_rule": True})
 
     def delete_rule(self, rule_id: str) -> None:
-        """Give the rule up. Rucio keeps it for up to an hour; a rule that is gone already is fine."""
+        """Give the rule up. Rucio keeps it for up to an hour; a rule that is gone already is fine.
+
+        A rule of another account is refused, whatever rights our account has in Rucio.
+        """
+        found = self.rule(rule_id)
+        if found is None:
+            return
+        if found.account != self._config.account:
+            raise ServiceRejected(
+                f"rule {rule_id} belongs to {found.account}, not to {self._config.account}",
+                cure="Find out who took it over; WMS2 deletes only rules of its own account",
+            )
         with told_as_ours(f"delete rule {rule_id}"):
             try:
                 self._client.delete_replication_rule(rule_id)
@@ -253,6 +264,7 @@ def _parse_rule(row: dict[str, Any]) -> Rule:
         locks_replicating=int(row["locks_replicating_cnt"]),
         locks_stuck=int(row["locks_stuck_cnt"]),
         error=str(row["error"] or ""),
+        account=str(row["account"]),
         expires_at=expires_at.replace(tzinfo=UTC) if expires_at else None,
     )
 

@@ -45,6 +45,15 @@ class DatasetInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetContent:
+    """What DBS has under the name of a dataset: its state, its creator and the names of its blocks."""
+
+    access_type: str
+    created_by: str
+    blocks: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class FileCounts:
     """What a catalogue holds of something; None where it does not count that."""
 
@@ -113,6 +122,7 @@ class Rule:
     locks_replicating: int
     locks_stuck: int
     error: str
+    account: str
     expires_at: datetime | None = None
 
 

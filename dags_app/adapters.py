@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 
 from django.conf import settings
@@ -60,10 +61,23 @@ def reqmgr2() -> ReqMgr2Client:
 
 
 @cache
-def dbs() -> DbsClient:
-    """The file catalogue."""
+def dbs(*, quick: bool = False) -> DbsClient:
+    """The file catalogue. `quick`: for a caller who waits, one short attempt per call.
+
+    Its short timeouts are counted by a guard of their own: they must not stop the patient callers.
+    """
+    options = _options("dbs")
+    if quick:
+        patience = settings.IMPORT_DBS_SEC
+        options = replace(
+            options,
+            connect_timeout_sec=patience,
+            read_timeout_sec=patience,
+            retries=0,
+            guard=_guard("dbs at import").calling,
+        )
     return DbsClient(
-        DbsConfig(reader_url=_setting("dbs_url"), writer_url=_setting("dbs_writer_url"), http=_options("dbs"))
+        DbsConfig(reader_url=_setting("dbs_url"), writer_url=_setting("dbs_writer_url"), http=options)
     )
 
 

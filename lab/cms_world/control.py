@@ -51,11 +51,12 @@ def add_dataset(db: sqlite3.Connection, document: Document, *, account: str, now
 
     {"dataset", "blocks": [{"name", "rses": [first is the origin], "files": [{"lfn", "size_bytes", "events",
     "adler32", "lumis": {run: [[first, last]]}, "rses": […] instead of the block's}]}], and optionally
-    "access_type", "primary_type", "acquisition_era", "processing_version", "physics_group", "prep_id"}
+    "access_type", "primary_type", "acquisition_era", "processing_version", "physics_group", "prep_id",
+    "created_by"}
     """
     name, created_at = document["dataset"], int(now)
     db.execute(
-        "INSERT OR IGNORE INTO dbs_datasets VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'lab', ?)",
+        "INSERT OR IGNORE INTO dbs_datasets VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             name,
             document.get("access_type", "VALID"),
@@ -65,6 +66,7 @@ def add_dataset(db: sqlite3.Connection, document: Document, *, account: str, now
             document.get("physics_group", "NoGroup"),
             document.get("prep_id", ""),
             created_at,
+            document.get("created_by", "lab"),
             created_at,
         ),
     )
@@ -115,13 +117,19 @@ def _once(db: sqlite3.Connection, name: str, kind: str, account: str, now: float
 
 
 def _change_rules(db: sqlite3.Connection, document: Document, now: float) -> Reply:
-    """{"from": state, "to": state, and optionally "name", "rse_expression"}: what the daemons decided."""
+    """{"from": state, and optionally "to": state, "account", "name", "rse_expression"}.
+
+    What the daemons decided, or who owns the rules from now on.
+    """
     rows = db.execute(
         "SELECT id FROM rucio_rules WHERE state = ? AND ? IN ('', name) AND ? IN ('', rse_expression)",
         (document["from"], document.get("name", ""), document.get("rse_expression", "")),
     ).fetchall()
     for row in rows:
-        set_state(db, row["id"], document["to"], now)
+        if "to" in document:
+            set_state(db, row["id"], document["to"], now)
+        if "account" in document:
+            db.execute("UPDATE rucio_rules SET account = ? WHERE id = ?", (document["account"], row["id"]))
     return json_reply({"changed": len(rows)})
 
 

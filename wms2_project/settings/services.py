@@ -20,6 +20,7 @@ CMS_SERVICES = {
 
 # How they are treated: one call's time, and what all workers together may ask of one service
 SERVICE_TIMEOUT_SEC = env.float("WMS2_SERVICE_TIMEOUT_SEC", default=45.0)
+IMPORT_DBS_SEC = env.float("WMS2_IMPORT_DBS_SEC", default=3.0)
 SERVICE_CALLS_PER_SEC = env.int("WMS2_SERVICE_CALLS_PER_SEC", default=200 if LAB else 20)
 BREAKER_FAILURES = env.int("WMS2_BREAKER_FAILURES", default=5)
 BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 30.0)

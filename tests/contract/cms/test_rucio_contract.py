@@ -169,6 +169,20 @@ def test_deleted_rule_is_about_to_expire(rucio: RucioClient, peer: RucioPeer, re
     assert rule.expires_at is not None
 
 
+def test_rule_of_another_account_is_not_deleted(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
+    rucio._config = replace(peer.config, account="somebody_else")  # logged in as before
+
+    with pytest.raises(ServiceRejected, match=f"belongs to {peer.config.account}"):
+        rucio.delete_rule(rule_id)
+
+    rule = rucio.rule(rule_id)
+    assert rule is not None
+    assert (rule.account, rule.expires_at) == (peer.config.account, None)
+
+
 def test_adopted_rule_that_was_deleted_protects_again(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
