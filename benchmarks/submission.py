@@ -112,7 +112,7 @@ def document(*, jobs: int) -> dict[str, object]:
         "urgent": True,
         "primary_dataset": "Nothing",
         "total_events": jobs * EVENTS_PER_JOB,
-        "output_datasets": [f"/Nothing/Bench-B{number}-v1/GEN-SIM"],
+        "output_datasets": [f"/Nothing/Bench-P{os.getpid()}B{number}-v1/GEN-SIM"],
         "acquisition_era": "Bench",
         "processing_string": f"B{number}",
         "processing_version": 1,

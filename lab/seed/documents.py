@@ -63,6 +63,12 @@ def urgent(*, input_dataset: str, suffix: str) -> Document:
     }
 
 
+def copy_of(document: Document, mark: str) -> Document:
+    """The same work under another name, with output datasets of its own."""
+    names = [name.replace("-v1/", f"{mark}-v1/") for name in document["OutputDatasets"]]
+    return document | {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names}
+
+
 def _common(what: str, suffix: str, *, era: str, string: str) -> Document:
     return {
         "RequestName": f"lab_{what}_{suffix}" if suffix else f"lab_{what}",

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from dags_app.models import DAG, InputFile
+from lab.seed.documents import copy_of
 from outputs_app.models import OutputDataset
 from requests_app.models import Alert, Request
 from tests.e2e.conftest import Stack
@@ -179,7 +180,7 @@ def test_restarts_replace_outputs_by_policy_and_an_abort_in_planning_leaves_noth
 ) -> None:
     urgent = stack.seed(suffix)[2]
     first = stack.post("requests", urgent)["request_name"]
-    doomed = stack.post("requests", urgent | {"RequestName": f"{first}_doomed"})["request_name"]
+    doomed = stack.post("requests", copy_of(urgent, "doomed"))["request_name"]
     stack.wait_for(doomed, "planning", "active")
     stack.post(f"requests/{doomed}/abort", {"reason": "wrong dataset"}, expect=200)
     stack.wait_for(first, "completed")

@@ -24,6 +24,7 @@ from django.utils import timezone
 from dags_app.adapters import dbs
 from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from lab.seed.__main__ import seed
+from lab.seed.documents import copy_of
 from lab.seed.storage import Storage
 from outputs_app.models import OutputBlock, OutputFile
 from requests_app.models import Request
@@ -104,13 +105,8 @@ class Source:
         self.names.append(self.add(self.documents[2]))
 
     def add(self, document: dict[str, Any]) -> str:
-        """The same work under another name, with outputs of its own."""
-        copy = Request.objects.count()
-        changes = {
-            "RequestName": f"{document['RequestName']}_{copy}",
-            "OutputDatasets": [name.replace("Lab", f"Lab{copy}") for name in document["OutputDatasets"]],
-        }
-        return import_request(document=document | changes, actor="user:ana", on_behalf=True)[0].request_name
+        copy = copy_of(document, f"c{Request.objects.count()}")
+        return import_request(document=copy, actor="user:ana", on_behalf=True)[0].request_name
 
     def more(self) -> None:
         self.names.append(self.add(self.documents[2]))

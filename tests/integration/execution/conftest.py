@@ -13,6 +13,7 @@ from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services.input_files import resolve_input
 from lab.seed.__main__ import seed
+from lab.seed.documents import copy_of
 from lab.seed.storage import Storage
 from requests_app.models import Request
 from requests_app.services.importing import import_request
@@ -21,10 +22,17 @@ from sites_app.services import sync_sites
 
 
 @pytest.fixture(scope="session")
-def documents() -> list[dict[str, Any]]:
+def samples() -> list[dict[str, Any]]:
     """The lab's sample requests, with their input data in place."""
     suffix = f"i{uuid4().hex[:9]}"
     return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"]), suffix)
+
+
+@pytest.fixture
+def documents(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same, with output datasets of this test's own: DBS keeps what earlier tests registered."""
+    mark = f"t{uuid4().hex[:9]}"
+    return [copy_of(document, mark) for document in samples]
 
 
 @pytest.fixture(autouse=True)

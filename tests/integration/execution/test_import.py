@@ -18,13 +18,13 @@ pytestmark = pytest.mark.django_db
 OPERATOR: dict[str, Any] = {"actor": "user:olga", "on_behalf": True}
 
 
-def test_a_request_is_imported_by_name_from_reqmgr2(documents: list[dict[str, Any]]) -> None:
-    name = documents[0]["RequestName"]
+def test_a_request_is_imported_by_name_from_reqmgr2(samples: list[dict[str, Any]]) -> None:
+    name = samples[0]["RequestName"]
     made, created = import_by_name(request_name=name, **OPERATOR)
     assert created
     assert (made.request_name, made.source, made.status) == (name, "reqmgr2", "submitted")
-    assert made.request_data["InputDataset"] == documents[0]["InputDataset"]
-    assert made.workflow.input_dataset == documents[0]["InputDataset"]
+    assert made.request_data["InputDataset"] == samples[0]["InputDataset"]
+    assert made.workflow.input_dataset == samples[0]["InputDataset"]
 
 
 def test_a_name_reqmgr2_does_not_know_is_told(db: None) -> None:
