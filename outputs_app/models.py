@@ -15,6 +15,47 @@ from wms2_project.grammar import Name
 from wms2_project.leases import Leased
 
 
+class DatasetClaim(models.Model):
+    """The right of a workflow to write into a dataset: see `outputs_app.claims`.
+
+    A name belongs to one chain of versions. The first claim of the chain owns it, later versions of the same
+    request share it, and anybody else needs an operator's permission.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="claims")
+    dataset_name = name_field(Name.DATASET)
+    chain = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="+")  # its first version
+    is_owner = models.BooleanField(default=False)
+    claimed_at = models.DateTimeField(null=True, blank=True)  # null: a draft with a permission
+    released_at = models.DateTimeField(null=True, blank=True)  # ended with nothing in DBS: the name is free
+    checked_at = models.DateTimeField(null=True, blank=True)  # when DBS said what it has under this name
+    conflict = models.TextField(blank=True, default="")  # what DBS has there that is not ours
+    registering_at = models.DateTimeField(null=True, blank=True)  # the first block is about to go to DBS
+    allowed_by = models.CharField(max_length=250, blank=True, default="")
+    allowed_reason = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "dataset_name"], name="dataset_claim_once"),
+            models.UniqueConstraint(
+                fields=["dataset_name"],
+                condition=Q(is_owner=True, released_at__isnull=True),
+                name="one_owner_per_dataset",
+            ),
+            models.CheckConstraint(
+                condition=Q(allowed_by="") | ~Q(allowed_reason=""), name="sharing_has_a_reason"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["dataset_name"], name="dataset_claim_name"),
+            models.Index(fields=["dataset_name"], name="dataset_claim_guest", condition=Q(is_owner=False)),
+        ]
+
+    def __str__(self) -> str:
+        return self.dataset_name
+
+
 class OutputDataset(models.Model):
     """One dataset a workflow produces."""
 
@@ -34,7 +75,10 @@ class OutputDataset(models.Model):
             models.UniqueConstraint(fields=["workflow", "dataset_name"], name="output_dataset_once"),
             one_of(DatasetStatus, field="status", name="output_dataset_status"),
         ]
-        indexes = [models.Index(fields=["-created_at", "-id"], name="output_dataset_newest")]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="output_dataset_newest"),
+            models.Index(fields=["dataset_name"], name="output_dataset_name"),
+        ]
 
     def __str__(self) -> str:
         return self.dataset_name

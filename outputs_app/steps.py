@@ -11,9 +11,10 @@ from datetime import datetime
 
 from cms.types import BlockFile, BlockRecord, RuleState
 from dags_app.adapters import dbs, rucio
+from outputs_app.claims import check_registration, is_ours_alone
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
-from outputs_app.states import COPIES, BlockStatus, DatasetStatus, RuleKind
+from outputs_app.states import COPIES, BlockStatus, RuleKind
 from wms2_project.errors import RateLimited, ServiceRejected
 
 ACTIVITY = "Production Output"
@@ -21,7 +22,8 @@ TAPES = "rse_type=TAPE"
 
 
 def register(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The block and its files in DBS."""
+    """The block and its files in DBS, if the dataset is the workflow's to write into."""
+    check_registration(block.dataset, now)
     dbs().register_block(_record(block))
     OutputBlock.objects.filter(pk=block.pk).update(dbs_registered_at=now)
     return BlockStatus.DBS_REGISTERED
@@ -120,14 +122,16 @@ def announce(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def undo(block: OutputBlock, now: datetime) -> BlockStatus:
-    """Take back whatever any state may have left outside, also what a crash kept from being recorded."""
-    dataset = block.dataset.dataset_name
-    others = OutputDataset.objects.filter(dataset_name=dataset).exclude(status=DatasetStatus.INVALIDATED)
+    """Take back whatever any state may have left outside, also what a crash kept from being recorded.
+
+    A dataset with blocks that are not ours, or with usable ones of others, stays as it is: then our files are
+    invalidated one by one.
+    """
     if dbs().block(block.block_name) is not None:
-        if others.exists():  # another workflow's files in the same dataset stay usable
-            dbs().invalidate_files([file.lfn for file in block_files(block)])
+        if is_ours_alone(block.dataset):
+            dbs().set_dataset_status(block.dataset.dataset_name, "INVALID")
         else:
-            dbs().set_dataset_status(dataset, "INVALID")
+            dbs().invalidate_files([file.lfn for file in block_files(block)])
     _delete_rules(block, list(RuleKind), now)
     OutputBlock.objects.filter(pk=block.pk).update(invalidated_at=now)
     return BlockStatus.INVALIDATED
@@ -178,11 +182,14 @@ def ensure_rules(block: OutputBlock) -> None:
 
 
 def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> None:
-    """A rule that was made but never recorded is found by what its row says."""
+    """A rule of our account that was made but never recorded is found by what its row says, and recorded."""
     for rule in block.rules.filter(kind__in=kinds, deleted_at__isnull=True):
-        rule_id = rule.rule_id or rucio().find_rule(block.block_name, rule.rse_expression, copies=rule.copies)
-        if rule_id:
-            rucio().delete_rule(rule_id)
+        if not rule.rule_id:
+            found = rucio().find_rule(block.block_name, rule.rse_expression, copies=rule.copies)
+            rule.rule_id = found or ""
+            rule.save(update_fields=["rule_id"])
+        if rule.rule_id:
+            rucio().delete_rule(rule.rule_id)
         RucioRule.objects.filter(pk=rule.pk).update(deleted_at=now)
 
 

@@ -15,22 +15,31 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from dags_app.services.production import newest_dag
+from requests_app.admin_admission import AdmissionConfigAdmin
 from requests_app.admin_alerts import AlertAdmin
 from requests_app.admin_forms import (
     EFFECTS,
-    LimitsForm,
     PriorityForm,
     ReleaseForm,
     ResourcesForm,
     RestartForm,
+    ShareForm,
     StopForm,
 )
 from requests_app.admin_list import OpenCampaign, RequestList
 from requests_app.admin_page import page_of, told_decisions
 from requests_app.admin_quotas import QuotaAdmin
-from requests_app.admission import change_limits, limits
-from requests_app.models import AdmissionConfig, Request
-from requests_app.services import drafting, editing, failing, releasing, rescuing, restarting, steering
+from requests_app.models import Request
+from requests_app.services import (
+    drafting,
+    editing,
+    failing,
+    owning,
+    releasing,
+    rescuing,
+    restarting,
+    steering,
+)
 from requests_app.services.deciding import decisions_of
 from requests_app.states import TERMINAL, CleanupPolicy, RequestStatus, may_move
 from wms2_project.api.roles import actor_of
@@ -80,7 +89,7 @@ class RequestAdmin(ReadOnlyAdmin):
     actions = ("release_selected", "abort_selected")
     actions_detail: ClassVar[list[str]] = [
         "submit", "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail",
-        "abort", "invalidate",
+        "share", "abort", "invalidate",
     ]  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
@@ -151,6 +160,7 @@ class RequestAdmin(ReadOnlyAdmin):
             "abort": may_move(status, S.ABORTED),
             "fail": may_move(status, S.FAILED),
             "invalidate": status in TERMINAL,
+            "share": status not in TERMINAL,
             "change_priority": status not in TERMINAL,
             "change_resources": status not in TERMINAL,
             "rescue": status is S.HELD,
@@ -290,6 +300,16 @@ class RequestAdmin(ReadOnlyAdmin):
 
         return self._ask_for(request, object_id, title="Invalidate outputs", apply=apply)
 
+    @action(description="Share outputs", icon="group_add", permissions=["operate"])
+    def share(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Allow it to write into datasets of others."""
+
+        def apply(row: Request, answers: dict[str, Any]) -> str:
+            owning.share_outputs(request=row, actor=actor_of(request), now=timezone.now(), **answers)
+            return f"{row} may share its output datasets."
+
+        return self._ask_for(request, object_id, title="Share outputs", apply=apply, form_class=ShareForm)
+
     @action(description="Abort", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
     def abort(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel for good."""
@@ -348,44 +368,4 @@ class RequestAdmin(ReadOnlyAdmin):
             apply=apply,
             back=back,
             bulk_action=name,
-        )
-
-
-@admin.register(AdmissionConfig)
-class AdmissionConfigAdmin(ReadOnlyAdmin):
-    """The one row of limits; its list is its page."""
-
-    fields = (
-        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
-        "updated_at",
-    )  # fmt: skip
-    actions_detail: ClassVar[list[str]] = ["edit"]
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """There is one row: show it."""
-        return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
-
-    @display(description="admission", label={"open": "success", "paused": "warning"})
-    def shown_state(self, row: AdmissionConfig) -> str:
-        """Does anybody get in?"""
-        return "paused" if row.paused else "open"
-
-    @action(description="Change limits", icon="tune", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Change limits at once, for everybody."""
-        config = row_at(AdmissionConfig, object_id)
-
-        def apply(row: AdmissionConfig, answers: dict[str, Any]) -> str:
-            reason, version = answers.pop("reason"), answers.pop("version")
-            change_limits(changes=answers, actor=actor_of(request), reason=reason, expected_version=version)
-            return "The new limits hold from now on."
-
-        return self.ask(
-            request,
-            title="Change limits",
-            targets=[config],
-            apply=apply,
-            form_class=LimitsForm,
-            initial={name: getattr(config, name) for name in LimitsForm.base_fields if name != "reason"},
-            back=reverse("admin:requests_app_admissionconfig_change", args=[config.pk]),
         )

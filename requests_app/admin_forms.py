@@ -28,6 +28,7 @@ EFFECTS = {  # what each action does, told before it is done
     "Restart": "It ends, and the same work starts again from nothing as its next version.",
     "Fail": "It ends for good, and its outputs are taken back from DBS and Rucio.",
     "Invalidate outputs": "Its datasets become INVALID in DBS and lose their rules in Rucio.",
+    "Share outputs": "It may write into datasets of others. Then submit it, if it is a draft, or release it.",
     "Abort": "It ends for good; its jobs are removed.",
 }
 
@@ -106,6 +107,15 @@ class NamesField(forms.CharField):
             return tuple(check(self.name, word) for word in super().clean(value).split())
         except InvalidInput as error:
             raise forms.ValidationError(error.message) from error
+
+
+class ShareForm(ReasonForm):
+    """Which datasets of others the request may write into."""
+
+    datasets = NamesField(
+        Name.DATASET, label="Output datasets", help_text="Separated by blanks. Leave empty for all of them."
+    )
+    field_order = ("datasets", "reason")
 
 
 class ReleaseForm(ReasonForm):

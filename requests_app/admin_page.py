@@ -224,10 +224,13 @@ def _broken(text: str) -> SafeString:
 
 def _datasets(row: Request) -> Table:
     return {
-        "headers": ["dataset", "status", "blocks announced", "on tape", "files", "events", "size"],
+        "headers": [
+            "dataset", "status", "blocks announced", "on tape", "files", "events", "size", "shared with",
+        ],
         "rows": [
             [_broken(one.dataset_name), one.status.replace("_", " "), f"{one.blocks_announced}/{one.blocks}",
-             one.blocks_archived, one.files, f"{one.events:,}", size_of(one.size_bytes)]
+             one.blocks_archived, one.files, f"{one.events:,}", size_of(one.size_bytes),
+             ", ".join(one.shared_with) or "–"]
             for one in datasets_of(workflow=row.workflow)
         ],
     }  # fmt: skip

@@ -3,7 +3,16 @@
 Services only state what is wanted; the sweep of the blocks does it, step by step, each step repeatable.
 """
 
-from outputs_app.services.announcing import announce_datasets
+from outputs_app.services.announcing import announce_datasets, announce_shared
+from outputs_app.services.claiming import (
+    allow_sharing,
+    check_claims,
+    claim_datasets,
+    find_unused,
+    forget_conflicts,
+    lock_datasets,
+    release_claims,
+)
 from outputs_app.services.moving import move_block
 from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
@@ -12,14 +21,22 @@ from outputs_app.services.walking import advance_block
 
 __all__ = [
     "advance_block",
+    "allow_sharing",
     "announce_datasets",
+    "announce_shared",
+    "check_claims",
+    "claim_datasets",
     "close_blocks",
     "compare_outputs",
     "fail_blocks",
     "find_differences",
+    "find_unused",
+    "forget_conflicts",
     "invalidate_outputs",
+    "lock_datasets",
     "move_block",
     "record_group",
+    "release_claims",
     "repair_outputs",
     "supersede_outputs",
 ]

@@ -17,9 +17,9 @@ from cms.types import FileCounts, LumiRange, RuleState
 from dags_app.adapters import dbs, rucio
 from dags_app.models import MergeGroup, Workflow
 from dags_app.states import GroupStatus
+from outputs_app.claims import claims_on, is_shared
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.reconciliation import Comparison, Difference, compare_counts, count_lumis
-from outputs_app.selectors import is_shared
 from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus, RuleKind
 from outputs_app.steps import ensure_rules, put_into_rucio, register
 from wms2_project import audit
@@ -68,8 +68,9 @@ def _repair(block: OutputBlock, now: datetime) -> None:
         put_into_rucio(block)
     ensure_rules(block)
     if block.dataset.announced_at is not None and block.dataset.status != DatasetStatus.INVALIDATED:
-        status = ACCESS_TYPES[DatasetStatus(block.dataset.status)]
-        dbs().set_dataset_status(block.dataset.dataset_name, status)
+        name, status = block.dataset.dataset_name, ACCESS_TYPES[DatasetStatus(block.dataset.status)]
+        if not claims_on(name).exclude(conflict="").exists():  # what others made is theirs to change
+            dbs().set_dataset_status(name, status)
 
 
 def _groups_without_files(workflow: Workflow) -> list[Difference]:

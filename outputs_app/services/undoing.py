@@ -8,8 +8,8 @@ from django.db import transaction
 
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
+from outputs_app.claims import is_ours_alone
 from outputs_app.models import OutputDataset
-from outputs_app.selectors import is_shared
 from outputs_app.services.moving import move_blocks
 from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus
 from wms2_project import audit
@@ -37,8 +37,8 @@ def supersede_outputs(*, workflow: Workflow, actor: str, reason: str, now: datet
 
 
 def _deprecate(dataset: OutputDataset) -> None:
-    """Change the dataset in DBS, if it got there, has no other workflow's files and is not INVALID."""
-    if not dataset.blocks.filter(dbs_registered_at__isnull=False).exists() or is_shared(dataset=dataset):
+    """Change the dataset in DBS, if it got there, is ours alone and is not INVALID."""
+    if not dataset.blocks.filter(dbs_registered_at__isnull=False).exists() or not is_ours_alone(dataset):
         return
     invalidated = dataset.status == DatasetStatus.INVALIDATED
     wanted = ACCESS_TYPES[DatasetStatus.INVALIDATED if invalidated else DatasetStatus.SUPERSEDED]

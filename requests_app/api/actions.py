@@ -7,13 +7,14 @@ from typing import ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from dags_app.api.serializers import DAGRow
 from dags_app.api.views import dag_by_id
-from requests_app.api.inputs import RestartInput, StopInput
+from requests_app.api.inputs import RestartInput, ShareInput, StopInput
 from requests_app.api.requests import abort, acted, check_owner, request_by_name
 from requests_app.api.serializers import (
     ActionBody,
@@ -25,7 +26,7 @@ from requests_app.api.serializers import (
 )
 from requests_app.models import Request, TimelineEntry
 from requests_app.selectors import timeline_of
-from requests_app.services import drafting, rescuing, restarting, steering
+from requests_app.services import drafting, owning, rescuing, restarting, steering
 from requests_app.states import RequestStatus
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.roles import Role, actor_of
@@ -90,6 +91,31 @@ def _stop_message(row: Request) -> str:
         return "Nothing was running: the request is held until it is released."
     after = "stays held until it is released" if row.hold_after_stop else "is prepared to resume"
     return f"Clean stop under way: finished work is kept, then the request {after}."
+
+
+class ShareView(ApiView):
+    """Allow a request to write into datasets of others."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
+    problems = _REFUSALS
+
+    @extend_schema(
+        operation_id="requests_share", request=ShareInput, responses={200: ActionBody}, parameters=[IF_MATCH]
+    )
+    def post(self, request: HttpRequest, name: str) -> Response:
+        """Allow sharing of output datasets that belong to another request, or that DBS has already."""
+        body = parsed(ShareInput, request.data)
+        row = request_by_name(name)
+        before = row.status
+        row = owning.share_outputs(
+            request=row,
+            actor=actor_of(request),
+            now=timezone.now(),
+            expected_version=expected_version(request, current=row.version),
+            **body,
+        )
+        told = "Sharing is allowed: a draft can be submitted now, a held request released."
+        return acted(row, before=before, reason=body["reason"], message=told)
 
 
 class AbortView(ApiView):

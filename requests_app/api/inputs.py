@@ -74,6 +74,15 @@ class RestartInput(ReasonInput):
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would happen.")
 
 
+class ShareInput(ReasonInput):
+    """Allow a request to write into datasets of others."""
+
+    datasets = serializers.ListField(
+        child=serializers.CharField(validators=[LegalName(Name.DATASET.value)]), max_length=100,
+        required=False, help_text="Which of its output datasets; all of them if left out.",
+    )  # fmt: skip
+
+
 class OptionalReason(Input):
     """A reason in the body of a DELETE; it may come in the query instead."""
 

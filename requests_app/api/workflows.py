@@ -105,6 +105,9 @@ class DatasetBody(serializers.Serializer[DatasetSummary]):
     files = serializers.IntegerField()
     events = serializers.IntegerField()
     size_bytes = serializers.IntegerField()
+    shared_with = serializers.ListField(
+        child=serializers.CharField(), help_text="Other requests that may write into the dataset."
+    )
 
 
 class PilotBody(serializers.Serializer[Any]):

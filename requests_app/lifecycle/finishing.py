@@ -13,6 +13,7 @@ from requests_app.alerts import close_others, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
+from requests_app.lifecycle.ownership import announcement, ownership, unfinished_workflows
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 
@@ -41,18 +42,29 @@ def finish(look: Look) -> Outcome:
         return Wait(
             seconds=0, why=f"{compared.blocks_left} blocks are still to be compared with DBS and Rucio"
         )
-    outputs.announce_datasets(workflow=workflow, now=look.now)
-    told = f"{done.events} events in {done.files} files, {done.blocks} blocks announced"
-    gap = gap_of(workflow=workflow)
-    return Move(S.COMPLETED, f"{told}; {gap}" if gap else told)
+    outputs.announce_datasets(workflow=workflow, unfinished=unfinished_workflows(), now=look.now)
+    made = f"{done.events} events in {done.files} files, {done.blocks} blocks announced"
+    waits, gap = announcement(look), gap_of(workflow=workflow)
+    parts = (made, waits.detail if waits.blocks else "", str(gap or ""))
+    return Move(S.COMPLETED, "; ".join(part for part in parts if part))
+
+
+def announce_shared(*, now: datetime) -> None:
+    """Announce what completed requests wrote into datasets that others wrote into until now."""
+    completed = Request.objects.filter(status=S.COMPLETED).values("workflow")
+    outputs.announce_shared(completed=completed, unfinished=unfinished_workflows(), now=now)
 
 
 def hold_for_outputs(look: Look) -> Outcome | None:
-    """Held when its outputs have been failing for too long, with the service's own message.
+    """Held when its outputs have been failing for too long, with the service's own message, or at once when
+    a dataset turns out not to be its own.
 
     What runs goes on, and what it produces is still collected. A person who releases the request gives it
     the whole time again.
     """
+    owned = ownership(look)
+    if owned.blocks and owned.by_hand:
+        return stop_at(owned)
     trouble = look.trouble
     if trouble is None:
         return None

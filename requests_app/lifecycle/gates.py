@@ -24,6 +24,7 @@ from requests_app.lifecycle.edits import landings
 from requests_app.lifecycle.gate import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate import passed as _passed
 from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.ownership import announcement, ownership
 from requests_app.lifecycle.quota import quota
 from requests_app.lifecycle.stalling import hanging_jobs
 from requests_app.lifecycle.submit_host import space
@@ -375,14 +376,14 @@ SUBMISSION: tuple[Asked, ...] = (space, schedds)
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: they depend on others and are asked under a lock
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
-OUTPUTS: tuple[Asked, ...] = (stage_out, dbs, rucio)
+OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus
 # Which gates stand in the way in which status, in the order in which the lifecycle meets them.
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
-    _S.SUBMITTED: (*ALWAYS, validation),
-    _S.QUEUED: (*ALWAYS, validation, storage, *SUBMISSION, *PLACEMENT, data, *SHARED),
+    _S.SUBMITTED: (*ALWAYS, ownership, validation),
+    _S.QUEUED: (*ALWAYS, ownership, validation, storage, *SUBMISSION, *PLACEMENT, data, *SHARED),
     _S.PILOT_RUNNING: (*ALWAYS, *SUBMISSION, *RUNNING, *PLACEMENT),
     _S.PLANNING: (*ALWAYS, *SUBMISSION, *PLACEMENT, quota),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
@@ -391,7 +392,7 @@ ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.RESUBMITTING: ALWAYS,
     # After the hold: what a release would meet
     _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, quota, *OUTPUTS),
-    _S.COMPLETED: (),
+    _S.COMPLETED: (announcement,),
     _S.FAILED: (),
     _S.ABORTED: (),
 }

@@ -27,12 +27,14 @@ from dags_app.states import (
     RoundKind,
     RoundStatus,
 )
+from outputs_app import services as outputs
 from requests_app import admission, quotas
 from requests_app.lifecycle import finishing, gates, recovering, yielding
 from requests_app.lifecycle.edits import follow_edits
 from requests_app.lifecycle.gate import Gate
 from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
+from requests_app.lifecycle.ownership import ownership
 from requests_app.lifecycle.quota import quota
 from requests_app.models import Request
 from requests_app.services.collecting import collect
@@ -47,8 +49,12 @@ Handler = Callable[[Request, datetime], Outcome]
 
 
 def on_submitted(request: Request, now: datetime) -> Outcome:
-    """Find out what the input is, and where."""
+    """Find out whether the outputs are ours to write, what the input is, and where."""
     look = Look(request, now)
+    if ownership(look).blocks:
+        outputs.check_claims(workflow=request.workflow, now=now)
+        if (owned := ownership(look)).blocks:
+            return stop_at(owned)
     known = gates.validation(look)
     if not known.blocks:
         return Move(S.QUEUED, known.detail)
@@ -90,9 +96,9 @@ def _pause_at(gate: Gate, look: Look) -> float:
 
 
 def _read_input(look: Look) -> Outcome | None:
-    """Resolve the input of a request released before that, or look for replicas; None if nothing is left."""
+    """Check outputs and input of a request released before that, or look for replicas; None if done."""
     workflow = look.workflow
-    if gates.validation(look).blocks:
+    if ownership(look).blocks or gates.validation(look).blocks:
         resolved = on_submitted(look.request, look.now)
         return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
     waits = workflow.unplaced_since is not None or look.awaits_input

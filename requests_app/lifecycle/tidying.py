@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from dags_app.services import directories, leftovers
 from requests_app.alerts import raise_site_alerts
 from requests_app.audit_heads import ship_audit_head
-from requests_app.lifecycle.finishing import watch_outputs
+from requests_app.lifecycle.finishing import announce_shared, watch_outputs
 from requests_app.lifecycle.submit_host import watch_space
 from requests_app.models import Request
 from requests_app.notifications import send_alerts
@@ -26,7 +26,7 @@ BANNED = "site_banned"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans and raise alerts for lasting ones, watch space and outputs, send alerts, retire old outputs.
+    """End bans, raise alerts for lasting ones, watch space and outputs, announce, send alerts, retire.
 
     One at a time: what takes long must not take the sweep's workers one after the other.
     """
@@ -39,6 +39,7 @@ def tidy_up(*, now: datetime) -> None:
         alert_bans(now=now)
         watch_space()
         watch_outputs(now=now)
+        announce_shared(now=now)
         send_alerts(now=now)
         retire_replaced_outputs(now=now)
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from dags_app.models import Workflow
 from requests_app.documents import RequestSpec, read_document
 from requests_app.models import Request
+from requests_app.services import owning
 from requests_app.services.importing import Origin, check_import, check_not_replaced, request_of, workflow_of
 from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
@@ -30,11 +31,15 @@ _KEPT = frozenset({"id", "request_name", "version", "created_at", "updated_at"})
 def submit_draft(
     *, request: Request, actor: str, reason: str, expected_version: int | None = None
 ) -> Request:
-    """Hand a draft over to WMS2, as it is now."""
+    """Hand a draft over to WMS2, as it is now, with the datasets it writes."""
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status != S.NEW:
         raise Conflict(f"{request.request_name} is {request.status}, not a draft", cure="Nothing to submit")
-    return transition(request=request, to=S.SUBMITTED, reason=reason, actor=actor)
+    found = owning.ask_dbs(request.workflow.output_datasets)
+    with transaction.atomic():
+        transition(request=request, to=S.SUBMITTED, reason=reason, actor=actor)
+        owning.claim_outputs(request=request, found=found, now=request.status_since)
+    return request
 
 
 def read_draft(

@@ -18,6 +18,7 @@ from requests_app.documents import Backend, RequestSpec, check_size, read_docume
 from requests_app.models import Request
 from requests_app.quotas import check_submission
 from requests_app.selectors import owners_of
+from requests_app.services import owning
 from requests_app.services.callbacks import check_url
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin
@@ -111,14 +112,17 @@ def _store(
     check_import(spec, request, origin)
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
+    request.workflow = workflow_of(spec)
+    found = {} if origin.draft else owning.ask_dbs(request.workflow.output_datasets)
     try:
         with transaction.atomic():
             check_submission(request=request, now=timezone.now())
-            request.workflow = workflow_of(spec)
             request.workflow.save(force_insert=True)
             reason = f"imported from {origin.source}"
             status = S.NEW if origin.draft else S.SUBMITTED
             begin(request=request, status=status, reason=reason, actor=origin.actor)
+            if not origin.draft:
+                owning.claim_outputs(request=request, found=found, now=request.status_since)
     except (IntegrityError, QuotaExceeded) as error:
         twin = _first(origin, digest)
         if twin is not None:  # two calls with one key at once: the other was faster

@@ -16,6 +16,7 @@ from dags_app.services.collecting import BadManifest, count_damaged
 from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.failures import CREDITED
 from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
+from outputs_app import services as outputs
 from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
 from requests_app.services.collecting import collect
@@ -184,6 +185,7 @@ def _files_left(workflow: Workflow, changes: Modifications, pool: SitePool) -> t
 def _apply(request: Request, changes: Modifications, *, actor: str, reason: str, now: datetime) -> None:
     workflow = request.workflow
     locations.forget_locations(workflow=workflow)
+    outputs.forget_conflicts(workflow=workflow)
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
         ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now, by_operator=True)
     if changes.excluded_files:

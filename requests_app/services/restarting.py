@@ -21,6 +21,7 @@ from outputs_app.states import DatasetStatus
 from requests_app.documents import RequestSpec, read_document
 from requests_app.documents.versions import next_version
 from requests_app.models import Request
+from requests_app.services import owning
 from requests_app.services.deciding import carry_decisions, decisions_of
 from requests_app.services.importing import request_of, workflow_of
 from requests_app.services.preconditions import check_action
@@ -53,6 +54,7 @@ def preview_restart(
     """Return what `restart_request` would do, or raise as it would. Nothing is written."""
     _check_restart(request)
     made = _clone(request, actor=actor)
+    owning.check_outputs(made)
     return RestartPreview(
         request_name=made.request_name,
         processing_version=made.processing_version,
@@ -80,11 +82,13 @@ def restart_request(
     now = timezone.now()
     made = _clone(request, actor=actor)
     made.cleanup_policy = cleanup_policy or made.cleanup_policy
+    found = owning.ask_dbs(made.workflow.output_datasets)
     try:
         with transaction.atomic():
             _kill(request, actor=actor, reason=reason)
             made.workflow.save(force_insert=True)
             begin(request=made, status=S.SUBMITTED, reason=f"restart of {request}: {reason}", actor=actor)
+            owning.claim_outputs(request=made, found=found, now=now)
             audit.record(
                 actor=actor,
                 action="restart",

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from dags_app import adapters
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
-from tests.integration.factories import DOCUMENT, make_request
+from tests.integration.factories import DOCUMENT, make_document, make_request
 from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
@@ -137,7 +137,7 @@ def test_a_requestor_uses_only_groups_of_their_own(requestor: APIClient, setting
         ("higgs", 201),
         ("DATAOPS", 201),
     ):
-        document = DOCUMENT | {"request_name": f"r_{status}_{group[:3]}", "group": group}
+        document = make_document(group=group)
         answer = requestor.post(URL, document)
         assert (group, answer.status_code) == (group, status), answer.json()
     assert sorted(Request.objects.values_list("group", flat=True)) == ["DATAOPS", "higgs"]
@@ -155,7 +155,7 @@ def test_an_operator_names_any_group_and_reqmgr2s_stands(
 ) -> None:
     reqmgr2(group="top")
     assert requestor.post(URL, BY_NAME).status_code == 201
-    assert operator.post(URL, DOCUMENT | {"request_name": "b", "group": "higgs"}).status_code == 201
+    assert operator.post(URL, make_document(group="higgs")).status_code == 201
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -48,7 +48,8 @@ def allow(name: str = "ana", scope: str = "requestor", **limits: int | None) -> 
 
 
 def document(number: int, **values: Any) -> dict[str, Any]:
-    return DOCUMENT | {"request_name": f"r{number}"} | values
+    own = {"request_name": f"r{number}", "output_datasets": [f"/Muons/Run2031A-Quota{number}-v1/AOD"]}
+    return DOCUMENT | own | values
 
 
 # Submissions and open requests

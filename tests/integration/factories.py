@@ -12,7 +12,7 @@ from django.utils import timezone
 from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
 from dags_app.services.ledger import tally
 from dags_app.states import DAGStatus, SplittingAlgo
-from outputs_app.models import OutputBlock, OutputDataset, OutputFile
+from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile
 from outputs_app.states import BlockStatus
 from requests_app.models import Request, StatusTransition
 from requests_app.states import RequestStatus
@@ -40,6 +40,16 @@ DOCUMENT: dict[str, Any] = {
     "splitting_algo": "FileBased",
     "splitting_params": {"files_per_job": 3},
 }
+
+
+def make_document(**changes: Any) -> dict[str, Any]:
+    """A document with a name and an output dataset of its own."""
+    number = next(_numbers)
+    own = {
+        "request_name": f"ana_Muons_2031A_d{number}",
+        "output_datasets": [f"/Muons/Run2031A-Doc{number}-v1/AOD"],
+    }
+    return DOCUMENT | own | changes
 
 
 def make_user(username: str = "", *, role: Role | None = None, **values: Any) -> User:
@@ -148,6 +158,15 @@ def make_file(workflow: Workflow, **values: Any) -> InputFile:
     return file
 
 
+def make_claim(workflow: Workflow, dataset: str) -> DatasetClaim:
+    """The workflow's claim on the dataset: as its owner if it has none, else by permission."""
+    owned = DatasetClaim.objects.filter(dataset_name=dataset, is_owner=True, released_at=None).exists()
+    now = timezone.now()
+    values = {"chain": workflow, "is_owner": not owned, "claimed_at": now, "checked_at": now}
+    values |= {"allowed_by": "user:olga", "allowed_reason": "a test"} if owned else {}
+    return DatasetClaim.objects.get_or_create(workflow=workflow, dataset_name=dataset, defaults=values)[0]
+
+
 def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, **values: Any) -> OutputBlock:
     """A closed block of the workflow's first dataset with one file, made by the group."""
     number = next(_numbers)
@@ -155,6 +174,7 @@ def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, 
     dataset, _ = OutputDataset.objects.get_or_create(
         workflow=workflow, dataset_name=workflow.output_datasets[0]
     )
+    make_claim(workflow, dataset.dataset_name)
     defaults: dict[str, Any] = {
         "dataset": dataset,
         "block_name": f"{dataset.dataset_name}#{number}",

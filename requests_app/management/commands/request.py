@@ -14,7 +14,7 @@ from rest_framework.exceptions import ValidationError
 
 from requests_app.api.inputs import ReleaseChanges, modifications_of
 from requests_app.models import Request
-from requests_app.services import drafting, editing, failing, releasing, restarting, steering
+from requests_app.services import drafting, editing, failing, owning, releasing, restarting, steering
 from requests_app.states import CleanupPolicy
 from wms2_project.api.errors import field_messages
 from wms2_project.api.views import parsed
@@ -55,6 +55,14 @@ def _invalidate(request: Request, actor: str, options: dict[str, Any]) -> str:
         request=request, actor=actor, reason=options["reason"], now=timezone.now()
     )
     return f"{row} stays {row.status}; its outputs are being invalidated"
+
+
+def _share(request: Request, actor: str, options: dict[str, Any]) -> str:
+    row = owning.share_outputs(
+        request=request, actor=actor, reason=options["reason"], datasets=options["datasets"] or (),
+        now=timezone.now(),
+    )  # fmt: skip
+    return f"{row} is {row.status} and may share its output datasets"
 
 
 def _abort(request: Request, actor: str, options: dict[str, Any]) -> str:
@@ -98,6 +106,7 @@ ACTIONS: dict[str, Action] = {
     "release": _release,
     "fail": _fail,
     "invalidate": _invalidate,
+    "share": _share,
     "abort": _abort,
     "restart": _restart,
     "change": _change,
@@ -108,6 +117,7 @@ CHANGES = ("priority", "sites", "not_at", "throttles", "forget_memory")
 RELEASE = ("site_bans", "excluded_files", "time_per_event_sec", "retry_count", "error_hold_threshold")
 OWNERS: dict[str, tuple[str, ...]] = {
     "hold": ("stop",),
+    "datasets": ("share",),
     "cleanup_policy": ("restart",),
     "memory_mb": ("change", "release"),
     "dry_run": ("change", "release", "restart"),
@@ -117,7 +127,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 
 
 class Command(BaseCommand):
-    help = "Submit, stop, release, fail, invalidate, abort, restart or change a request, audited as yours."
+    help = "Submit, stop, release, fail, invalidate, share, abort, restart or change a request; audited."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The action, the request, the reason; the rest belongs to some actions only."""
@@ -125,6 +135,7 @@ class Command(BaseCommand):
         parser.add_argument("name")
         parser.add_argument("--reason", required=True)
         parser.add_argument("--hold", action="store_true", help="stop: stay held afterwards")
+        parser.add_argument("--datasets", nargs="+", help="share: which outputs; all of them if left out")
         parser.add_argument("--cleanup-policy", choices=[policy.value for policy in CleanupPolicy])
         parser.add_argument("--priority", type=int, help="change: the new priority")
         parser.add_argument(

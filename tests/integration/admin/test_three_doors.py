@@ -92,6 +92,7 @@ ACTIONS: dict[str, Doors] = {
         _request(S.COMPLETED), "POST requests/<request_name:name>/invalidate", "invalidate",
         "request invalidate",
     ),
+    "share": Doors(_request(S.HELD), "POST requests/<request_name:name>/share", "share", "request share"),
     "abort": Doors(_request(S.PLANNING), "POST requests/<request_name:name>/abort", "abort", "request abort"),
     "restart": Doors(
         _imported, "POST requests/<request_name:name>/restart", "restart", "request restart",

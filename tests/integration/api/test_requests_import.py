@@ -12,7 +12,7 @@ from dags_app import adapters
 from requests_app.api.inputs import EXAMPLE
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
-from tests.integration.factories import DOCUMENT, make_request
+from tests.integration.factories import DOCUMENT, make_document, make_request
 from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +71,7 @@ def test_the_same_key_and_body_answers_the_first_request_again(requestor: APICli
 
 def test_a_key_is_its_callers_own(requestor: APIClient, operator: APIClient) -> None:
     requestor.post(URL, DOCUMENT, headers={"Idempotency-Key": "k1"})
-    other = operator.post(URL, DOCUMENT | {"request_name": "b"}, headers={"Idempotency-Key": "k1"})
+    other = operator.post(URL, make_document(request_name="b"), headers={"Idempotency-Key": "k1"})
     assert (other.status_code, other.json()["request_name"]) == (201, "b")
 
 
@@ -88,9 +88,7 @@ def test_only_an_operator_names_another_submitter(
 
 
 def test_a_batch_answers_for_each_member(requestor: APIClient) -> None:
-    batch = {
-        "requests": [DOCUMENT, DOCUMENT | {"priority": -1}, 7, DOCUMENT, DOCUMENT | {"request_name": "c"}]
-    }
+    batch = {"requests": [DOCUMENT, DOCUMENT | {"priority": -1}, 7, DOCUMENT, make_document()]}
 
     answer = requestor.post(f"{URL}/batch", batch, headers={"Idempotency-Key": "b1"})
 

@@ -39,6 +39,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "audit": {"GET": OPERATOR},
     "requests/<request_name:name>/submit": {"POST": REQUESTOR},
     "requests/<request_name:name>/stop": {"POST": OPERATOR},
+    "requests/<request_name:name>/share": {"POST": OPERATOR},
     "requests/<request_name:name>/abort": {"POST": REQUESTOR},
     "requests/<request_name:name>/restart": {"POST": OPERATOR},
     "requests/<request_name:name>/timeline": {"GET": VIEWER},

@@ -92,6 +92,7 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "requests/<request_name:name>/invalidate"): lambda: _request(
         RequestStatus.COMPLETED, "/invalidate"
     ),
+    ("POST", "requests/<request_name:name>/share"): lambda: _request(RequestStatus.HELD, "/share"),
     ("POST", "requests/<request_name:name>/stop"): lambda: _request(RequestStatus.ACTIVE, "/stop"),
     ("POST", "requests/<request_name:name>/submit"): lambda: _request(RequestStatus.NEW, "/submit"),
     ("POST", "requests/<request_name:name>/restart"): _restart,

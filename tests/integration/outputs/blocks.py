@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
-from outputs_app.services import advance_block
+from outputs_app.services import advance_block, announce_datasets
 from outputs_app.states import MOVING, BlockStatus
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_group, make_request, make_round, make_workflow
+from tests.integration.factories import make_claim, make_group, make_request, make_round, make_workflow
 
 _numbers = count(1)
 SOURCE, DESTINATION = "T1_US_FNAL_Disk", "T2_DE_DESY"
@@ -24,12 +24,17 @@ def make_producer() -> Workflow:
         output_datasets=[name], input_dataset="", acquisition_era="Lab", cmssw_version="CMSSW_20_0_1"
     )
     make_request(workflow=made, status=RequestStatus.ACTIVE)
+    make_claim(made, name)
     return made
 
 
-def add_block(workflow: Workflow, *, files: int = 2, dataset: str = "", closed: bool = True) -> OutputBlock:
-    """A block as recording would have left it, of one group each file."""
+def add_block(
+    workflow: Workflow, *, files: int = 2, dataset: str = "", closed: bool = True, claimed: bool = True
+) -> OutputBlock:
+    """A block as recording would have left it, of one group each file; its workflow may write there."""
     name = dataset or workflow.output_datasets[0]
+    if claimed:
+        make_claim(workflow, name)
     row, _ = OutputDataset.objects.get_or_create(workflow=workflow, dataset_name=name)
     number, now = next(_numbers), timezone.now()
     block = OutputBlock.objects.create(
@@ -51,6 +56,11 @@ def add_block(workflow: Workflow, *, files: int = 2, dataset: str = "", closed: 
             lumis=[[1, 10 * index + 1, 10 * index + 5]],
         )
     return block
+
+
+def announce(workflow: Workflow) -> None:
+    """Make its datasets VALID; no other request that writes into them is left."""
+    announce_datasets(workflow=workflow, unfinished=Workflow.objects.none(), now=timezone.now())
 
 
 def walk(block: OutputBlock, *, until: BlockStatus | None = None, looks: int = 30) -> OutputBlock:

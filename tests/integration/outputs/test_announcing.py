@@ -14,7 +14,6 @@ from outputs_app import services
 from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.selectors import datasets_of
 from outputs_app.services import (
-    announce_datasets,
     find_differences,
     invalidate_outputs,
     repair_outputs,
@@ -27,7 +26,7 @@ from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_workflow
-from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.blocks import add_block, announce, walk
 from tests.integration.outputs.conftest import Faults
 from wms2_project.errors import ServiceUnavailable
 
@@ -84,10 +83,10 @@ def test_an_announcement_that_dbs_refuses_is_repeated(
     walk(block)
     faults({"service": "dbs", "method": method, "path_regex": "datasets", **DOWN})
     with pytest.raises(ServiceUnavailable):
-        announce_datasets(workflow=workflow, now=timezone.now())
+        announce(workflow)
     assert OutputDataset.objects.get().announced_at is None
     faults()
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     assert (OutputDataset.objects.get().announced_at is None, access_type(workflow)) == (False, "VALID")
 
 
@@ -108,7 +107,7 @@ def test_an_invalidation_meanwhile_wins(
             real.set_dataset_status(dataset, status)
 
     monkeypatch.setattr(services.announcing, "dbs", Slow)
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     assert access_type(workflow) == after
 
 
@@ -116,7 +115,7 @@ def test_an_announced_dataset_somebody_made_invalid_is_found_and_mended(
     block: OutputBlock, workflow: Workflow, world: World, lab: Any
 ) -> None:
     walk(block)
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     dbs().set_dataset_status(workflow.output_datasets[0], "INVALID")
     [found] = find_differences(workflow=workflow)
     assert str(found) == f"DBS, {workflow.output_datasets[0]}: access type INVALID, expected VALID"
@@ -127,7 +126,7 @@ def test_replaced_datasets_become_deprecated_and_only_a_person_makes_them_invali
     block: OutputBlock, workflow: Workflow, faults: Faults
 ) -> None:
     walk(block)
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     told = {"workflow": workflow, "actor": "system:restart", "reason": "replaced", "now": timezone.now()}
     faults({"service": "dbs", "method": "PUT", "path_regex": "datasets", **DOWN})
     with pytest.raises(ServiceUnavailable):
@@ -138,7 +137,7 @@ def test_replaced_datasets_become_deprecated_and_only_a_person_makes_them_invali
     assert supersede_outputs(**told) == 0
     assert (OutputDataset.objects.get().status, access_type(workflow)) == ("superseded", "DEPRECATED")
     assert find_differences(workflow=workflow) == []
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     assert access_type(workflow) == "DEPRECATED"
     dbs().set_dataset_status(workflow.output_datasets[0], "VALID")
     assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []

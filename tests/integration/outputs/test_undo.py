@@ -13,7 +13,6 @@ from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import NEXT_STEP
 from outputs_app.services import (
     advance_block,
-    announce_datasets,
     fail_blocks,
     invalidate_outputs,
     move_block,
@@ -22,7 +21,7 @@ from outputs_app.services import (
 from outputs_app.states import MOVING, BlockStatus, DatasetStatus
 from outputs_app.steps import STEPS
 from tests.integration.factories import make_workflow
-from tests.integration.outputs.blocks import add_block, walk
+from tests.integration.outputs.blocks import add_block, announce, walk
 from tests.integration.outputs.conftest import Faults
 from wms2_project.errors import InvalidInput
 from wms2_project.models import AuditEvent
@@ -113,7 +112,7 @@ def test_files_of_another_workflow_in_the_same_dataset_stay_usable(
     other = add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets))
     walk(block)
     walk(other)
-    announce_datasets(workflow=other.dataset.workflow, now=timezone.now())
+    announce(other.dataset.workflow)
     invalidate(workflow)
     walk(block)
     assert access_type(block) == "VALID"
@@ -139,7 +138,7 @@ def test_superseded_outputs_are_deprecated_and_stay_protected(
     block: OutputBlock, workflow: Workflow, lab: Any
 ) -> None:
     walk(block)
-    announce_datasets(workflow=workflow, now=timezone.now())
+    announce(workflow)
     assert supersede_outputs(workflow=workflow, actor=ACTOR, reason="v2 is out", now=timezone.now()) == 1
     assert OutputDataset.objects.get(workflow=workflow).status == DatasetStatus.SUPERSEDED
     assert (access_type(block), len(rules_in_rucio(lab, block))) == ("DEPRECATED", 1)
