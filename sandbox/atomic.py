@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a handle on a temporary neighbour of `path`, which takes the name only on a clean exit."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        with open(temporary, "wb") as handle:
+        with open(temporary, "xb") as handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())

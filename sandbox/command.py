@@ -1,14 +1,13 @@
 """A payload given as a command: run without a shell, told its work by the JSON file $WMS2_JOB.
 
-It must write the output files named there; a FrameworkJobReport.xml beside them is read if it writes one.
+It must write the output files named there; a FrameworkJobReport.xml in its directory, beside them, is read if it
+writes one. What it wrote is looked at when none of its processes is left.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
+import stat
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +29,9 @@ from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import Job
 from sandbox.payload import Window
+from sandbox.scratch import regular_file
 from sandbox.storage import verified_input
+from sandbox.tree import Payload
 
 FJR_NAME = "FrameworkJobReport.xml"
 
@@ -58,9 +59,11 @@ def run_command(context: Context, job: Job, tally: Tally, command: list[str], pa
     paths = [context.work / f"part{part}.{index}.root" for index in range(len(context.manifest.outputs))]
     task = context.work / f"job{part}.json"
     write_json(task, _task(context, job, paths))
-    report_path = context.scratch / FJR_NAME
-    report_path.unlink(missing_ok=True)
+    report_path = context.work / FJR_NAME
+    with suppress(OSError):
+        report_path.unlink()
     status = _run(command, context, task)
+    tally.note = "payload: it left processes behind, which were ended" if context.tree.left_behind else ""
     report = _read_fjr(report_path, status)
     _check(command[0], status, report)
     parts = tuple((path, _output_facts(path)) for path in paths)
@@ -96,32 +99,20 @@ def _task(context: Context, job: Job, paths: list[Path]) -> dict[str, Any]:
 
 
 def _run(command: list[str], context: Context, task: Path) -> int:
-    deadline = context.deadline
+    environment = {**os.environ, "WMS2_JOB": str(task)}
     try:
-        process = subprocess.Popen(
-            command,
-            cwd=context.scratch,
-            env={**os.environ, "WMS2_JOB": str(task)},
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        status = context.tree.run(Payload(command, context.work, environment), context.deadline)
     except OSError as error:
         raise JobFailure(EXECUTABLE_MISSING, f"payload: command: {command[0]}: {error.strerror}") from error
-    try:
-        return process.wait(timeout=None if deadline is None else max(deadline - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        raise context.out_of_time(command[0]) from None
-    finally:
-        # Its own session: whatever it started ends with it, also when we are told to stop.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    if status is None:
+        raise context.out_of_time(command[0])
+    return status
 
 
 def _read_fjr(path: Path, status: int) -> JobReport | None:
     """A command that says it succeeded must have finished its report; a failed one may have been killed."""
     try:
-        report = parse_fjr(path) if path.exists() else None
+        report = parse_fjr(path) if _is_file(path) else None
         if report and not report.complete and status == 0:
             raise FjrError("framework job report: ends before its last element does")
     except FjrError as error:
@@ -129,6 +120,19 @@ def _read_fjr(path: Path, status: int) -> JobReport | None:
             return None
         raise JobFailure(NO_VALID_FJR, f"payload: {error}") from error
     return report
+
+
+def _is_file(path: Path) -> bool:
+    """Raises FjrError for a link, pipe or directory in the file's place, which would not be read or not end."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise FjrError(f"framework job report: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        raise FjrError("framework job report: not a regular file")
+    return True
 
 
 def _check(program: str, status: int, report: JobReport | None) -> None:
@@ -148,6 +152,6 @@ def _check(program: str, status: int, report: JobReport | None) -> None:
 
 def _output_facts(path: Path) -> FileFacts:
     try:
-        return facts(path)
+        return facts(regular_file(path))
     except (OSError, EventFileError) as error:
         raise JobFailure(OUTPUT_MISSING, f"payload: output {path.name} is not usable: {error}") from error

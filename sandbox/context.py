@@ -15,6 +15,7 @@ from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
 from sandbox.lumis import Lumis
 from sandbox.manifest import JobsManifest
 from sandbox.report import Output, PilotReport
+from sandbox.tree import Tree
 
 
 def wall_time_limit(payload: dict[str, Any]) -> float | None:
@@ -36,6 +37,7 @@ class Context:
     site: str
     attempt: int
     scratch: Path
+    tree: Tree
     memory_mb: int | None = None
     started: float = field(default_factory=time.monotonic)
 

@@ -16,6 +16,7 @@ from sandbox.manifest import Job
 from sandbox.payload import Window, run_toy
 from sandbox.pilot import run_pilot
 from sandbox.report import Output
+from sandbox.scratch import regular_file
 from sandbox.storage import stage_out
 
 
@@ -55,7 +56,7 @@ def _joined(context: Context, parts: list[tuple[Path, FileFacts]], index: int) -
 
     def events() -> Iterator[Event]:
         for path, _ in parts:
-            yield from read_events(path)
+            yield from read_events(regular_file(path))
 
     joined = context.work / f"joined.{index}.root"
     return joined, write_events(joined, events())

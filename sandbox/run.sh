@@ -23,10 +23,12 @@ give_up() { # <CMS exit code> <exit status> <words for people, without quotes>
     exit "$2"
 }
 
+# The job's directory is on the import path only until everything is imported: payload code will write to it.
+start='import sys; sys.path.insert(0, "."); from sandbox.wrapper import main; del sys.path[0]; sys.exit(main(sys.argv[1:]))'
 tar -xzf sandbox.tar.gz || give_up 74 74 "sandbox.tar.gz cannot be unpacked"
 for python in "${WMS2_PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
-    if "$python" -E -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
-        exec "$python" -E -m sandbox.wrapper "$role" "$node" "$site"
+    if "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+        exec "$python" -I -B -c "$start" "$role" "$node" "$site"
     fi
 done
 give_up 11005 253 "no Python 3.9 or newer on this node"

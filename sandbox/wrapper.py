@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,19 +32,21 @@ from sandbox.failure import (
 )
 from sandbox.fjr import FjrInput, FjrOutput, FrameworkError, JobReport
 from sandbox.fjrwrite import write_fjr
+from sandbox.jsonfile import clean_text
 from sandbox.lumis import expand
 from sandbox.manifest import ManifestError, ManifestMissing, read_jobs
 from sandbox.measure import Meter, peak_rss_mb
 from sandbox.merge import run_merge
 from sandbox.processing import run_processing
 from sandbox.report import InputRead, NodeReport, write_report
+from sandbox.scratch import Scratch
+from sandbox.tree import SIGNALS, Tree
 
 ROLES: dict[str, Callable[[Context, Tally], None]] = {
     "processing": run_processing,
     "merge": run_merge,
     "cleanup": run_cleanup,
 }
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU)
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
@@ -66,9 +67,11 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"usage: wrapper {'|'.join(ROLES)} <node> <site>; got {list(arguments)!r:.200}\n")
         return BAD_ARGUMENTS
     role, node, site = arguments
-    scratch, tally = Path.cwd(), Tally()
+    scratch, tally = Scratch(Path.cwd()), Tally()
+    tree = Tree(*scratch.streams)
     group: list[str] = []
-    verdict = _guarded(lambda: _work(role, node, site, scratch, tally, group))
+    verdict = _guarded(lambda: _work(role, node, site, tree, tally, group))
+    verdict = _without_payload(verdict, tree, scratch)
     if verdict.error:
         sys.stderr.write(f"{node}: {verdict.code}: {verdict.error}\n")
     report = NodeReport(
@@ -91,11 +94,12 @@ def main(arguments: Sequence[str]) -> int:
         bad_inputs=tuple(lfn for lfn in verdict.bad_inputs if names.matches(names.LFN, lfn)),
         pilot=tally.pilot,
     )
-    return _leave(scratch / "back", report, tally)
+    return _leave(scratch.back, report, tally)
 
 
-def _work(role: str, node: str, site: str, scratch: Path, tally: Tally, group: list[str]) -> None:
+def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list[str]) -> None:
     _handle_signals(_on_signal)
+    scratch = Path.cwd()
     (scratch / "back").mkdir(exist_ok=True)
     if not names.matches(names.SITE, site):
         raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
@@ -107,6 +111,7 @@ def _work(role: str, node: str, site: str, scratch: Path, tally: Tally, group: l
         site=site,
         attempt=_told("WMS2_ATTEMPT") or 0,
         scratch=scratch,
+        tree=tree,
         memory_mb=_told("WMS2_MEMORY_MB"),
     )
     context.work.mkdir(exist_ok=True)
@@ -124,11 +129,23 @@ def _guarded(work: Callable[[], None]) -> Verdict:
     return verdict
 
 
+def _without_payload(verdict: Verdict, tree: Tree, scratch: Scratch) -> Verdict:
+    """End what the payload left running and take its directory back: what is written from here on stays."""
+
+    def settle() -> None:
+        tree.end()
+        if tree.started:
+            scratch.reclaim()
+
+    settled = _judged(settle)
+    return verdict if verdict.code or not settled.code else settled
+
+
 def _judged(work: Callable[[], None]) -> Verdict:
     try:
         work()
     except JobFailure as failure:
-        return Verdict(failure.code, failure.message, failure.bad_inputs, failure.source)
+        return Verdict(failure.code, clean_text(failure.message), failure.bad_inputs, failure.source)
     except ManifestMissing as error:
         return Verdict(MANIFEST_MISSING, str(error))
     except ManifestError as error:
@@ -136,10 +153,20 @@ def _judged(work: Callable[[], None]) -> Verdict:
     except MemoryError:
         return Verdict(OUT_OF_MEMORY, "bad_alloc: the job could not get the memory it asked for")
     except Exception as error:  # noqa: BLE001 - the report must be written whatever the bug is
-        traceback.print_exc()
+        sys.stderr.write(_trace(error))
         full = isinstance(error, OSError) and error.errno in FULL_DISK
-        return Verdict(LOCAL_WRITE if full else UNCAUGHT, f"{type(error).__name__}: {error}")
+        told = clean_text(f"{type(error).__name__}: {error}")
+        return Verdict(LOCAL_WRITE if full else UNCAUGHT, told)
     return Verdict()
+
+
+def _trace(error: BaseException) -> str:
+    """Where the error came from, without the lines of code: the payload may have replaced the source files."""
+    frame, places = error.__traceback__, []
+    while frame is not None:
+        places.append(f"  {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}\n")
+        frame = frame.tb_next
+    return f"{type(error).__name__} at\n{''.join(places[-20:])}"
 
 
 def _on_signal(number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""The clients of the integration tests."""
+"""The clients of the integration tests and the jobs of the sandbox tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.integration.conftest import (
     requestor,
     viewer,
 )
+from tests.unit.sandbox.conftest import tarball, world
 
 __all__ = [
     "_fresh_throttles",
@@ -19,5 +20,7 @@ __all__ = [
     "console",
     "operator",
     "requestor",
+    "tarball",
     "viewer",
+    "world",
 ]
