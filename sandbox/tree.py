@@ -157,17 +157,8 @@ def _keep(
 
 def _enter_namespace(tell: int) -> bool:
     """Continue as the first process of a PID namespace with a /proc of its own; False if that is not allowed."""
-    uid, gid = os.getuid(), os.getgid()
-    _prctl(PR_SET_DUMPABLE, 1)  # else the files below belong to root
-    if _libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS):
+    if not (_unshare() if os.getuid() == 0 else _unshare_as_user()):
         return False
-    try:
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{uid} {uid} 1")
-        _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    except OSError:
-        return False
-    _prctl(PR_SET_DUMPABLE, 0)
     first = os.fork()
     if first:
         os.close(tell)
@@ -176,6 +167,27 @@ def _enter_namespace(tell: int) -> bool:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     private = _libc.mount(None, b"/", None, MS_REC_SLAVE, None)
     return not private and not _libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
+
+
+def _unshare(flags: int = 0) -> bool:
+    return _libc.unshare(flags | CLONE_NEWPID | CLONE_NEWNS) == 0
+
+
+def _unshare_as_user() -> bool:
+    """Only root may do it in its own right; others do in a user namespace, in which they stay who they are."""
+    uid, gid = os.getuid(), os.getgid()
+    _prctl(PR_SET_DUMPABLE, 1)  # else the files below belong to root
+    try:
+        if not _unshare(CLONE_NEWUSER):
+            return False
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as handle:
+                handle.write(text)
+    except OSError:
+        return False
+    finally:
+        _prctl(PR_SET_DUMPABLE, 0)
+    return True
 
 
 def _supervise(payload: Payload, outputs: list[int]) -> bytes:
@@ -244,11 +256,6 @@ def _descendants() -> list[int]:
     for pid in found:
         found += children.get(pid, ())
     return found
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as handle:
-        handle.write(text)
 
 
 def _prctl(option: int, value: int) -> None:
