@@ -40,6 +40,11 @@ def describe(schedd: str, attributes: list[str]) -> dict[str, Any]:
     return _plain(locate(schedd), attributes)
 
 
+def identify(schedd: str) -> str:
+    """Who the schedd says we are: account@domain."""
+    return str(htcondor2.ping(locate(schedd), "WRITE")["MyRemoteUserName"])
+
+
 def query(schedd: str, constraint: str, attributes: list[str], limit: int) -> list[dict[str, Any]]:
     ads = htcondor2.Schedd(locate(schedd)).query(constraint, attributes, limit=limit)
     return [_plain(ad, attributes) for ad in ads]
@@ -87,7 +92,8 @@ def analyze(schedd: str, constraint: str, within_sec: float) -> str:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    operation.__name__: operation for operation in (describe, query, history, act, edit, submit_dag, analyze)
+    operation.__name__: operation
+    for operation in (describe, identify, query, history, act, edit, submit_dag, analyze)
 }
 
 

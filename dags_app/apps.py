@@ -8,5 +8,6 @@ class DAGsConfig(AppConfig):
     verbose_name = "DAGs"
 
     def ready(self) -> None:
-        """Register this layer's health checks."""
+        """Register this layer's health and startup checks."""
         import_module("dags_app.health")
+        import_module("dags_app.checks")

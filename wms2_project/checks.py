@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
@@ -27,6 +29,11 @@ NEEDED_SERVICES = {
     "cric_url": "WMS2_CRIC_URL",
 }
 MAX_NODES = 1_000_000
+JOB_USER_ID = "wms2.E030"
+JOB_USER_HINT = (
+    "Let the schedd know WMS2 by another account (docs/security.md, Accounts of jobs). If slot users or pilots run the"
+    " jobs, name their accounts in WMS2_JOB_USERS."
+)
 LOGIN_NEEDS = {
     "OIDC_LOGIN_ISSUER": "WMS2_OIDC_LOGIN_ISSUER",
     "OIDC_RP_CLIENT_SECRET": "WMS2_OIDC_CLIENT_SECRET",
@@ -108,6 +115,23 @@ def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             id="wms2.E010",
         )
     ]
+
+
+@register(STARTUP, Tags.security)
+def check_job_users(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A job that runs as WMS2's own account can read its secrets; `dags_app.checks` asks the schedd."""
+    if LAB or own_account() not in settings.JOB_USERS:
+        return []
+    what = f"WMS2_JOB_USERS names {own_account()}, the account that WMS2 runs as."
+    return [Error(what, hint=JOB_USER_HINT, id=JOB_USER_ID)]
+
+
+def own_account() -> str:
+    """The account of this process; its number where it has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 @register(STARTUP)

@@ -12,14 +12,16 @@ from django.db import connection
 
 from tests.conftest import RUN_URL
 from tests.integration.admin.test_access import PRODUCTION, manage
-from wms2_project import deploy_checks
+from dags_app import checks as pool_checks
+from wms2_project import checks, deploy_checks
 
 LONG = "k4Zq-" * 12
 
 
 @pytest.fixture(autouse=True)
 def _outside_the_lab(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    monkeypatch.setattr(deploy_checks, "LAB", False)
+    for module in (checks, deploy_checks, pool_checks):
+        monkeypatch.setattr(module, "LAB", False)
     settings.SECURE_SSL_REDIRECT = True
 
 
@@ -93,6 +95,28 @@ def test_the_role_of_the_lab_is_accepted(monkeypatch: pytest.MonkeyPatch) -> Non
         connection.close()
 
 
+def test_a_pool_whose_jobs_run_as_our_own_account_is_refused(settings: Any) -> None:
+    settings.SCHEDDS = []
+    assert ids(pool_checks.check_job_owner(None)) == ["wms2.E030"]  # the lab's pool proves the account by FS
+    settings.JOB_USERS = ["slot1", "slot2"]
+    assert pool_checks.check_job_owner(None) == checks.check_job_users(None) == []
+    settings.JOB_USERS = ["slot1", checks.own_account()]
+    assert ids(checks.check_job_users(None)) == ["wms2.E030"]
+
+
+def test_a_schedd_that_knows_us_by_another_account_is_accepted(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SCHEDDS = []
+    monkeypatch.setattr(pool_checks, "own_account", lambda: "somebody_else")
+    assert pool_checks.check_job_owner(None) == []
+
+
+def test_a_schedd_that_does_not_answer_is_said_not_to_be_checked(settings: Any) -> None:
+    settings.SCHEDDS = ["nobody@nowhere.invalid"]
+    assert ids(pool_checks.check_job_owner(None)) == ["wms2.I002"]
+
+
 def test_the_command_refuses_them_all_at_once() -> None:
     wrong = {
         "SECRET_KEY": "changeme",
@@ -100,8 +124,9 @@ def test_the_command_refuses_them_all_at_once() -> None:
         "WMS2_ALLOWED_HOSTS": "*",
         "WMS2_DBS_URL": "http://dbs.example.org",
         "WMS2_TRUSTED_PROXIES": "",
+        "WMS2_JOB_USERS": checks.own_account(),
     }
     done = manage("check", "--deploy", **PRODUCTION | wrong)
     assert done.returncode == 1
     told = done.stdout + done.stderr
-    assert [code for code in ("E012", "E013", "E014", "E015", "E016") if f"wms2.{code}" not in told] == []
+    assert [code for code in ("E012", "E013", "E014", "E015", "E016", "E030") if f"wms2.{code}" not in told] == []

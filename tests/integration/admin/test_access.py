@@ -27,6 +27,7 @@ PRODUCTION = {
     "WMS2_STORAGE_PREFIX": "/storage/{site}",
     "WMS2_ALLOWED_HOSTS": "wms2.example.org",
     "WMS2_TRUSTED_PROXIES": "10.0.0.1",
+    "WMS2_JOB_USERS": "slot1,slot2",
     **dict.fromkeys(checks.NEEDED_SERVICES.values(), "https://service.example.org"),
 }
 LAB = {name: PRODUCTION[name] for name in ("SECRET_KEY", "DATABASE_URL", "REDIS_URL", "WMS2_SUBMIT_ROOT")}
