@@ -7,7 +7,7 @@ from wms2_project.errors import ScheddUnreachable
 
 
 def find_job_owner(schedd: str, *, timeout_sec: float) -> str:
-    """Return the account the schedd (''= the pool's own) maps WMS2 to. Raises ScheddUnreachable without an answer."""
+    """Return the account that the schedd, '' for the pool's own, maps WMS2 to. Raises ScheddUnreachable."""
     calls = BoundedCalls()
     try:
         return str(calls.call("identify", timeout_sec=timeout_sec, schedd=schedd)).partition("@")[0]

@@ -1,7 +1,7 @@
 """A payload given as a command: run without a shell, told its work by the JSON file $WMS2_JOB.
 
-It must write the output files named there; a FrameworkJobReport.xml in its directory, beside them, is read if it
-writes one. What it wrote is looked at when none of its processes is left.
+It must write the output files named there. A FrameworkJobReport.xml in its working directory, beside them, is
+read if it writes one. The files are read when none of its processes is left.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _read_fjr(path: Path, status: int) -> JobReport | None:
 
 
 def _is_file(path: Path) -> bool:
-    """Raises FjrError for a link, pipe or directory in the file's place, which would not be read or not end."""
+    """Is there a report? Raises FjrError for a link, pipe or directory in its place."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

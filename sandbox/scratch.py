@@ -1,4 +1,4 @@
-"""The job's directory, in which payload code runs: only regular files with names of ours are read or sent back."""
+"""The job's directory, in which payload code runs: only regular files under planned names leave it."""
 
 from __future__ import annotations
 

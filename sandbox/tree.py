@@ -1,9 +1,9 @@
 """Runs payload code such that none of its processes is left when the wrapper continues.
 
-Where the kernel allows it, the payload has a PID namespace of its own: it sees and signals no other process, and
-the kernel ends all of it with its first process. Elsewhere the wrapper is a child subreaper: whatever the payload
-detaches (double fork, setsid) stays below the wrapper in the process tree, where it is found and killed. In both
-cases the payload gains no privileges by setuid programs, so the wrapper can end every process of it.
+Where the kernel allows it, the payload has a PID namespace of its own: it sees and signals no other process,
+and the kernel ends all of it with its first process. Elsewhere the wrapper is a child subreaper: whatever the
+payload detaches (double fork, setsid) stays below the wrapper in the process tree, where it is found and
+killed. The payload gains no privileges by setuid programs, so the wrapper can end every process of it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Tree:
     def run(self, payload: Payload, deadline: float | None) -> int | None:
         """Run the payload to its end, then end all its processes.
 
-        Returns its exit status (negative: the signal), or None if the deadline (monotonic clock) passed. Raises
-        OSError if the program cannot be started, JobFailure if a process cannot be ended.
+        Returns its exit status (negative: the signal), or None if the deadline (monotonic clock) passed.
+        Raises OSError if the program cannot be started, JobFailure if a process cannot be ended.
         """
         self.started = True
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -90,14 +90,15 @@ class Tree:
 
     def _run_once(self, payload: Payload, deadline: float | None) -> list[bytes] | None:
         """Return the words of the keeper's answer; None if the deadline passed."""
-        (answer, tell), *pipes = (os.pipe() for _ in range(3))
+        answer, tell = os.pipe()
+        pipes = [os.pipe() for _ in self._streams]
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         if os.fork() == 0:
             _keep(payload, [write for _, write in pipes], tell, mask, namespace=self._namespace)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for descriptor in (tell, *(write for _, write in pipes)):
             os.close(descriptor)
-        sources = {read: stream for (read, _), stream in zip(pipes, self._streams)}
+        sources = {read: self._streams[index] for index, (read, _) in enumerate(pipes)}
         try:
             return _pump(answer, sources, deadline)
         finally:
@@ -156,7 +157,7 @@ def _keep(
 
 
 def _enter_namespace(tell: int) -> bool:
-    """Continue as the first process of a PID namespace with a /proc of its own; False if that is not allowed."""
+    """Continue as the first process of a PID namespace with its own /proc. Returns False if not allowed."""
     if not (_unshare() if os.getuid() == 0 else _unshare_as_user()):
         return False
     first = os.fork()
@@ -174,13 +175,14 @@ def _unshare(flags: int = 0) -> bool:
 
 
 def _unshare_as_user() -> bool:
-    """Only root may do it in its own right; others do in a user namespace, in which they stay who they are."""
+    """Others than root need a user namespace, in which they keep their user and group."""
     uid, gid = os.getuid(), os.getgid()
+    files = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
     _prctl(PR_SET_DUMPABLE, 1)  # else the files below belong to root
     try:
         if not _unshare(CLONE_NEWUSER):
             return False
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        for name, text in files.items():
             with open(f"/proc/self/{name}", "w", encoding="ascii") as handle:
                 handle.write(text)
     except OSError:
@@ -226,7 +228,7 @@ def _limit_processes() -> None:
 
 
 def _has_children() -> bool:
-    """Reap what has ended; is there a child that has not? Without children there are no descendants either."""
+    """Reap children that have ended. Returns False if none is left, and so no descendant either."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

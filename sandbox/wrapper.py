@@ -161,7 +161,7 @@ def _judged(work: Callable[[], None]) -> Verdict:
 
 
 def _trace(error: BaseException) -> str:
-    """Where the error came from, without the lines of code: the payload may have replaced the source files."""
+    """Where the error came from, without source lines: the payload may have replaced the source files."""
     frame, places = error.__traceback__, []
     while frame is not None:
         places.append(f"  {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}\n")

@@ -31,8 +31,8 @@ NEEDED_SERVICES = {
 MAX_NODES = 1_000_000
 JOB_USER_ID = "wms2.E030"
 JOB_USER_HINT = (
-    "Let the schedd know WMS2 by another account (docs/security.md, Accounts of jobs). If slot users or pilots run the"
-    " jobs, name their accounts in WMS2_JOB_USERS."
+    "Let the schedd map WMS2 to another account (docs/security.md, The accounts of jobs). If slot users or"
+    " pilots run the jobs, name their accounts in WMS2_JOB_USERS."
 )
 LOGIN_NEEDS = {
     "OIDC_LOGIN_ISSUER": "WMS2_OIDC_LOGIN_ISSUER",

@@ -1,7 +1,8 @@
-"""The clients of the integration tests and the jobs of the sandbox tests."""
+"""The clients and the pool of the integration tests, and the jobs of the sandbox tests."""
 
 from __future__ import annotations
 
+from tests.integration.condor.conftest import bench, pool_sites, schedd
 from tests.integration.conftest import (
     _fresh_throttles,
     _patient_with_redis,
@@ -17,9 +18,12 @@ __all__ = [
     "_fresh_throttles",
     "_patient_with_redis",
     "api_as",
+    "bench",
     "console",
     "operator",
+    "pool_sites",
     "requestor",
+    "schedd",
     "tarball",
     "viewer",
     "world",

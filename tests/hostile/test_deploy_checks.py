@@ -10,9 +10,9 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from dags_app import checks as pool_checks
 from tests.conftest import RUN_URL
 from tests.integration.admin.test_access import PRODUCTION, manage
-from dags_app import checks as pool_checks
 from wms2_project import checks, deploy_checks
 
 LONG = "k4Zq-" * 12
@@ -129,4 +129,5 @@ def test_the_command_refuses_them_all_at_once() -> None:
     done = manage("check", "--deploy", **PRODUCTION | wrong)
     assert done.returncode == 1
     told = done.stdout + done.stderr
-    assert [code for code in ("E012", "E013", "E014", "E015", "E016", "E030") if f"wms2.{code}" not in told] == []
+    expected = ("E012", "E013", "E014", "E015", "E016", "E030")
+    assert [code for code in expected if f"wms2.{code}" not in told] == []

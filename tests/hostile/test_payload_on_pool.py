@@ -1,0 +1,65 @@
+"""A hostile payload as a real job: HTCondor transfers what the wrapper wrote, and the group is done."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from condor.layout import GroupLayout, NodeLayout
+from tests.hostile.test_payload_tree import FORGE, HEAD, MAX_STREAM_BYTES
+from tests.integration.condor.conftest import Bench
+from tests.integration.condor.test_real_sandbox import manifest, sandbox_assets
+
+SPOIL = """
+def work():
+    plan = task["generate"]
+    with open(out, "w") as target:
+        print('{"format": "wms2-events", "version": 1}', file=target)
+        for n in range(plan["first_event"], plan["last_event"] + 1):
+            print(1, plan["first_lumi"], n, "ab", file=target)
+
+detach(LOCK, forge)
+os.mkfifo(back + "/pipe")
+os.symlink("/etc", back + "/etc")
+os.unlink(scratch + "/_condor_stdout")
+os.mkfifo(scratch + "/_condor_stdout")
+for _ in range(200):
+    os.write(2, b"x" * 65536)
+work()
+"""
+
+
+@pytest.mark.parametrize("namespace", ["1", "0"])
+def test_a_hostile_job_ends_and_brings_back_two_reports(bench: Bench, tmp_path: Path, namespace: str) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    program = f"{HEAD}\nLOCK = {str(lock)!r}\n{FORGE}{SPOIL}"
+    node = NodeLayout("proc_000000", memory_mb=256, cpus=1, disk_kb=100_000, wall_minutes=10)
+    group = GroupLayout(
+        name="mg_000000",
+        sites=bench.sites,
+        nodes=[node],
+        manifest=manifest(tmp_path / "storage", {"command": [sys.executable, "-S", "-c", program]}, 1),
+    )
+    written = bench.write(bench.layout(groups=[group], assets=sandbox_assets(tmp_path / "assets")))
+    submit_file = written.dag_file.parent / "proc.sub"
+    switch = f'environment = "WMS2_PAYLOAD_NAMESPACE={namespace} '
+    submit_file.write_text(submit_file.read_text().replace('environment = "', switch))
+
+    ad = bench.finish(bench.submit(written), 300)
+    directory = written.dag_file.parent / "mg_000000"
+
+    assert ad.succeeded, (directory / "proc_000000.post.0.json").read_text()
+    report = json.loads((directory / "reports" / "proc_000000.report.json").read_text())
+    assert (report["exit_code"], report["events_read"]) == (0, 10)
+    back = {path.name for path in (directory / "reports").iterdir() if path.name.startswith("proc_")}
+    assert back == {"proc_000000.report.json", "proc_000000.fjr.xml"}
+    assert not (directory / "reports" / "pipe").exists()
+    for name in ("proc_000000.out", "proc_000000.err"):
+        assert (directory / name).stat().st_size < MAX_STREAM_BYTES
+    with open(lock) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while anything of the payload runs
