@@ -92,7 +92,7 @@ class Tree:
         """Return the words of the keeper's answer; None if the deadline passed."""
         answer, tell = os.pipe()
         pipes = [os.pipe() for _ in self._streams]
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS))
         if os.fork() == 0:
             _keep(payload, [write for _, write in pipes], tell, mask, namespace=self._namespace)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -139,9 +139,7 @@ def _drain(source: int, stream: CappedStream) -> None:
     os.close(source)
 
 
-def _keep(
-    payload: Payload, outputs: list[int], tell: int, mask: set[signal.Signals], *, namespace: bool
-) -> NoReturn:
+def _keep(payload: Payload, outputs: list[int], tell: int, mask: set[int], *, namespace: bool) -> NoReturn:
     """In a child process: run the payload, answer how it ended, and never return."""
     try:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -171,7 +169,7 @@ def _enter_namespace(tell: int) -> bool:
 
 
 def _unshare(flags: int = 0) -> bool:
-    return _libc.unshare(flags | CLONE_NEWPID | CLONE_NEWNS) == 0
+    return bool(_libc.unshare(flags | CLONE_NEWPID | CLONE_NEWNS) == 0)
 
 
 def _unshare_as_user() -> bool:
