@@ -75,9 +75,11 @@ def test_a_real_job_sees_no_secret(own_bench: Bench, planted: dict[str, str], tm
         name="mg_000000",
         sites=own_bench.sites,
         nodes=[node],
-        manifest=manifest(tmp_path / "storage", {"command": [sys.executable, "-S", "-c", program]}, 1),
+        manifest=manifest(tmp_path / "storage", 1),
     )
-    written = own_bench.write(own_bench.layout(groups=[group], assets=sandbox_assets(tmp_path / "assets")))
+    payload = json.dumps({"command": [sys.executable, "-S", "-c", program]}).encode()
+    assets = sandbox_assets(tmp_path / "assets")
+    written = own_bench.write(own_bench.layout(groups=[group], assets=assets, payload=payload))
     name = own_bench.submit(written)
     ad = own_bench.finish(name, 300)
 
@@ -132,7 +134,9 @@ def test_a_planned_directory_holds_no_secret(settings: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("role", Role)
 def test_a_submit_file_hands_over_no_credential(role: Role) -> None:
-    text = render_submit(SubmitDescription(role, "ana_test-v1", WORKFLOW_ID, held_grace_sec=60))
+    text = render_submit(
+        SubmitDescription(role, "ana_test-v1", WORKFLOW_ID, held_grace_sec=60, max_transfer_output_mb=32)
+    )
     handing_over = ("getenv", "x509", "oauth", "token", "credential", "proxy", "cred", "run_as_owner")
     assert not [key for key in ALLOWED_KEYS[role] for word in handing_over if word in key.lower()]
     environment = [line for line in text.splitlines() if line.startswith("environment")]

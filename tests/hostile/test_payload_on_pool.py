@@ -42,9 +42,11 @@ def submit(bench: Bench, root: Path, program: str, namespace: str) -> tuple[str,
         name="mg_000000",
         sites=bench.sites,
         nodes=[node],
-        manifest=manifest(root / "storage", {"command": [sys.executable, "-S", "-c", text]}, 1),
+        manifest=manifest(root / "storage", 1),
     )
-    written = bench.write(bench.layout(groups=[group], assets=sandbox_assets(root / "assets")))
+    payload = json.dumps({"command": [sys.executable, "-S", "-c", text]}).encode()
+    assets = sandbox_assets(root / "assets")
+    written = bench.write(bench.layout(groups=[group], assets=assets, payload=payload))
     submit_file = written.dag_file.parent / "proc.sub"
     switch = f'environment = "WMS2_PAYLOAD_NAMESPACE={namespace} '
     submit_file.write_text(submit_file.read_text().replace('environment = "', switch))

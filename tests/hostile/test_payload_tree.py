@@ -246,7 +246,8 @@ for name in os.listdir(scratch + "/sandbox"):
     open(scratch + "/sandbox/" + name, "w").write("import os; os._exit(0)")
 for name in ("traceback", "subprocess", "html", "statistics", "selectors", "signal"):
     open(scratch + "/" + name + ".py", "w").write("import os; os._exit(0)")
-open(scratch + "/jobs.json", "w").write("{}")
+for name in ("jobs.json", "payload.json"):
+    open(scratch + "/" + name, "w").write("{}")
 work()
 sys.exit(3)
 """
