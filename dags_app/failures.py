@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sandbox.classify import NEARLY_ALL, SILENT_KILL, exit_codes
-from sandbox.failure import PAYLOAD
+from sandbox.failure import CLAIM_REFUSED, PAYLOAD
 from wms2_project.words import counted
 
 _T = TypeVar("_T", int, str)
@@ -28,7 +28,7 @@ MEMORY_CODES = frozenset({SILENT_KILL, 8004, 8030, 8031, 50660, 50661})
 MEMORY, WALL_TIME = "memory", "wall_time"
 # Codes that many causes share: the message tells those apart.
 VAGUE_CODES = frozenset(
-    {65, 195, 8001, 8002, 50115, 50666, 50669, 60324, 99108, 99109, 99303, 99400, 99401, 99996}
+    {65, 195, 8001, 8002, 50115, 50666, 50669, 60324, 99108, 99109, 99303, 99400, 99401, 99996, CLAIM_REFUSED}
 )
 # The file itself is bad; the other codes of its category say that it could not be reached.
 CORRUPT_CODES = frozenset({8016, 8021, 8022, 8034, 70452})

@@ -1,4 +1,4 @@
-"""The cleanup node: the merged files are checked, the group's manifest is written, the unmerged files go.
+"""The cleanup node: the merged files are opened and checked, the manifest is written, the unmerged files go.
 
 In that order: what is deleted here is the only other copy of the group's work.
 """
@@ -6,14 +6,13 @@ In that order: what is deleted here is the only other copy of the group's work.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from statistics import median
 
 from sandbox.context import Context, Tally
-from sandbox.failure import REPORT_UNUSABLE, JobFailure
+from sandbox.eventfile import EventFileError, count_events
 from sandbox.faults import inject_fault
-from sandbox.jsonfile import ManifestError
 from sandbox.knobs import read_knobs
+from sandbox.lumis import union
 from sandbox.manifest import (
     GroupManifest,
     JobsManifest,
@@ -22,9 +21,9 @@ from sandbox.manifest import (
     OutputPlan,
     write_group_manifest,
 )
-from sandbox.merge import read_processing_reports
-from sandbox.report import NodeReport, Output, read_report
-from sandbox.storage import verified_input
+from sandbox.merge import Part, read_checked_report, read_processing_reports, refuse
+from sandbox.report import NodeReport, Output
+from sandbox.storage import unreadable, verified_input
 
 MANIFEST_PART = "merge_output.json.part"
 
@@ -34,9 +33,10 @@ def run_cleanup(context: Context, tally: Tally) -> None:
     inject_fault(context, read_knobs(context.manifest.payload))
     directory = context.scratch / "reports"
     reports = read_processing_reports(context.manifest, directory, context.site)
-    merged = _merged_outputs(context, directory / "merge.report.json")
-    for output in merged:
-        verified_input(context, output.lfn, output.size_bytes, output.adler32)
+    path = directory / "merge.report.json"
+    merged = read_checked_report(context.manifest, path, "merge", context.site).outputs
+    for index, output in enumerate(merged):
+        _check_merged(context, output, [report.outputs[index] for report in reports])
     manifest = build_group_manifest(context.manifest, context.site, reports, merged)
     write_group_manifest(context.scratch / "back" / MANIFEST_PART, manifest)
     left = [told for output in context.manifest.outputs for told in _empty(context, output)]
@@ -79,16 +79,20 @@ def build_metrics(reports: list[NodeReport], merged: tuple[Output, ...]) -> Metr
     )
 
 
-def _merged_outputs(context: Context, path: Path) -> tuple[Output, ...]:
+def _check_merged(context: Context, merged: Output, parts: list[Output]) -> None:
+    """Open a merged file: it must hold what the merge claims, and the merge claim what the jobs did."""
+    part = Part("merge", merged)
+    path = verified_input(context, merged.lfn, merged.size_bytes, merged.adler32)
     try:
-        report = read_report(path)
-    except ManifestError as error:
-        raise JobFailure(REPORT_UNUSABLE, f"merge has no usable report: {error}") from error
-    planned = [(output.dataset, context.manifest.merged_lfn(output)) for output in context.manifest.outputs]
-    told = [(output.dataset, output.lfn) for output in report.outputs]
-    if report.exit_code != 0 or report.site != context.site or told != planned:
-        raise JobFailure(REPORT_UNUSABLE, "merge: its report has not the planned outputs at this site")
-    return report.outputs
+        events, lumi_events = count_events(path)
+    except (EventFileError, OSError) as error:
+        raise unreadable(merged.lfn, str(error)) from error
+    if events != merged.events:
+        refuse(part, "events", f"{merged.events}", f"{events}")
+    if lumi_events != merged.lumi_events:
+        refuse(part, "events by lumi", f"{merged.lumi_events!s:.500}", f"{lumi_events!s:.500}")
+    if merged.events != sum(one.events for one in parts) or merged.lumis != union(one.lumis for one in parts):
+        refuse(part, "lumis", f"{merged.lumis!s:.500}", "others by the reports of the jobs")
 
 
 def _empty(context: Context, output: OutputPlan) -> list[str]:

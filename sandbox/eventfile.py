@@ -112,12 +112,23 @@ def checksum(path: Path) -> tuple[int, str]:
     return size, f"{value:08x}"
 
 
+def count_events(path: Path) -> tuple[int, LumiEvents]:
+    """Read the whole file; return its events, in all and by lumi."""
+    seen, events = _count(path)
+    return events, tally(seen)
+
+
 def facts(path: Path) -> FileFacts:
     """Read the whole file and tell what is in it."""
+    seen, events = _count(path)
+    size, adler32 = checksum(path)
+    return FileFacts(size, adler32, events, compress(seen), tally(seen))
+
+
+def _count(path: Path) -> tuple[dict[int, Counter[int]], int]:
     seen: dict[int, Counter[int]] = {}
     events = 0
     for event in read_events(path):
         seen.setdefault(event.run, Counter())[event.lumi] += 1
         events += 1
-    size, adler32 = checksum(path)
-    return FileFacts(size, adler32, events, compress(seen), tally(seen))
+    return seen, events

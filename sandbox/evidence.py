@@ -8,19 +8,37 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
-from sandbox.failure import HTCONDOR, OPEN_CODES, PAYLOAD, process_exit, steps_of
-from sandbox.jsonfile import ManifestError, clean_text, read_json
+from sandbox.failure import (
+    CLAIM_REFUSED,
+    HTCONDOR,
+    MANIFEST_MISSING,
+    MANIFEST_UNUSABLE,
+    OPEN_CODES,
+    PAYLOAD,
+    process_exit,
+    steps_of,
+)
+from sandbox.jsonfile import (
+    ClaimRefused,
+    ManifestError,
+    ManifestMissing,
+    ManifestUnreadable,
+    clean_text,
+    open_regular,
+)
 from sandbox.postrecord import LOG_TAIL_CHARACTERS
 from sandbox.report import NodeReport, read_report
+from sandbox.selflimit import TooCostly
 from sandbox.userlog import read_job_events
 
 if TYPE_CHECKING:
     from sandbox.fjr import JobReport
+    from sandbox.manifest import JobsManifest
 
 REPORTS = Path("reports")
 PLAN = Path("jobs.json")
@@ -39,7 +57,10 @@ _LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
 
 @dataclass(frozen=True)
 class Evidence:
-    """exit_code is the CMS exit code, 0 only when exit status and report both say success."""
+    """exit_code is the CMS exit code, 0 only when exit status and report both say success, and as planned.
+
+    A claim that was refused leaves no report behind; `note` says why.
+    """
 
     exit_code: int
     note: str
@@ -52,6 +73,11 @@ class Evidence:
     log_tail: str
     source: str = PAYLOAD
 
+    def refuse(self, why: str) -> Evidence:
+        """The evidence of a job whose claim cannot be taken."""
+        note = clean_text(why)
+        return replace(self, exit_code=CLAIM_REFUSED, source=PAYLOAD, note=note, report=None, fjr=None)
+
     @property
     def wall_time_sec(self) -> float:
         return self.report.wall_time_sec if self.report else _metric(self.fjr, "Timing", "TotalJobTime")
@@ -63,7 +89,8 @@ class Evidence:
     @property
     def steps(self) -> dict[str, int]:
         """Exit code of each step; empty where no report speaks about the job."""
-        return steps_of(self.exit_code) if self.report or self.fjr else {}
+        known = self.report or self.fjr or self.exit_code == CLAIM_REFUSED
+        return steps_of(self.exit_code) if known else {}
 
     @property
     def failed_step(self) -> str:
@@ -106,11 +133,12 @@ class Evidence:
 def gather(node: str, return_value: int, job_id: str) -> Evidence:
     """Look at everything there is about the attempt; what cannot be used is noted, not raised."""
     events = read_job_events(EVENT_LOG, job_id)
-    report, note = _trusted_report(node, return_value)
+    plan, broken = _read_plan(node)
+    claims = _read_claims(node, return_value, plan)
+    report, fjr = claims.report, claims.fjr
     failed = return_value != 0 or report is None
-    fjr = _trusted_fjr(node, return_value) if failed else None
     if report is not None:
-        code = report.exit_code
+        code = report.exit_code or broken
     elif fjr is not None and fjr.exit_code:
         code = fjr.exit_code
     else:
@@ -118,9 +146,9 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
 
         code = code_without_report(return_value, events)
     log_tail = read_tail(Path(f"{node}.err")) if failed else ""
-    told = "; ".join(part for part in (note, events.hold_reason, events.removal_reason) if part)
+    told = "; ".join(part for part in (claims.note, events.hold_reason, events.removal_reason) if part)
     site = events.site or (report.site if report else "")
-    return Evidence(
+    found = Evidence(
         exit_code=code,
         note=clean_text(told),
         report=report,
@@ -133,31 +161,48 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
             events.memory_mb or 0,
             _memory_in(events.hold_reason),
         ),
-        bad_inputs=_bad_inputs(node, report, fjr, log_tail) if failed else (),
+        bad_inputs=_bad_inputs(_planned_inputs(node, plan), report, fjr, log_tail) if failed else (),
         log_tail=log_tail,
         source=_source(report, fjr, events.hold_code),
     )
+    return found.refuse(claims.refused) if claims.refused else found
 
 
 def promote_manifest() -> str:
     """Give the group's manifest its name once it is seen to be whole and as planned; '' or why not.
 
-    A manifest that is already there and valid stays: WMS2 may have read it.
+    A manifest that is already there and valid stays: WMS2 may have read it. Raises ClaimRefused where the new
+    one is whole and not as planned.
     """
     from sandbox.atomic import rename_on_disk
-    from sandbox.manifest import check_group_manifest, read_group_manifest, read_jobs
+    from sandbox.claims import check_group_manifest
+    from sandbox.manifest import read_group_manifest, read_jobs
 
     part = REPORTS / f"{MANIFEST.name}.part"
     try:
-        plan = read_jobs(PLAN)
+        plan, site = read_jobs(PLAN), elected_site(Path())
+    except ManifestError as error:
+        return f"the group's plan is not usable: {error}"
+    try:
         with suppress(ManifestError):
-            check_group_manifest(read_group_manifest(MANIFEST), plan)
+            check_group_manifest(read_group_manifest(MANIFEST), plan, site=site)
             return ""
-        check_group_manifest(read_group_manifest(part), plan)
+        check_group_manifest(read_group_manifest(part), plan, site=site)
         rename_on_disk(part, MANIFEST)
+    except ClaimRefused:
+        raise
     except (ManifestError, OSError) as error:
         return f"the group's manifest is not usable: {error}"
     return ""
+
+
+def elected_site(group: Path) -> str:
+    """The site the group was sent to; '' if that is not known."""
+    try:
+        with open(group / "elected_site.inc", encoding="ascii") as handle:
+            return handle.read(200).rpartition("=")[2].strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def note_end(exit_code: int) -> None:
@@ -177,10 +222,10 @@ def set_aside(node: str, attempt: int) -> None:
 def read_tail(path: Path) -> str:
     """The last lines of a text that may be anything."""
     try:
-        with open(path, "rb") as handle:
-            handle.seek(max(0, path.stat().st_size - LOG_TAIL_CHARACTERS))
+        with open_regular(path) as handle:
+            handle.seek(max(0, os.fstat(handle.fileno()).st_size - LOG_TAIL_CHARACTERS))
             data = handle.read(LOG_TAIL_CHARACTERS)
-    except OSError:
+    except (OSError, ClaimRefused):
         return ""
     lines = data.decode("utf-8", "replace").split("\n")[-LOG_TAIL_LINES - 1 :]
     return clean_text("\n".join(lines), LOG_TAIL_CHARACTERS)
@@ -195,31 +240,84 @@ def _source(report: NodeReport | None, fjr: JobReport | None, hold_code: int) ->
     return HTCONDOR if fjr is None and hold_code in HELD_BEFORE_PAYLOAD else PAYLOAD
 
 
-def _trusted_report(node: str, return_value: int) -> tuple[NodeReport | None, str]:
+@dataclass(frozen=True)
+class _Claims:
+    """The reports of the attempt that can be believed, and why others cannot."""
+
+    report: NodeReport | None = None
+    fjr: JobReport | None = None
+    note: str = ""
+    refused: str = ""
+
+
+def _read_plan(node: str) -> tuple[JobsManifest | None, int]:
+    """What was planned for the node, or the exit code of every job of a group whose plan is broken."""
+    from sandbox.manifest import read_jobs
+
+    try:
+        return read_jobs(PLAN, only="" if node in ("merge", "cleanup") else node), 0
+    except ManifestMissing:
+        return None, MANIFEST_MISSING
+    except ManifestUnreadable:
+        raise
+    except ManifestError:
+        return None, MANIFEST_UNUSABLE
+
+
+def _read_claims(node: str, return_value: int, plan: JobsManifest | None) -> _Claims:
+    """Read and check the reports. Of a job that the pool ended, the pool's reason counts, not its claim."""
+    try:
+        report, note = _read_report(node, return_value, plan)
+        fjr = _read_fjr(node, return_value, plan) if return_value != 0 or report is None else None
+    except ClaimRefused as error:
+        refused = str(error)
+    except MemoryError:
+        refused = "what the job sent back takes too much memory"
+    except TooCostly as error:
+        refused = f"what the job sent back takes {error}"
+    else:
+        return _Claims(report, fjr, note)
+    return _Claims(note=refused, refused=refused if return_value >= 0 else "")
+
+
+def _read_report(node: str, return_value: int, plan: JobsManifest | None) -> tuple[NodeReport | None, str]:
+    """The node's report if it is of this attempt, or why it is not."""
     try:
         report = read_report(REPORTS / f"{node}.report.json")
+    except ClaimRefused:
+        raise
     except ManifestError as error:
         return None, f"no usable report ({error}), return value {return_value}"
-    if report.node != node:
-        return None, f"the report is of {report.node}, return value {return_value}"
     if process_exit(report.exit_code) != return_value:
         return None, f"the report says {report.exit_code}, return value {return_value}: not of this attempt"
+    if report.node != node:
+        raise ClaimRefused(f"{node}: node: claimed {report.node}, expected {node}")
+    if plan is not None:
+        from sandbox.claims import check_report
+
+        check_report(report, plan)
     return report, ""
 
 
-def _trusted_fjr(node: str, return_value: int) -> JobReport | None:
+def _read_fjr(node: str, return_value: int, plan: JobsManifest | None) -> JobReport | None:
+    path = REPORTS / f"{node}.fjr.xml"
+    if not os.path.lexists(path):
+        return None
     from sandbox.fjr import FjrError, parse_fjr
 
-    path = REPORTS / f"{node}.fjr.xml"
-    if not path.exists():
-        return None
     try:
         fjr = parse_fjr(path)
     except FjrError:
         return None
     # A job killed while it wrote the report has no exit status of its own that could agree with it.
     killed = not fjr.complete and bool(fjr.errors) and -64 <= return_value < 0
-    return fjr if killed or process_exit(fjr.exit_code) == return_value else None
+    if not killed and process_exit(fjr.exit_code) != return_value:
+        return None
+    if plan is not None and node in plan.jobs:
+        from sandbox.claims import check_framework_report
+
+        check_framework_report(fjr, plan.jobs[node])
+    return fjr
 
 
 def _memory_in(hold_reason: str) -> int:
@@ -240,13 +338,12 @@ def _metric(fjr: JobReport | None, summary: str, name: str) -> float:
 
 
 def _bad_inputs(
-    node: str, report: NodeReport | None, fjr: JobReport | None, log_tail: str
+    planned: tuple[str, ...], report: NodeReport | None, fjr: JobReport | None, log_tail: str
 ) -> tuple[str, ...]:
     """Input files to blame; only files planned for this node can be, whatever a report says.
 
     Who names a file outright is believed before a message, a message before the log.
     """
-    planned = _planned_inputs(node)
     named = [*(report.bad_inputs if report else ()), *(fjr.skipped_files if fjr else ())]
     messages = [report.error] if report else []
     messages += [error.text for error in fjr.errors] if fjr else []
@@ -262,10 +359,6 @@ def _lfns_in(texts: list[str]) -> list[str]:
     return [lfn for text in texts for lfn in _LFN_IN_TEXT.findall(text)]
 
 
-def _planned_inputs(node: str) -> tuple[str, ...]:
-    try:
-        plan: Any = read_json(PLAN)
-        lfns = [file["lfn"] for file in plan["jobs"][node]["files"]]
-    except (ManifestError, KeyError, TypeError):
-        return ()
-    return tuple(lfn for lfn in dict.fromkeys(lfns) if names.matches(names.LFN, lfn))
+def _planned_inputs(node: str, plan: JobsManifest | None) -> tuple[str, ...]:
+    job = plan.jobs.get(node) if plan else None
+    return tuple(dict.fromkeys(file.lfn for file in job.files)) if job else ()

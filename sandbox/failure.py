@@ -27,6 +27,7 @@ REPORT_UNUSABLE = 60450
 MANIFEST_MISSING = 71104
 MANIFEST_UNUSABLE = 71105
 UNCAUGHT = 99109
+CLAIM_REFUSED = 99310
 OPEN_CODES = frozenset({64, 84, 85, 92, FILE_OPEN, 8028})
 STAGE_OUT_CODES = range(60300, 60500)
 # Who says so. A payload chooses its own exit code and report; it makes neither the wrapper's nor HTCondor's.

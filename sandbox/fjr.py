@@ -1,20 +1,29 @@
 """FrameworkJobReport.xml, the report a CMSSW process writes: parsed without trust, and written.
 
-The parser reads a stream of elements, skips what it does not know, caps the size and refuses any DTD. Of a
-report that ends too early, as a killed job leaves it, it takes the elements that are complete.
+The parser reads a stream of elements, skips what it does not know, caps size, depth and the number of
+elements, and refuses any DTD. Of a report that ends too early, as a killed job leaves it, it takes the
+elements that are complete.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 from xml.parsers import expat
 
 from sandbox.failure import steps_of
+from sandbox.jsonfile import ClaimRefused, open_regular
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
+MAX_DEPTH = 32
+MAX_ELEMENTS = 400_000
+MAX_TEXT = 65_536  # of one element; more is cut off
+MAX_TAG = 1024 * 1024  # bytes without the end of a tag or any text
+CHUNK_BYTES = 65_536
 # What the parser says where the document ends before its last element does.
 _CUT_OFF = frozenset(
     expat.errors.codes[message]
@@ -94,17 +103,18 @@ class JobReport:
 
 def parse_fjr(source: Path | str | bytes) -> JobReport:
     """Parse a file (path) or a document (bytes). Raises FjrError, not for one that merely ends too early."""
-    data = source if isinstance(source, bytes) else _read(Path(source))
-    if len(data) > MAX_BYTES:
-        raise FjrError(f"framework job report: larger than {MAX_BYTES >> 20} MB")
     reader = _Reader()
     parser = expat.ParserCreate()
+    parser.buffer_text = True
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.characters
     parser.StartDoctypeDeclHandler = _refuse_dtd
     try:
-        parser.Parse(data, True)
+        for chunk in _chunks(source):
+            parser.Parse(chunk, False)
+            reader.check_progress(len(chunk))
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         if error.code not in _CUT_OFF or not reader.began:
             raise FjrError(f"framework job report: {error}") from error
@@ -114,12 +124,24 @@ def parse_fjr(source: Path | str | bytes) -> JobReport:
     return reader.report(complete=True)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise FjrError(f"{path.name}: {error.strerror}") from error
+def _chunks(source: Path | str | bytes) -> Iterator[bytes]:
+    """The document piece by piece, so that a cap of the reader ends it early."""
+    if isinstance(source, bytes):
+        opened: BinaryIO = BytesIO(source)
+    else:
+        try:
+            opened = open_regular(Path(source))
+        except OSError as error:
+            raise FjrError(f"{Path(source).name}: {error.strerror}") from error
+        except ClaimRefused as error:
+            raise FjrError(str(error)) from error
+    with opened as handle:
+        read = 0
+        while chunk := handle.read(CHUNK_BYTES):
+            read += len(chunk)
+            if read > MAX_BYTES:
+                raise FjrError(f"framework job report: larger than {MAX_BYTES >> 20} MB")
+            yield chunk
 
 
 def _refuse_dtd(*_: object) -> None:
@@ -131,7 +153,10 @@ class _Reader:
 
     def __init__(self) -> None:
         self._path: list[str] = []
+        self._elements = 0
+        self._quiet = 0  # bytes since the last part of the document that was complete
         self._text: list[str] = []
+        self._text_left = MAX_TEXT
         self._file: dict[str, str] = {}
         self._runs: dict[int, list[int]] = {}
         self._run: int | None = None
@@ -163,11 +188,21 @@ class _Reader:
             complete=complete,
         )
 
+    def check_progress(self, size: int) -> None:
+        """Refuse a tag that does not end: the parser would keep all of it."""
+        self._quiet += size
+        if self._quiet > MAX_TAG:
+            raise FjrError(f"framework job report: a tag of more than {MAX_TAG >> 20} MB")
+
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._path and tag != "FrameworkJobReport":
             raise FjrError(f"framework job report: the document is a {tag[:40]}")
         self._path.append(tag)
-        self._text.clear()
+        self._quiet = 0
+        self._elements += 1
+        if len(self._path) > MAX_DEPTH or self._elements > MAX_ELEMENTS:
+            raise FjrError(f"framework job report: more than {MAX_DEPTH} levels or {MAX_ELEMENTS} elements")
+        self._clear_text()
         if tag in ("InputFile", "File"):
             self._file, self._runs, self._parents = {}, {}, []
         elif tag == "Run":
@@ -188,12 +223,20 @@ class _Reader:
             self._summary[attributes.get("Name", "")] = attributes.get("Value", "")
 
     def characters(self, text: str) -> None:
-        self._text.append(text)
+        self._quiet = 0
+        if self._text_left > 0:
+            self._text.append(text[: self._text_left])
+            self._text_left -= len(text)
+
+    def _clear_text(self) -> None:
+        self._text.clear()
+        self._text_left = MAX_TEXT
 
     def end(self, tag: str) -> None:
         self._path.pop()
+        self._quiet = 0
         text = "".join(self._text).strip()
-        self._text.clear()
+        self._clear_text()
         parent = self._path[-1] if self._path else ""
         if tag == "InputFile":
             self._inputs.append(self._input())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 Lumis = dict[int, list[list[int]]]
 LumiEvents = dict[int, list[list[int]]]  # {run: [[first, last, events in each], …]}
+_LARGEST = 2**63  # no lumi has such a number
 
 
 def compress(seen: Mapping[int, Iterable[int]]) -> Lumis:
@@ -20,6 +22,22 @@ def union(parts: Iterable[Lumis]) -> Lumis:
         for run, ranges in part.items():
             collected.setdefault(run, []).extend(ranges)
     return {run: _coalesce(collected[run]) for run in sorted(collected) if collected[run]}
+
+
+def count(lumis: Lumis) -> int:
+    """How many lumis the ranges hold."""
+    return sum(last - first + 1 for ranges in lumis.values() for first, last in ranges)
+
+
+def outside(part: Lumis, whole: Lumis) -> str:
+    """The first range of `part` that `whole` does not hold, in words; '' if it holds them all."""
+    for run, ranges in part.items():
+        allowed = whole.get(run, [])
+        for first, last in ranges:
+            place = bisect_right(allowed, [first, _LARGEST]) - 1
+            if place < 0 or allowed[place][1] < last:
+                return f"run {run} lumis {first}-{last}"
+    return ""
 
 
 def tally(counts: Mapping[int, Mapping[int, int]]) -> LumiEvents:

@@ -8,6 +8,8 @@ from typing import Any
 
 from sandbox import names
 from sandbox.jsonfile import (
+    MAX_LISTED,
+    MAX_MEGABYTES,
     SCHEMA,
     Fields,
     ManifestError,
@@ -25,7 +27,6 @@ __all__ = [
     "ManifestError",
     "ManifestMissing",
     "ManifestUnreadable",
-    "check_group_manifest",
     "read_group_manifest",
     "read_jobs",
     "write_group_manifest",
@@ -68,6 +69,13 @@ class Job:
     mask: Lumis | None
     events: int
 
+    @property
+    def window_events(self) -> int:
+        """Events in the job's windows, before any mask: it cannot read more."""
+        if self.generate is not None:
+            return self.generate.last_event - self.generate.first_event + 1
+        return sum(file.last_event - file.first_event + 1 for file in self.files)
+
 
 @dataclass(frozen=True)
 class OutputPlan:
@@ -99,6 +107,8 @@ class JobsManifest:
     merged_ids: dict[str, str]
     jobs: dict[str, Job]
     cores: int = 1  # that each job was given
+    # Lumis of the input files that no mask applies to, as the catalogue knows them; older DAGs have none.
+    lumis: dict[str, Lumis] = field(default_factory=dict)
 
     def unmerged_directory(self, output: OutputPlan) -> str:
         return names.unmerged_directory(output.unmerged_base, self.workflow_id, self.group, self.round)
@@ -152,10 +162,11 @@ class GroupManifest:
     pilot: PilotReport | None
 
 
-def read_jobs(path: Path, *, payload: Path | None = None) -> JobsManifest:
+def read_jobs(path: Path, *, payload: Path | None = None, only: str = "") -> JobsManifest:
     """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong.
 
-    `payload` is the file of the payload configuration, one for all groups; without it there is none.
+    `payload` is the file of the payload configuration, one for all groups; without it there is none. `only` is
+    the one node to read of the jobs: a group may have a thousand.
     """
     fields = Fields.of_file(path)
     storage = fields.raw.get("storage")
@@ -165,6 +176,7 @@ def read_jobs(path: Path, *, payload: Path | None = None) -> JobsManifest:
     if not outputs or len({output.dataset for output in outputs}) != len(outputs):
         fields.refuse("outputs", "one or more different datasets")
     ids = fields.child("merged_ids")
+    jobs = _parse_jobs(fields, only)
     return JobsManifest(
         request_name=fields.name("request_name", names.REQUEST, "a request name"),
         workflow_id=fields.name("workflow_id", names.ID, "an identifier"),
@@ -175,15 +187,16 @@ def read_jobs(path: Path, *, payload: Path | None = None) -> JobsManifest:
         payload=Fields(read_json(payload), payload.name).raw if payload else {},
         pilot=_parse_pilot_settings(fields.optional("pilot")),
         merged_ids={one.dataset: ids.name(one.dataset, names.ID, "an identifier") for one in outputs},
-        jobs=_parse_jobs(fields),
+        jobs=jobs,
         cores=fields.integer("cores", minimum=1) if "cores" in fields.raw else 1,  # older DAGs do not say
+        lumis=_parse_lumis(fields.optional("lumis"), jobs),
     )
 
 
 def read_group_manifest(path: Path) -> GroupManifest:
     """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong."""
-    fields = Fields.of_file(path)
-    outputs = tuple(_parse_merged_file(one) for one in fields.children("outputs"))
+    fields = Fields.of_file(path, claim=True)
+    outputs = tuple(_parse_merged_file(one) for one in fields.children("outputs", most=MAX_LISTED))
     if not outputs or len({output.lfn for output in outputs}) != len(outputs):
         fields.refuse("outputs", "one or more different files")
     metrics = fields.child("metrics")
@@ -198,7 +211,7 @@ def read_group_manifest(path: Path) -> GroupManifest:
         outputs=outputs,
         metrics=Metrics(
             wall_time_per_event_sec=metrics.number("wall_time_per_event_sec"),
-            peak_rss_mb=metrics.integer("peak_rss_mb"),
+            peak_rss_mb=metrics.integer("peak_rss_mb", maximum=MAX_MEGABYTES),
             output_kb_per_event=metrics.number("output_kb_per_event"),
             cpu_efficiency=metrics.number("cpu_efficiency"),
             jobs=metrics.integer("jobs"),
@@ -211,17 +224,6 @@ def read_group_manifest(path: Path) -> GroupManifest:
 
 def write_group_manifest(path: Path, manifest: GroupManifest) -> None:
     write_json(path, {"schema": SCHEMA, **asdict(manifest)})
-
-
-def check_group_manifest(manifest: GroupManifest, plan: JobsManifest) -> None:
-    """A manifest comes from a job: it may speak only of what was planned for its own group."""
-    for key in ("workflow_id", "round", "group"):
-        if getattr(manifest, key) != getattr(plan, key):
-            told, meant = getattr(manifest, key), getattr(plan, key)
-            raise ManifestError(f"merge_output.json: {key}: {told} where {meant} was planned")
-    told_files = {(one.dataset, one.lfn) for one in manifest.outputs}
-    if told_files != {(one.dataset, plan.merged_lfn(one)) for one in plan.outputs}:
-        raise ManifestError("merge_output.json: outputs: not exactly the planned datasets and files")
 
 
 def _parse_output_plan(fields: Fields) -> OutputPlan:
@@ -243,9 +245,17 @@ def _parse_pilot_settings(fields: Fields | None) -> PilotSettings | None:
     )
 
 
-def _parse_jobs(fields: Fields) -> dict[str, Job]:
+def _parse_lumis(fields: Fields | None, jobs: dict[str, Job]) -> dict[str, Lumis]:
+    """What is known of the files of these jobs."""
+    read = {file.lfn for job in jobs.values() for file in job.files}
+    return {} if fields is None else {lfn: fields.lumis(lfn) for lfn in fields.raw if lfn in read}
+
+
+def _parse_jobs(fields: Fields, only: str) -> dict[str, Job]:
     jobs = {}
     for node, one in fields.members("jobs"):
+        if only and node != only:
+            continue
         if not names.matches(names.NODE, node):
             raise ManifestError(f"{one.where}: not a node name")
         jobs[node] = Job(
@@ -257,7 +267,7 @@ def _parse_jobs(fields: Fields) -> dict[str, Job]:
         )
         if bool(jobs[node].files) == (jobs[node].generate is not None):
             one.refuse("files", "either files to read or events to generate, not both, not neither")
-    if not jobs:
+    if not jobs and not (only and fields.child("jobs").raw):
         fields.refuse("jobs", "at least one job")
     return jobs
 

@@ -79,9 +79,7 @@ def build_report(
 
 def planned_events(job: Job) -> int:
     """Events in the job's windows, before any mask."""
-    if job.generate is not None:
-        return job.generate.last_event - job.generate.first_event + 1
-    return sum(file.last_event - file.first_event + 1 for file in job.files)
+    return job.window_events
 
 
 def take(job: Job, offset: int, count: int) -> Job:

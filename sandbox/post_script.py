@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import names
-from sandbox.evidence import Evidence, gather, note_end, promote_manifest, set_aside
-from sandbox.jsonfile import SCHEMA, ManifestError, clean_text, read_json, write_json
+from sandbox.evidence import PLAN, Evidence, gather, note_end, promote_manifest, set_aside
+from sandbox.jsonfile import SCHEMA, ClaimRefused, ManifestError, clean_text, read_json, write_json
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Resource, raise_limit, read_limits
 from sandbox.postrecord import SUCCESS, record_name
+from sandbox.selflimit import OutOfTime, TooCostly, limit_self
 
 USAGE = (
     "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count>"
@@ -76,8 +77,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _judge(attempt: Attempt) -> int:
-    evidence = gather(attempt.node, attempt.return_value, attempt.job_id)
-    decision = decide(attempt, evidence)
+    evidence, unusable = gather(attempt.node, attempt.return_value, attempt.job_id), ""
+    if attempt.node == "cleanup" and evidence.exit_code == 0:
+        try:
+            unusable = promote_manifest()
+        except (ClaimRefused, MemoryError, TooCostly) as error:
+            evidence = evidence.refuse(str(error) or "the group's manifest takes too much memory")
+    decision = decide(attempt, evidence, unusable)
     record = build_record(attempt, evidence, decision, time.time())
     try:
         write_json(Path(record_name(attempt.node, attempt.number)), record)
@@ -113,10 +119,9 @@ def parse_arguments(arguments: Sequence[str]) -> Attempt:
     )
 
 
-def decide(attempt: Attempt, evidence: Evidence) -> Decision:
-    """Success needs the exit status, the report and, for cleanup, the group's manifest to agree."""
+def decide(attempt: Attempt, evidence: Evidence, unusable: str = "") -> Decision:
+    """Success needs the exit status, the report, the plan and the group's manifest (`unusable`) to agree."""
     if evidence.exit_code == 0:
-        unusable = promote_manifest() if attempt.node == "cleanup" else ""
         if not unusable:
             return Decision(DONE, SUCCESS, "")
         return Decision(RETRY, "transient", unusable, retryable=True)
@@ -254,15 +259,21 @@ def _whole(text: str, default: int) -> int:
 
 
 def guarded_main(arguments: Sequence[str]) -> int:
-    """A bug here must not decide about a job: it is printed, and the node is tried again."""
+    """A bug or a slow disk must not decide about a job: it is printed, and the node is tried again."""
     try:
         return main(arguments)
-    except Exception:  # noqa: BLE001 - DAGMan must get one of the four answers
+    except (Exception, TooCostly, OutOfTime):  # noqa: BLE001 - DAGMan must get one of the four answers
         import traceback
 
         traceback.print_exc()
         return RETRY
 
 
+def limited_main(arguments: Sequence[str]) -> int:
+    """POST as a process of its own."""
+    limit_self(PLAN)
+    return guarded_main(arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(guarded_main(sys.argv[1:]))
+    sys.exit(limited_main(sys.argv[1:]))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sandbox.classify import REMOVED
-from sandbox.evidence import INPUT_FOUND
+from sandbox.evidence import INPUT_FOUND, elected_site
 from sandbox.failure import (
     BAD_CONFIGURATION,
     MANIFEST_MISSING,
@@ -91,15 +91,7 @@ def _dataset_gone(site: str, bad_inputs: Sequence[str]) -> str:
     if len(files) < MIN_FILES or len(sites) < MIN_SITES:
         return ""
     expected = {*sites, ""}
-    if any(_landed_at(group) not in expected for group in set(groups).difference(ended)):
+    if any(elected_site(Path(group)) not in expected for group in set(groups).difference(ended)):
         return ""  # jobs run where nobody has failed yet
     told = f"{len(files)} input files could not be opened at {', '.join(sorted(sites))}, and none was read"
     return f"the input dataset is gone: {told}; the first is {min(files)}"
-
-
-def _landed_at(group: str) -> str:
-    try:
-        with open(f"{group}/elected_site.inc", encoding="ascii") as handle:
-            return handle.read(200).rpartition("=")[2].strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from sandbox import names
 from sandbox.failure import PAYLOAD, WRAPPER
-from sandbox.jsonfile import SCHEMA, Fields, clean_text, write_json
+from sandbox.jsonfile import (
+    MAX_FILE_BYTES,
+    MAX_LISTED,
+    MAX_MEGABYTES,
+    MAX_RANGES,
+    SCHEMA,
+    Fields,
+    clean_text,
+    write_json,
+)
 from sandbox.lumis import LumiEvents, Lumis
 
 MAX_EXIT_CODE = 999_999
@@ -100,8 +109,8 @@ def write_report(path: Path, report: NodeReport) -> None:
 
 
 def read_report(path: Path) -> NodeReport:
-    """Raises ManifestError when the report is missing, cut off or not of this schema."""
-    fields = Fields.of_file(path)
+    """Raises ManifestError for a report that is missing or cut off, ClaimRefused for another schema."""
+    fields = Fields.of_file(path, claim=True)
     return NodeReport(
         node=fields.name("node", names.NODE, "a node name"),
         group=fields.name("group", names.NODE, "a group name", empty=True),
@@ -113,14 +122,14 @@ def read_report(path: Path) -> NodeReport:
         started_at=fields.number("started_at"),
         wall_time_sec=fields.number("wall_time_sec"),
         cpu_time_sec=fields.number("cpu_time_sec"),
-        peak_rss_mb=fields.integer("peak_rss_mb"),
+        peak_rss_mb=fields.integer("peak_rss_mb", maximum=MAX_MEGABYTES),
         events_read=fields.integer("events_read"),
         events_written=fields.integer("events_written"),
         inputs=tuple(
             InputRead(lfn=one.name("lfn", names.LFN, "an LFN"), events=one.integer("events"))
-            for one in fields.children("inputs")
+            for one in fields.children("inputs", most=MAX_LISTED)
         ),
-        outputs=tuple(parse_output(one) for one in fields.children("outputs")),
+        outputs=tuple(parse_output(one) for one in fields.children("outputs", most=MAX_LISTED)),
         bad_inputs=fields.name_list("bad_inputs", names.LFN, "LFN") if "bad_inputs" in fields.raw else (),
         pilot=parse_pilot(fields.optional("pilot")),
         source=WRAPPER if fields.raw.get("source") == WRAPPER else PAYLOAD,
@@ -131,11 +140,11 @@ def parse_output(fields: Fields) -> Output:
     return Output(
         dataset=fields.name("dataset", names.DATASET, "/Primary/Processed/TIER"),
         lfn=fields.name("lfn", names.LFN, "an LFN"),
-        size_bytes=fields.integer("size_bytes"),
+        size_bytes=fields.integer("size_bytes", maximum=MAX_FILE_BYTES),
         adler32=fields.name("adler32", names.ADLER32, "eight hexadecimal digits"),
         events=fields.integer("events"),
-        lumis=fields.lumis("lumis"),
-        lumi_events=fields.lumis("lumi_events", counted=True) if "lumi_events" in fields.raw else {},
+        lumis=fields.lumis("lumis", most=MAX_RANGES),
+        lumi_events=fields.lumi_events("lumi_events") if "lumi_events" in fields.raw else {},
     )
 
 
@@ -148,25 +157,25 @@ def parse_pilot(fields: Fields | None) -> PilotReport | None:
             Iteration(
                 events=one.integer("events", minimum=1),
                 wall_time_sec=one.number("wall_time_sec"),
-                memory_mb=one.integer("memory_mb"),
+                memory_mb=one.integer("memory_mb", maximum=MAX_MEGABYTES),
                 cpu_efficiency=one.number("cpu_efficiency"),
                 output_size_per_event_kb=one.number("output_size_per_event_kb"),
             )
-            for one in fields.children("iterations")
+            for one in fields.children("iterations", most=MAX_LISTED)
         ),
         per_step=tuple(
             StepProfile(
                 step=one.text("step"),
                 time_per_event=one.number("time_per_event"),
-                memory_mb=one.integer("memory_mb"),
+                memory_mb=one.integer("memory_mb", maximum=MAX_MEGABYTES),
                 output_size_per_event_kb=one.number("output_size_per_event_kb"),
                 threads=one.integer("threads", minimum=1),
             )
-            for one in fields.children("per_step")
+            for one in fields.children("per_step", most=MAX_LISTED)
         ),
         recommended=Recommended(
             events_per_job=recommended.integer("events_per_job", minimum=1),
-            memory_mb=recommended.integer("memory_mb"),
+            memory_mb=recommended.integer("memory_mb", maximum=MAX_MEGABYTES),
             time_per_job_sec=recommended.number("time_per_job_sec"),
             output_size_per_event_kb=recommended.number("output_size_per_event_kb"),
         ),

@@ -35,6 +35,16 @@ _WRITE_ERRORS = {
 
 def verified_input(context: Context, lfn: str, size_bytes: int, adler32: str) -> Path:
     """Path of an input file that is there and is the file that was planned ('' = checksum unknown)."""
+    path, size, found = measured_input(context, lfn)
+    if size != size_bytes:
+        raise _blame(FILE_CORRUPT, "FatalRootError", lfn, f"{size} bytes where {size_bytes} were planned")
+    if adler32 and found != adler32:
+        raise _blame(FILE_CORRUPT, "FatalRootError", lfn, f"checksum {found} where {adler32} was planned")
+    return path
+
+
+def measured_input(context: Context, lfn: str) -> tuple[Path, int, str]:
+    """Path, size and checksum of an input file that is there."""
     root = Path(names.pfn(context.manifest.storage, context.site, ""))
     if not root.is_dir():
         # A storage that is gone as a whole says nothing about the file: do not blame it.
@@ -42,16 +52,11 @@ def verified_input(context: Context, lfn: str, size_bytes: int, adler32: str) ->
         raise JobFailure(STORAGE_DOWN, told, source=WRAPPER)
     path = context.pfn(lfn)
     try:
-        size, found = checksum(path)
+        return path, *checksum(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise _blame(FILE_OPEN, "FileOpenError", lfn, f"{error.strerror} at {context.site}") from error
     except OSError as error:
         raise _blame(FILE_READ, "FileReadError", lfn, f"{error.strerror} at {context.site}") from error
-    if size != size_bytes:
-        raise _blame(FILE_CORRUPT, "FatalRootError", lfn, f"{size} bytes where {size_bytes} were planned")
-    if adler32 and found != adler32:
-        raise _blame(FILE_CORRUPT, "FatalRootError", lfn, f"checksum {found} where {adler32} was planned")
-    return path
 
 
 def unreadable(lfn: str, why: str) -> JobFailure:

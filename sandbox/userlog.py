@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024  # some thousand jobs; every POST of the group reads it
 _SITE = re.compile(r'^\tGLIDEIN_CMSSite = "([^"\n]*)"$', re.MULTILINE)
-_MEMORY = re.compile(r"^\t(?:(\d+)  -  MemoryUsage of job|   Memory \(MB\) +: +(\d+) +\d)", re.MULTILINE)
+_MEMORY = re.compile(
+    r"^\t(?:(\d{1,9})  -  MemoryUsage of job|   Memory \(MB\) +: +(\d{1,9}) +\d)", re.MULTILINE
+)
 _HOLD_CODE = re.compile(r"^\tCode (\d{1,6}) Subcode", re.MULTILINE)
 _END = b"\n..."
 

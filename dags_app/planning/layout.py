@@ -138,6 +138,18 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         "jobs": {
             names.node_name(group.first_job + number): _job(job) for number, job in enumerate(group.jobs)
         },
+        "lumis": _known_lumis(group),
+    }
+
+
+def _known_lumis(group: GroupSpec) -> dict[str, dict[str, list[list[int]]]]:
+    """Lumis of the files that are read without a mask, once for each file: no job may claim others."""
+    return {
+        window.file.lfn: by_run(window.file.lumis)
+        for job in group.jobs
+        if job.mask is None
+        for window in job.files
+        if window.mask is None and window.file.lumis
     }
 
 

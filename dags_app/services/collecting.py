@@ -7,13 +7,14 @@ from pathlib import Path
 
 from django.db.models import Count
 
+from condor.amend import elected_site
 from dags_app.models import DAG, MergeGroup, Round
 from dags_app.states import GroupStatus
+from sandbox.claims import check_group_manifest
 from sandbox.manifest import (
     GroupManifest,
     ManifestError,
     ManifestUnreadable,
-    check_group_manifest,
     read_group_manifest,
     read_jobs,
 )
@@ -64,7 +65,7 @@ def describe(*, round_: Round, groups: Mapping[str, int]) -> str:
 
 
 def read_manifest(directory: Path) -> GroupManifest:
-    """The manifest of one group, checked against what was planned for it."""
+    """Return the manifest of one group, checked against its plan and the site it was sent to."""
     manifest = read_group_manifest(directory / "merge_output.json")
-    check_group_manifest(manifest, read_jobs(directory / "jobs.json"))
+    check_group_manifest(manifest, read_jobs(directory / "jobs.json"), site=elected_site(directory))
     return manifest

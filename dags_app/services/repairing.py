@@ -39,13 +39,14 @@ from dags_app.services.ledger import tally
 from dags_app.services.locations import locate_files
 from dags_app.services.placing import files_by_group, usable_now
 from dags_app.states import FileState, RoundKind
+from sandbox.failure import CLAIM_REFUSED
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
 MARK = ".repaired_for"
 MERGE = "merge"
 # What a merge says that no longer finds what its jobs had written, or does not recognise it
-_LOST = frozenset({8020, 8021, 8022, 60302, 60450})
+_LOST = frozenset({8020, 8021, 8022, 60302, 60450, CLAIM_REFUSED})
 
 
 def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:

@@ -20,6 +20,7 @@ from dags_app.services import production
 from dags_app.states import DAGStatus, GroupStatus
 from requests_app.models import Request
 from requests_app.states import RequestStatus
+from sandbox.claims import planned_lumis
 from sandbox.manifest import GroupManifest, MergedFile, Metrics, read_jobs, write_group_manifest
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
@@ -79,8 +80,9 @@ class Round:
     def merge(self, index: int, site: str = CERN) -> None:
         """The group is done; its manifest waits to be collected."""
         plan, group = read_jobs(self.directory(index) / "jobs.json"), self.groups[index]
+        lumis = planned_lumis(plan.jobs.values(), plan) or {}
         outputs = tuple(
-            MergedFile(one.dataset, plan.merged_lfn(one), 1000, "0123abcd", 10, {1: [[index, index]]}, ())
+            MergedFile(one.dataset, plan.merged_lfn(one), 1000, "0123abcd", 10, lumis, ())
             for one in plan.outputs
         )
         metrics = Metrics(0.1, 50, 1.0, 0.9, group.jobs, 10.0)

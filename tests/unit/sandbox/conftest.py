@@ -41,6 +41,7 @@ class World:
     jobs: dict[str, Any] = field(default_factory=dict)
     attempt: int = 0
     cores: int | None = None
+    lumis: dict[str, Any] | None = None  # of the input files, as the catalogue knows them
 
     @property
     def group(self) -> Path:
@@ -90,6 +91,7 @@ class World:
             "merged_ids": {name: f"{number:032x}" for number, name in enumerate(self.datasets)},
             "jobs": self.jobs,
             **({} if self.cores is None else {"cores": self.cores}),
+            **({} if self.lumis is None else {"lumis": self.lumis}),
         }
 
     def plan(self) -> None:

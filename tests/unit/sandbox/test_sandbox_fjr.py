@@ -243,6 +243,13 @@ def test_a_real_report_cut_after_its_error_tag_tells_the_error() -> None:
     assert cut.input_files == parse_fjr(whole).input_files
 
 
+def plan_real_input(world: World) -> None:
+    """Plan the job whose real report is in the samples."""
+    (read,) = parse_fjr(SAMPLES / "CMSSWFailReport.xml").input_files
+    world.add_job(NODE, [{**world.add_file("a", 10), "lfn": read.lfn}])
+    world.plan()
+
+
 @needs_samples
 @pytest.mark.parametrize(
     ("return_value", "code"),
@@ -252,8 +259,7 @@ def test_a_real_report_cut_after_its_error_tag_tells_the_error() -> None:
 def test_post_judges_a_killed_job_by_the_report_it_had_begun(
     world: World, return_value: int, code: int
 ) -> None:
-    world.add_job(NODE, [world.add_file("a", 10)])
-    world.plan()
+    plan_real_input(world)
     whole = (SAMPLES / "CMSSWFailReport.xml").read_bytes()
     cut = whole[: whole.index(b"CastorDbRecord") + 40]
     (world.reports / f"{NODE}.fjr.xml").write_bytes(cut)
@@ -264,8 +270,7 @@ def test_post_judges_a_killed_job_by_the_report_it_had_begun(
 
 @needs_samples
 def test_post_judges_a_job_by_the_real_report_it_left(world: World) -> None:
-    world.add_job(NODE, [world.add_file("a", 10)])
-    world.plan()
+    plan_real_input(world)
     (world.reports / f"{NODE}.fjr.xml").write_bytes((SAMPLES / "CMSSWFailReport.xml").read_bytes())
 
     assert world.post(NODE, 8001 % 256) == 42

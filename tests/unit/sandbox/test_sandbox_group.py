@@ -144,7 +144,7 @@ def test_merge_refuses_an_unmerged_file_that_changed(small_group: World) -> None
 
     small_group.run("merge")
     report = small_group.report("merge")
-    assert report["exit_code"] == 8022
+    assert report["exit_code"] == 99310
     assert lost in report["error"]
     assert report["outputs"] == []
 

@@ -235,8 +235,8 @@ def test_the_framework_report_speaks_when_the_other_is_lost(failed: World) -> No
     assert failed.record(NODE)["classification"]["bad_input_files"] == [LFN]
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "other plan"])
-def test_cleanup_is_done_only_with_a_whole_manifest_of_its_plan(small_group: World, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_cleanup_is_done_only_with_a_whole_manifest(small_group: World, damage: str) -> None:
     small_group.plan()
     for node in [*small_group.jobs, "merge"]:
         small_group.run(node)
@@ -246,7 +246,7 @@ def test_cleanup_is_done_only_with_a_whole_manifest_of_its_plan(small_group: Wor
     if damage == "missing":
         part.unlink()
     else:
-        part.write_text(text[:-20] if damage == "truncated" else text.replace('"round":0', '"round":1'))
+        part.write_text(text[:-20])
 
     assert small_group.post("cleanup", status) == 1
     assert not (small_group.group / "merge_output.json").exists()
