@@ -165,8 +165,8 @@ class GroupManifest:
 def read_jobs(path: Path, *, payload: Path | None = None, only: str = "") -> JobsManifest:
     """Raises ManifestError (ManifestMissing if there is no file) naming the field that is wrong.
 
-    `payload` is the file of the payload configuration, one for all groups; without it there is none. `only` is
-    the one node to read of the jobs: a group may have a thousand.
+    `payload` is the file of the payload configuration, one for all groups; without it there is none.
+    `only` is the one node to read of the jobs: a group may have a thousand.
     """
     fields = Fields.of_file(path)
     storage = fields.raw.get("storage")

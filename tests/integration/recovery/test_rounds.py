@@ -218,11 +218,14 @@ def test_bringing_a_dag_up_to_date_happens_once(planned: Planned) -> None:
     assert landed.exists()
 
 
-def test_a_merge_that_lost_its_inputs_restarts_its_group(planned: Planned) -> None:
+@pytest.mark.parametrize(("category", "exit_code"), [("data", 8020), ("permanent", 99310)])
+def test_a_merge_that_lost_its_inputs_restarts_its_group(
+    planned: Planned, category: str, exit_code: int
+) -> None:
     round_ = planned([[CERN]] * 12)
     for node in round_.jobs_of(4):
         write_record(round_.directory(4), node, category="success", exit_code=0, action="none")
-    one_bad(round_, 4, nodes=["merge"], category="data", exit_code=8020, message="FileOpenError")
+    one_bad(round_, 4, nodes=["merge"], category=category, exit_code=exit_code, message="of one file")
     partial(round_)
     rescued(round_)
     assert not (round_.directory(4) / "group.dag.rescue001").exists()
