@@ -21,6 +21,8 @@ from sandbox.context import Context
 from sandbox.failure import JobFailure, process_exit
 from sandbox.manifest import read_jobs
 from sandbox.storage import stage_out
+from sandbox.streams import CappedStream
+from sandbox.tree import Tree
 from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_group, make_workflow
@@ -82,7 +84,8 @@ def test_a_command_that_does_not_exist_is_the_payloads_choice(one_job: World) ->
 
 def test_an_output_that_the_payload_took_away_is_no_fault_of_the_storage(one_job: World) -> None:
     manifest = read_jobs(one_job.group / "jobs.json")
-    context = Context(manifest, NODE, "T2_CH_CERN", 0, one_job.root)
+    tree = Tree(CappedStream(1), CappedStream(2))
+    context = Context(manifest, NODE, "T2_CH_CERN", 0, one_job.root, tree)
     with pytest.raises(JobFailure) as refused:
         stage_out(context, one_job.root / "gone.root", "/store/unmerged/a.root", "0123abcd")
     assert refused.value.source == "payload"
