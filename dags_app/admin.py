@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils import timezone
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd, Workflow
-from dags_app.services.control import DagAction, act_on_dag
-from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd
-from dags_app.states import IN_QUEUE, DAGStatus, FileState, GroupStatus, ScheddStatus
-from wms2_project.api.roles import actor_of
+from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.states import DAGStatus, FileState, GroupStatus, ScheddStatus
 from wms2_project.console import (
-    ActionVariant,
     ReadOnlyAdmin,
     ReadOnlyTable,
-    ReasonForm,
-    UnfoldAdminTextInputWidget,
-    action,
     clipped,
     display,
     link,
     progress_bar,
     request_link,
-    row_at,
     size_of,
 )
+from wms2_project.operations.console import OperationAdmin
 
 DAG_COLOURS: dict[str, str] = {
     DAGStatus.READY: "info", DAGStatus.SUBMITTED: "info", DAGStatus.RUNNING: "primary",
@@ -52,34 +42,14 @@ SCHEDD_COLOURS: dict[str, str] = {
 }  # fmt: skip
 
 
-class ScheddDrainForm(ReasonForm):
-    """Drain, and until when."""
-
-    deadline_minutes = forms.FloatField(
-        required=False, min_value=0, widget=UnfoldAdminTextInputWidget,
-        help_text="Then what still runs there is stopped cleanly; empty: it runs to its end.",
-    )  # fmt: skip
-
-
 @admin.register(Schedd)
-class ScheddAdmin(ReadOnlyAdmin):
+class ScheddAdmin(OperationAdmin):
     """Schedds: which take DAGs, which answer."""
 
     list_display = ("name", "shown_status", "reason", "drain_deadline", "answered_at", "silent_since")
     fields = ("name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "dags")
     ordering = ("name",)
-    actions_detail: ClassVar[list[str]] = ["drain", "fence", "enable"]
-
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """The buttons that change something."""
-        row = row_at(Schedd, object_id)
-        enabled, lost = row.status == ScheddStatus.ENABLED, row.silent_since is not None
-        useful = {
-            "drain": enabled,
-            "fence": lost and row.status != ScheddStatus.FENCED,
-            "enable": not enabled,
-        }
-        return self.buttons(request, object_id, useful)
+    operations = SCHEDD_OPERATIONS
 
     @display(description="DAGs")
     def dags(self, row: Schedd) -> SafeString:
@@ -90,46 +60,6 @@ class ScheddAdmin(ReadOnlyAdmin):
     def shown_status(self, row: Schedd) -> tuple[str, str]:
         """The status in its colour."""
         return row.status, row.status
-
-    @action(description="Drain", icon="block", permissions=["operate"], variant=ActionVariant.WARNING)
-    def drain(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """No new DAGs here."""
-
-        def apply(row: Schedd, answers: dict[str, Any]) -> str:
-            minutes = answers.pop("deadline_minutes")
-            deadline = timezone.now() + timedelta(minutes=minutes) if minutes is not None else None
-            drain_schedd(name=row.name, actor=actor_of(request), deadline=deadline, **answers)
-            return f"{row} takes no new DAGs."
-
-        return self._ask_for(request, object_id, "Drain", apply, ScheddDrainForm)
-
-    @action(description="Fence", icon="fence", permissions=["operate"], variant=ActionVariant.DANGER)
-    def fence(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """It is lost: what it ran goes on elsewhere."""
-
-        def apply(row: Schedd, answers: dict[str, Any]) -> str:
-            fence_schedd(name=row.name, actor=actor_of(request), **answers)
-            return f"{row} is fenced; its DAGs resume elsewhere."
-
-        title = "Fence (you vouch that nothing runs there any more)"
-        return self._ask_for(request, object_id, title, apply, ReasonForm)
-
-    @action(description="Enable", icon="check", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def enable(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """DAGs may come here again."""
-
-        def apply(row: Schedd, answers: dict[str, Any]) -> str:
-            enable_schedd(name=row.name, actor=actor_of(request), **answers)
-            return f"{row} takes DAGs again."
-
-        return self._ask_for(request, object_id, "Enable", apply, ReasonForm)
-
-    def _ask_for(
-        self, request: HttpRequest, object_id: str, title: str, apply: Any, form_class: type[forms.Form]
-    ) -> HttpResponse:
-        row = row_at(Schedd, object_id)
-        back = reverse("admin:dags_app_schedd_changelist")
-        return self.ask(request, title=title, targets=[row], apply=apply, form_class=form_class, back=back)
 
 
 @admin.register(Workflow)
@@ -192,7 +122,7 @@ class OfSchedd(admin.SimpleListFilter):
 
 
 @admin.register(DAG)
-class DAGAdmin(ReadOnlyAdmin):
+class DAGAdmin(OperationAdmin):
     """Submissions to DAGMan."""
 
     list_display = (
@@ -210,35 +140,7 @@ class DAGAdmin(ReadOnlyAdmin):
     list_select_related = ("workflow", "round")
     ordering = ("-created_at", "-id")
     inlines = (EventTable,)
-    actions_detail: ClassVar[list[str]] = ["hold", "release", "remove"]
-
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only a DAG in a queue can be steered."""
-        queued = row_at(DAG, object_id).status in IN_QUEUE
-        return list(super().get_actions_detail(request, object_id)) if queued else []
-
-    @action(description="Hold", icon="pause", permissions=["operate"], variant=ActionVariant.WARNING)
-    def hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Hold every DAGMan of it."""
-        return self._act(request, object_id, DagAction.HOLD)
-
-    @action(description="Release", icon="play_arrow", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Release every DAGMan of it."""
-        return self._act(request, object_id, DagAction.RELEASE)
-
-    @action(description="Remove", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
-    def remove(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take it out of the queue; its request is then held."""
-        return self._act(request, object_id, DagAction.REMOVE)
-
-    def _act(self, request: HttpRequest, object_id: str, what: DagAction) -> HttpResponse:
-        def apply(row: DAG, answers: dict[str, Any]) -> str:
-            return act_on_dag(dag=row, action=what, actor=actor_of(request), **answers).message
-
-        row = row_at(DAG, object_id)
-        back = reverse("admin:dags_app_dag_change", args=[row.pk])
-        return self.ask(request, title=what.value.capitalize(), targets=[row], apply=apply, back=back)
+    operations = DAG_OPERATIONS
 
     @display(description="DAG", ordering="round__number")
     def shown_dag(self, row: DAG) -> str:

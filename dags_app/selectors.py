@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Count, Sum
 
-from dags_app.models import InputFile, MergeGroup, Workflow
+from dags_app.models import DAG, InputFile, MergeGroup, Schedd, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import by_run
 from dags_app.planning.lumis import Ranges, normalised, subtract
@@ -18,6 +18,7 @@ from dags_app.planning.types import LumiRange
 from dags_app.services import ledger
 from dags_app.services.estimating import measurements
 from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind, RoundStatus
+from wms2_project.errors import InvalidInput, NotFound
 
 MAX_MEMORY_MB = 10_000_000
 LISTED = 1000  # files named one by one; more are only counted
@@ -40,6 +41,30 @@ SELECT coalesce(json_agg(r), '[]') FROM (
          d.created_at, d.resolved_at
     FROM dags_app_round d LEFT JOIN dags_app_mergegroup m ON m.round_id = d.id
    WHERE d.workflow_id = w.id GROUP BY d.id ORDER BY d.number DESC LIMIT 50) r)"""
+
+
+def workflow_named(request_name: str | None) -> Workflow | None:
+    """Return the workflow of the request, None for no name; raise InvalidInput if there is none."""
+    if request_name is None:
+        return None
+    found = Workflow.objects.filter(request_name=request_name).first()
+    if found is None:
+        message = f"there is no request {request_name}"
+        raise InvalidInput(f"request_name: {message}", fields={"request_name": message})
+    return found
+
+
+def dag_by_id(dag_id: UUID) -> DAG:
+    """Return the DAG with its workflow and round; raise NotFound if there is none."""
+    dag = DAG.objects.select_related("workflow", "round").filter(pk=dag_id).first()
+    if dag is None:
+        raise NotFound(f"There is no DAG {dag_id}")
+    return dag
+
+
+def schedd_by_name(name: str) -> Schedd:
+    """Return the schedd; one that is configured but has no row yet is returned unsaved."""
+    return Schedd.objects.filter(name=name).first() or Schedd(name=name)
 
 
 def group_counts(rounds: Collection[UUID]) -> dict[UUID, dict[str, int]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -14,48 +13,23 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from dags_app.services.production import newest_dag
-from requests_app.admin_admission import AdmissionConfigAdmin
 from requests_app.admin_alerts import AlertAdmin
-from requests_app.admin_forms import (
-    EFFECTS,
-    PriorityForm,
-    ReleaseForm,
-    ResourcesForm,
-    RestartForm,
-    ShareForm,
-    StopForm,
-)
 from requests_app.admin_list import OpenCampaign, RequestList
-from requests_app.admin_page import page_of, told_decisions
+from requests_app.admin_page import page_of
 from requests_app.admin_quotas import QuotaAdmin
-from requests_app.models import Request
-from requests_app.services import (
-    drafting,
-    editing,
-    failing,
-    owning,
-    releasing,
-    rescuing,
-    restarting,
-    steering,
-)
-from requests_app.services.deciding import decisions_of
-from requests_app.states import TERMINAL, CleanupPolicy, RequestStatus, may_move
-from wms2_project.api.roles import actor_of
+from requests_app.admission import limits
+from requests_app.models import AdmissionConfig, Request
+from requests_app.operations import ADMISSION_OPERATIONS, REQUEST_OPERATIONS
+from requests_app.states import RequestStatus
 from wms2_project.console import (
-    ActionVariant,
-    ReadOnlyAdmin,
-    ReasonForm,
-    action,
     age_of,
     clipped,
     display,
     progress_bar,
     row_at,
 )
-from wms2_project.errors import Conflict
 from wms2_project.grammar import Name, matches
+from wms2_project.operations.console import OperationAdmin
 
 __all__ = ["AdmissionConfigAdmin", "AlertAdmin", "QuotaAdmin", "RequestAdmin"]
 S = RequestStatus
@@ -70,7 +44,7 @@ COLOURS: dict[str, str] = {
 
 
 @admin.register(Request)
-class RequestAdmin(ReadOnlyAdmin):
+class RequestAdmin(OperationAdmin):
     """Requests: list, page, and what an operator can do with them."""
 
     list_display = (
@@ -86,11 +60,7 @@ class RequestAdmin(ReadOnlyAdmin):
     search_help_text = "Part of a request's name or campaign"
     ordering = ("-created_at", "-id")
     fieldsets = ((None, {"fields": ()}),)  # the page has a template of its own
-    actions = ("release_selected", "abort_selected")
-    actions_detail: ClassVar[list[str]] = [
-        "submit", "release", "rescue", "stop", "change_priority", "change_resources", "restart", "fail",
-        "share", "abort", "invalidate",
-    ]  # fmt: skip
+    operations = REQUEST_OPERATIONS
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
         """Without the documents, which a list does not show."""
@@ -149,223 +119,26 @@ class RequestAdmin(ReadOnlyAdmin):
         )
         return answer
 
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """The buttons that the request's status has a use for."""
-        row = row_at(Request.objects.select_related("workflow").only("status", "workflow"), object_id)
-        status = S(row.status)
-        useful = {
-            "submit": status is S.NEW,
-            "release": status is S.HELD,
-            "stop": steering.can_stop(row),
-            "abort": may_move(status, S.ABORTED),
-            "fail": may_move(status, S.FAILED),
-            "invalidate": status in TERMINAL,
-            "share": status not in TERMINAL,
-            "change_priority": status not in TERMINAL,
-            "change_resources": status not in TERMINAL,
-            "rescue": status is S.HELD,
-            "restart": status is not S.NEW,
-        }
-        return self.buttons(request, object_id, useful)
+    def target_rows(self, request: HttpRequest) -> QuerySet[Request]:
+        """With the workflow, which most operations read."""
+        return Request.objects.select_related("workflow")
 
-    @action(description="Release", icon="play_arrow", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Let a held request go on."""
-        return self._ask_for(
-            request, object_id, title="Release", apply=self._released(request), form_class=ReleaseForm,
-            values=request.GET.dict(),
-        )  # fmt: skip
 
-    @action(description="Submit", icon="send", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def submit(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Submit a draft."""
+@admin.register(AdmissionConfig)
+class AdmissionConfigAdmin(OperationAdmin):
+    """The one row of limits; its list is its page."""
 
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            drafting.submit_draft(request=row, actor=actor_of(request), **answers)
-            return f"{row} is submitted."
+    fields = (
+        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
+        "updated_at",
+    )  # fmt: skip
+    operations = ADMISSION_OPERATIONS
 
-        return self._ask_for(request, object_id, title="Submit", apply=apply)
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """There is one row: show it."""
+        return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
 
-    @action(description="Stop", icon="pause", permissions=["operate"])
-    def stop(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Stop cleanly."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            steering.stop_request(request=row, actor=actor_of(request), **answers)
-            return f"{row} stops; what is done is kept."
-
-        return self._ask_for(request, object_id, title="Stop", apply=apply, form_class=StopForm)
-
-    @action(description="Priority", icon="low_priority", permissions=["operate"])
-    def change_priority(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Change the priority."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            editing.change_request(
-                request=row,
-                actor=actor_of(request),
-                reason=answers["reason"],
-                changes={"priority": answers["priority"]},
-            )
-            return f"{row} has priority {answers['priority']} now."
-
-        return self._ask_for(
-            request,
-            object_id,
-            title="Change priority",
-            apply=apply,
-            form_class=PriorityForm,
-            initial=("priority",),
-        )
-
-    @action(description="Resources", icon="memory", permissions=["operate"])
-    def change_resources(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Change sites, memory and throttles."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            reason = answers.pop("reason")
-            if answers["memory_mb"] == row.workflow.chosen_memory_mb:
-                del answers["memory_mb"]
-            changes = answers | {name: answers[name].split() for name in editing.SITE_LISTS}
-            throttles = editing.parse_throttles(changes.pop("category_throttles").split())
-            changes |= {"category_throttles": throttles} if throttles else {}
-            actor = actor_of(request)
-            effects = editing.preview_change(request=row, changes=changes, actor=actor)
-            editing.change_request(request=row, actor=actor, reason=reason, changes=changes)
-            reached = "; ".join([*effects.now, *(f"next round: {line}" for line in effects.next_round)])
-            return f"{row} is changed. {reached}"
-
-        flow = row_at(Request.objects.select_related("workflow"), object_id).workflow
-        initial = {name: " ".join(getattr(flow, name)) for name in editing.SITE_LISTS}
-        throttles = " ".join(f"{name}={most}" for name, most in sorted(flow.category_throttles.items()))
-        return self._ask_for(
-            request,
-            object_id,
-            title="Change resources",
-            apply=apply,
-            form_class=ResourcesForm,
-            values=initial | {"memory_mb": flow.chosen_memory_mb, "category_throttles": throttles},
-        )
-
-    @action(description="Rescue", icon="healing", permissions=["operate"])
-    def rescue(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Submit the latest DAG again; what is done stays done."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            dag = newest_dag(workflow=row.workflow)
-            if dag is None:
-                raise Conflict(f"{row} has no DAG", cure="Release it instead")
-            rescuing.rescue_dag(dag=dag, actor=actor_of(request), **answers)
-            return f"{row} waits for admission with a rescue of its DAG."
-
-        return self._ask_for(request, object_id, title="Rescue", apply=apply)
-
-    @action(description="Restart", icon="restart_alt", permissions=["operate"], variant=ActionVariant.WARNING)
-    def restart(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """End it and submit its next version."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            policy = CleanupPolicy(answers.pop("cleanup_policy"))
-            made = restarting.restart_request(
-                request=row, actor=actor_of(request), cleanup_policy=policy, **answers
-            )
-            return f"{row} is {row.status}; {made} replaces it."
-
-        row = row_at(Request.objects.select_related("workflow"), object_id)
-        carried = told_decisions(decisions_of(row.workflow))
-        return self._ask_for(
-            request, object_id, title="Restart", apply=apply, form_class=RestartForm,
-            effect=f"{EFFECTS['Restart']} It begins with what operators decided: {carried or 'nothing'}.",
-        )  # fmt: skip
-
-    @action(description="Fail", icon="dangerous", permissions=["operate"], variant=ActionVariant.DANGER)
-    def fail(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Give it up and take its outputs back."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            failing.fail_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
-            return f"{row} is failed; its outputs are being invalidated."
-
-        return self._ask_for(request, object_id, title="Fail", apply=apply)
-
-    @action(
-        description="Invalidate outputs", icon="delete", permissions=["operate"], variant=ActionVariant.DANGER
-    )
-    def invalidate(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take the outputs of an ended request back."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            failing.invalidate_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
-            return f"The outputs of {row} are being invalidated."
-
-        return self._ask_for(request, object_id, title="Invalidate outputs", apply=apply)
-
-    @action(description="Share outputs", icon="group_add", permissions=["operate"])
-    def share(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Allow it to write into datasets of others."""
-
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            owning.share_outputs(request=row, actor=actor_of(request), now=timezone.now(), **answers)
-            return f"{row} may share its output datasets."
-
-        return self._ask_for(request, object_id, title="Share outputs", apply=apply, form_class=ShareForm)
-
-    @action(description="Abort", icon="cancel", permissions=["operate"], variant=ActionVariant.DANGER)
-    def abort(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Cancel for good."""
-        return self._ask_for(request, object_id, title="Abort", apply=self._aborted(request))
-
-    @action(description="Release the selected requests", permissions=["operate"])
-    def release_selected(self, request: HttpRequest, rows: QuerySet[Request]) -> HttpResponse:
-        """Release each; the others go on if one is refused."""
-        return self._ask_for_all(request, rows, "Release", self._released(request), "release_selected")
-
-    @action(description="Abort the selected requests", permissions=["operate"])
-    def abort_selected(self, request: HttpRequest, rows: QuerySet[Request]) -> HttpResponse:
-        """Abort each; the others go on if one is refused."""
-        return self._ask_for_all(request, rows, "Abort", self._aborted(request), "abort_selected")
-
-    def _released(self, request: HttpRequest) -> Any:
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            releasing.release_request(request=row, actor=actor_of(request), now=timezone.now(), **answers)
-            return f"{row} is released and waits for admission."
-
-        return apply
-
-    def _aborted(self, request: HttpRequest) -> Any:
-        def apply(row: Request, answers: dict[str, Any]) -> str:
-            steering.abort_request(request=row, actor=actor_of(request), **answers)
-            return f"{row} is aborted."
-
-        return apply
-
-    def _ask_for(
-        self, request: HttpRequest, object_id: str, *, title: str, apply: Any,
-        form_class: type[forms.Form] = ReasonForm, initial: tuple[str, ...] = (),
-        values: dict[str, Any] | None = None, effect: str = "",
-    ) -> HttpResponse:  # fmt: skip
-        row = row_at(Request.objects.select_related("workflow"), object_id)
-        return self.ask(
-            request,
-            title=title,
-            effect=effect or EFFECTS.get(title, ""),
-            targets=[row],
-            apply=apply,
-            form_class=form_class,
-            initial={name: getattr(row, name) for name in initial} | (values or {}),
-            back=reverse("admin:requests_app_request_change", args=[row.pk]),
-        )
-
-    def _ask_for_all(
-        self, request: HttpRequest, rows: QuerySet[Request], title: str, apply: Any, name: str
-    ) -> HttpResponse:
-        back = reverse("admin:requests_app_request_changelist")
-        return self.ask(
-            request,
-            title=title,
-            effect=EFFECTS.get(title, ""),
-            targets=rows.select_related("workflow"),
-            apply=apply,
-            back=back,
-            bulk_action=name,
-        )
+    @display(description="admission", label={"open": "success", "paused": "warning"})
+    def shown_state(self, row: AdmissionConfig) -> str:
+        """Does anybody get in?"""
+        return "paused" if row.paused else "open"

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from requests_app.admin_list import OpenKind
-from requests_app.alerts import acknowledge_alert
 from requests_app.models import Alert
-from requests_app.states import AlertState
-from wms2_project.api.roles import actor_of
-from wms2_project.console import ActionVariant, ReadOnlyAdmin, action, age_of, display, request_link, row_at
+from requests_app.operations import ALERT_OPERATIONS
+from wms2_project.console import age_of, display, request_link
+from wms2_project.operations.console import OperationAdmin
 
 
 @admin.register(Alert)
-class AlertAdmin(ReadOnlyAdmin):
+class AlertAdmin(OperationAdmin):
     """What a person on shift should know."""
 
     list_display = (
@@ -34,24 +29,7 @@ class AlertAdmin(ReadOnlyAdmin):
     search_fields = ("request__request_name", "site", "message", "kind")
     list_select_related = ("request",)
     ordering = ("-closed_at", "-id")  # open ones first
-    actions_detail: ClassVar[list[str]] = ["acknowledge"]
-
-    @action(description="Acknowledge", icon="done", permissions=["operate"], variant=ActionVariant.PRIMARY)
-    def acknowledge(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Note who has taken the alert on."""
-
-        def apply(alert: Alert, answers: dict[str, Any]) -> str:
-            acknowledge_alert(alert_id=alert.pk, actor=actor_of(request), reason=answers["reason"])
-            return "The alert is acknowledged."
-
-        back = reverse("admin:requests_app_alert_changelist")
-        alert = row_at(Alert, object_id)
-        return self.ask(request, title="Acknowledge", targets=[alert], apply=apply, back=back)
-
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Offer the button while there is something to acknowledge."""
-        state = row_at(Alert, object_id).state
-        return self.buttons(request, object_id, {"acknowledge": state is AlertState.OPEN})
+    operations = ALERT_OPERATIONS
 
     @display(description="alert", ordering="kind")
     def shown_kind(self, row: Alert) -> str:

@@ -121,7 +121,8 @@ class QuotaAdmin(ReadOnlyAdmin):
     def add_quota(self, request: HttpRequest) -> HttpResponse:
         """Set the quota of a requestor or group that has none."""
 
-        def apply(_: str, answers: dict[str, Any]) -> str:
+        def apply(_: str, form: forms.Form) -> str:
+            answers = form.cleaned_data
             return _change(request, answers.pop("scope"), answers.pop("name"), answers)
 
         back = reverse("admin:requests_app_quota_changelist")
@@ -134,8 +135,8 @@ class QuotaAdmin(ReadOnlyAdmin):
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Change the limits of this quota."""
 
-        def apply(row: Quota, answers: dict[str, Any]) -> str:
-            return _change(request, row.scope, row.name, answers)
+        def apply(row: Quota, form: forms.Form) -> str:
+            return _change(request, row.scope, row.name, form.cleaned_data)
 
         row = row_at(Quota, object_id)
         return self.ask(

@@ -58,6 +58,14 @@ def unacknowledged() -> Q:
     return Q(closed_at__isnull=True, acknowledged_at__isnull=True)
 
 
+def alert_by_id(alert_id: int) -> Alert:
+    """Return the alert; raise NotFound if there is none."""
+    alert = Alert.objects.select_related("request").filter(pk=alert_id).first()
+    if alert is None:
+        raise NotFound(f"There is no alert {alert_id}")
+    return alert
+
+
 def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
     """Note who has taken the alert on, and why. Repeating it changes nothing.
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from requests_app import admission
 from requests_app.models import Request, TimelineEntry
 from requests_app.states import SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
+from wms2_project.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,15 @@ class AdmissionQueue:
     paused: bool
     pause_reason: str
     next_in_queue: Request | None
+
+
+def request_by_name(name: str, *, bare: bool = False) -> Request:
+    """Return the request, with its workflow unless `bare`; raise NotFound if there is none."""
+    rows = Request.objects.all() if bare else Request.objects.select_related("workflow")
+    try:
+        return rows.get(request_name=name)
+    except Request.DoesNotExist as error:
+        raise NotFound(f"There is no request named {name}") from error
 
 
 def owners_of(request: Request) -> frozenset[str]:

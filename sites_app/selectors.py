@@ -10,6 +10,15 @@ from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from sites_app.models import Site, SiteBan
 from sites_app.states import SiteStatus
+from wms2_project.errors import NotFound
+
+
+def site_by_name(name: str) -> Site:
+    """Return the site; raise NotFound if there is none of this name."""
+    site = Site.objects.filter(pk=name).first()
+    if site is None:
+        raise NotFound(f"There is no site {name}", cure="GET /api/v1/sites lists the sites WMS2 knows")
+    return site
 
 
 def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:

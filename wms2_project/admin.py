@@ -203,8 +203,8 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The token stops working at once."""
 
-        def apply(token: ApiToken, answers: dict[str, Any]) -> str:
-            revoke_token(token=token, actor=actor_of(request), reason=answers["reason"])
+        def apply(token: ApiToken, form: forms.Form) -> str:
+            revoke_token(token=token, actor=actor_of(request), reason=form.cleaned_data["reason"])
             return f"The token {token.name} of {token.user} works no more."
 
         token = row_at(self.get_queryset(request), object_id)
@@ -256,8 +256,8 @@ class IdentityAdmin(ReadOnlyAdmin):
     def link(self, request: HttpRequest) -> HttpResponse:
         """Whoever shows it is this person from now on."""
 
-        def apply(target: str, answers: dict[str, Any]) -> str:
-            made = link_identity(actor=actor_of(request), **answers)
+        def apply(target: str, form: forms.Form) -> str:
+            made = link_identity(actor=actor_of(request), **form.cleaned_data)
             return f"{made} is {made.user} from now on."
 
         back = reverse("admin:wms2_project_identity_changelist")
@@ -270,8 +270,9 @@ class IdentityAdmin(ReadOnlyAdmin):
     def unlink(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """It opens nothing any more."""
 
-        def apply(identity: Identity, answers: dict[str, Any]) -> str:
-            unlink_identity(identity=identity, actor=actor_of(request), reason=answers["reason"])
+        def apply(identity: Identity, form: forms.Form) -> str:
+            reason = form.cleaned_data["reason"]
+            unlink_identity(identity=identity, actor=actor_of(request), reason=reason)
             return f"{identity} opens nothing any more."
 
         identity = row_at(Identity, object_id)

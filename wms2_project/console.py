@@ -78,7 +78,7 @@ __all__ = [
     "row_at",
     "size_of",
 ]
-Apply = Callable[[Any, dict[str, Any]], str]
+Apply = Callable[[Any, Any], str]  # target, valid form → message
 Table = dict[str, Any]  # headers and rows, as unfold's table component takes them
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -219,17 +219,22 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         effect: str = "",
         form_class: type[forms.Form] = ReasonForm,
         initial: dict[str, Any] | None = None,
+        filled: dict[str, Any] | None = None,
         bulk_action: str = "",
     ) -> HttpResponse:
-        """Ask what the action needs; once answered, apply it to each target and tell how each went."""
+        """Show a form; when it is confirmed, apply it to each target and report each result.
+
+        `initial` are present values, `filled` are suggested ones.
+        """
         targets = list(targets)
         if not all(self.has_operate_permission(request, target) for target in targets or [None]):
             raise PermissionDenied
         confirmed = "_confirmed" in request.POST
-        form = form_class(request.POST if confirmed else None, initial=initial)
+        shown = (initial or {}) if confirmed else (initial or {}) | (filled or {})
+        form = form_class(request.POST if confirmed else None, initial=shown)
         if confirmed and form.is_valid():
             for target in targets:
-                self._apply(request, target, apply, form.cleaned_data)
+                self._apply(request, target, apply, form)
             return HttpResponseRedirect(back)
         context = self.admin_site.each_context(request) | {
             "title": title,
@@ -243,9 +248,9 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         }
         return TemplateResponse(request, "console/ask.html", context)
 
-    def _apply(self, request: HttpRequest, target: Any, apply: Apply, answers: dict[str, Any]) -> None:
+    def _apply(self, request: HttpRequest, target: Any, apply: Apply, form: forms.Form) -> None:
         try:
-            messages.success(request, apply(target, answers))
+            messages.success(request, apply(target, form))
         except Wms2Error as error:
             named = str(target) in str(error)
             messages.error(request, str(error) if named else f"{target}: {error}")

@@ -7,8 +7,10 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from dags_app.models import DAG, DAGEvent
+from dags_app.models import DAG, DAGEvent, Schedd
 from dags_app.selectors import group_counts, group_totals
+from dags_app.states import LIVE_DAG
+from wms2_project.api.views import ReasonInput
 
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 
@@ -93,3 +95,48 @@ class RoundBody(serializers.Serializer[Any]):
     dags = DAGRow(many=True)
     created_at = serializers.DateTimeField()
     resolved_at = serializers.DateTimeField(allow_null=True)
+
+
+class DAGActionBody(serializers.Serializer[Any]):
+    """What was reached, and how the DAG stands in the queue afterwards."""
+
+    action = serializers.CharField()
+    schedd = serializers.CharField()
+    dagmans = serializers.IntegerField(help_text="Outer and inner DAGMans it was applied to.")
+    outer = serializers.CharField(help_text="The outer DAGMan's state; `gone` if it has left the queue.")
+    groups_running = serializers.IntegerField()
+    groups_held = serializers.IntegerField()
+    message = serializers.CharField()
+
+
+class ScheddRow(serializers.ModelSerializer[Schedd]):
+    """One schedd."""
+
+    live_dags = serializers.SerializerMethodField(help_text="DAGs in its queue or on their way there.")
+
+    class Meta:
+        model = Schedd
+        fields: tuple[str, ...] = (
+            "name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "live_dags",
+            "dagmans_allowed", "dagmans_running", "counted_at", "version",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    def get_live_dags(self, row: Schedd) -> int:
+        """DAGs in its queue or on their way there."""
+        return DAG.objects.filter(schedd_name=row.name, status__in=sorted(LIVE_DAG)).count()
+
+
+class ScheddList(serializers.Serializer[Any]):
+    """All schedds."""
+
+    results = ScheddRow(many=True)
+
+
+class ScheddDrainInput(ReasonInput):
+    """Stop sending DAGs to a schedd."""
+
+    deadline_minutes = serializers.FloatField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=100_000,
+        help_text="When what still runs there is stopped cleanly and moves on; absent: it runs to its end.",
+    )  # fmt: skip

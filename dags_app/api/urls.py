@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from dags_app.api.actions import DAGHoldView, DAGReleaseView, DAGRemoveView
 from dags_app.api.live import DAGLogsView, DAGNodesView
-from dags_app.api.schedds import ScheddDrainView, ScheddEnableView, ScheddFenceView, ScheddListView
+from dags_app.api.schedds import ScheddListView
 from dags_app.api.views import DAGListView, DAGView
+from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from wms2_project.operations.rest import operation_paths
 
 
 class ScheddNameConverter:
@@ -31,11 +32,7 @@ urlpatterns = [
     path("dags/<uuid:dag_id>", DAGView.as_view(), name="dag-detail"),
     path("dags/<uuid:dag_id>/logs", DAGLogsView.as_view(), name="dag-logs"),
     path("dags/<uuid:dag_id>/nodes", DAGNodesView.as_view(), name="dag-nodes"),
-    path("dags/<uuid:dag_id>/hold", DAGHoldView.as_view(), name="dag-hold"),
-    path("dags/<uuid:dag_id>/release", DAGReleaseView.as_view(), name="dag-release"),
-    path("dags/<uuid:dag_id>/remove", DAGRemoveView.as_view(), name="dag-remove"),
     path("schedds", ScheddListView.as_view(), name="schedd-list"),
-    path("schedds/<schedd_name:name>/drain", ScheddDrainView.as_view(), name="schedd-drain"),
-    path("schedds/<schedd_name:name>/fence", ScheddFenceView.as_view(), name="schedd-fence"),
-    path("schedds/<schedd_name:name>/enable", ScheddEnableView.as_view(), name="schedd-enable"),
+    *operation_paths(DAG_OPERATIONS),
+    *operation_paths(SCHEDD_OPERATIONS),
 ]

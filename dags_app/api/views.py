@@ -12,11 +12,11 @@ from rest_framework.response import Response
 
 from dags_app.api.serializers import DAGDetail, DAGRow
 from dags_app.models import DAG
+from dags_app.selectors import dag_by_id
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView, versioned
-from wms2_project.errors import NotFound
 from wms2_project.fields import choices
 
 STATUSES = choices(DAGStatus)
@@ -52,11 +52,3 @@ class DAGView(ApiView):
         """One DAG with its groups and latest events."""
         dag = dag_by_id(dag_id)
         return versioned(DAGDetail(dag).data, version=dag.version)
-
-
-def dag_by_id(dag_id: UUID) -> DAG:
-    """The DAG, or a 404 that says which one is missing."""
-    dag = DAG.objects.select_related("workflow", "round").filter(pk=dag_id).first()
-    if dag is None:
-        raise NotFound(f"There is no DAG {dag_id}")
-    return dag

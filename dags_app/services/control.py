@@ -56,6 +56,11 @@ class Acted:
         told = f"{self.action}: {self.dagmans} DAGMans at {self.schedd}; the outer one is {self.outer}"
         return f"{told}, {self.groups_running} groups run, {self.groups_held} are held."
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """The members and the sentence."""
+        return asdict(self) | {"message": self.message}
+
 
 def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted:
     """Hold, release or remove the outer and every inner DAGMan; jobs that run go on, except on removal."""

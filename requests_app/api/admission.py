@@ -10,15 +10,18 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.admission import change_limits, limits
+from requests_app.admission import limits
+from requests_app.api.serializers import LimitsBody
 from requests_app.api.why import TurnBody
 from requests_app.forecast import places_of
-from requests_app.models import AdmissionConfig, Request
+from requests_app.models import Request
+from requests_app.operations import ADMISSION_OPERATIONS
 from requests_app.selectors import admission_queue
 from requests_app.states import RequestStatus
-from wms2_project.api.docs import IF_MATCH
-from wms2_project.api.roles import Role, actor_of
-from wms2_project.api.views import ApiView, ListView, ReasonInput, expected_version, parsed, versioned
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ApiView, ListView, versioned
+from wms2_project.operations import Operation
+from wms2_project.operations.rest import OperationView
 
 _ROW = ("request_name", "priority", "rank", "status_since", "wait_gate", "wait_reason")
 
@@ -41,33 +44,6 @@ class QueueBody(serializers.Serializer[Any]):
     paused = serializers.BooleanField()
     pause_reason = serializers.CharField()
     next_in_queue = NextInQueue(allow_null=True)
-
-
-class LimitsBody(serializers.ModelSerializer[AdmissionConfig]):
-    """The limits in force."""
-
-    class Meta:
-        model = AdmissionConfig
-        fields = (
-            "max_active_dags", "paused", "pause_reason", "storage_critical_fraction", "updated_by",
-            "updated_at", "version",
-        )  # fmt: skip
-        read_only_fields = fields
-
-
-class LimitsInput(ReasonInput):
-    """Which limits to change; what is absent stays."""
-
-    max_active_dags = serializers.IntegerField(min_value=0, max_value=100_000, required=False)
-    paused = serializers.BooleanField(required=False)
-    pause_reason = serializers.CharField(max_length=1000, required=False)
-    storage_critical_fraction = serializers.FloatField(min_value=0.01, max_value=1, required=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
-        if set(attrs) == {"reason"}:
-            raise serializers.ValidationError({"body": "Name at least one limit to change."})
-        return attrs
 
 
 class QueuedRow(NextInQueue):
@@ -117,32 +93,14 @@ class QueueView(ListView):
         return ApiView.select(self, body, wanted)
 
 
-class LimitsView(ApiView):
+class LimitsView(OperationView):
     """The admission limits."""
 
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER, "PATCH": Role.OPERATOR}
-    problems: ClassVar[dict[str, tuple[int, ...]]] = {"PATCH": (409, 412)}
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    operations: ClassVar[dict[str, Operation]] = {one.method: one for one in ADMISSION_OPERATIONS}
 
     @extend_schema(operation_id="admission_limits", responses=LimitsBody)
     def get(self, request: HttpRequest) -> Response:
         """The limits in force."""
         config = limits()
-        return versioned(LimitsBody(config).data, version=config.version)
-
-    @extend_schema(
-        operation_id="admission_change_limits",
-        request=LimitsInput,
-        responses={200: LimitsBody},
-        parameters=[IF_MATCH],
-    )
-    def patch(self, request: HttpRequest) -> Response:
-        """Change limits at once, for everybody."""
-        changes = parsed(LimitsInput, request.data)
-        reason = changes.pop("reason")
-        config = change_limits(
-            changes=changes,
-            actor=actor_of(request),
-            reason=reason,
-            expected_version=expected_version(request, current=limits().version),
-        )
         return versioned(LimitsBody(config).data, version=config.version)

@@ -7,16 +7,14 @@ from typing import ClassVar
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
-from requests_app.alerts import acknowledge_alert, unacknowledged
+from requests_app.alerts import unacknowledged
 from requests_app.api.serializers import AlertRow
 from requests_app.models import Alert
 from requests_app.states import AlertState
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role, actor_of
-from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
+from wms2_project.api.roles import Role
+from wms2_project.api.views import ListView
 from wms2_project.fields import choices
 
 STATES = choices(AlertState)
@@ -57,18 +55,3 @@ class AlertListView(ListView):
     queryset = Alert.objects.select_related("request")
     serializer_class = AlertRow
     filterset_class = AlertFilter
-
-
-class AcknowledgeView(ApiView):
-    """Take an alert on."""
-
-    roles: ClassVar[dict[str, Role]] = {"POST": Role.OPERATOR}
-    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (409,)}
-
-    @extend_schema(operation_id="alerts_acknowledge", request=ReasonInput, responses={200: AlertRow})
-    def post(self, request: HttpRequest, alert_id: int) -> Response:
-        """Say that you have taken the alert on: it stays open, and nobody else is notified of it."""
-        reason = parsed(ReasonInput, request.data)["reason"]
-        return Response(
-            AlertRow(acknowledge_alert(alert_id=alert_id, actor=actor_of(request), reason=reason)).data
-        )

@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from dags_app.api.serializers import RoundBody
-from requests_app.models import Alert, Callback, Request, TimelineEntry
+from requests_app.models import AdmissionConfig, Alert, Callback, Request, TimelineEntry
 from requests_app.progress import Progress
 from requests_app.selectors import workflow_status
 from requests_app.states import AlertState, RequestStatus
@@ -268,3 +268,15 @@ class VersionsBody(serializers.Serializer[Any]):
 
     current = CurrentVersion()
     versions = EarlierVersion(many=True)
+
+
+class LimitsBody(serializers.ModelSerializer[AdmissionConfig]):
+    """The limits in force."""
+
+    class Meta:
+        model = AdmissionConfig
+        fields = (
+            "max_active_dags", "paused", "pause_reason", "storage_critical_fraction", "updated_by",
+            "updated_at", "version",
+        )  # fmt: skip
+        read_only_fields = fields

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from requests_app.api.actions import (
-    AbortView,
-    RescueView,
-    RestartView,
-    ShareView,
-    StopView,
-    SubmitView,
-    TimelineView,
-    VersionsView,
-)
 from requests_app.api.admission import LimitsView, QueueView
-from requests_app.api.alerts import AcknowledgeView, AlertListView
-from requests_app.api.failures import AllErrorsView, ErrorsView, FailView, InvalidateView, ReleaseView
+from requests_app.api.alerts import AlertListView
+from requests_app.api.failures import AllErrorsView, ErrorsView
+from requests_app.api.history import TimelineView, VersionsView
 from requests_app.api.imports import BatchView
 from requests_app.api.metrics import FailureMetricsView, ThroughputView, WorkflowMetricsView
 from requests_app.api.planning import LedgerView, PlanView
@@ -28,7 +19,9 @@ from requests_app.api.requests import RequestListView, RequestView
 from requests_app.api.system import LifecycleView, StatusView
 from requests_app.api.why import WhyView
 from requests_app.api.workflows import WorkflowListView, WorkflowStatusView, WorkflowView
+from requests_app.operations import ALERT_OPERATIONS, REQUEST_OPERATIONS, RESCUE_DAG
 from requests_app.states import QuotaScope
+from wms2_project.operations.rest import operation_paths
 
 
 class RequestNameConverter:
@@ -66,28 +59,18 @@ urlpatterns = [
     path("requests/batch", BatchView.as_view(), name="request-batch"),
     path("requests/plan", PlanView.as_view(), name="request-plan"),
     path("requests/<request_name:name>", RequestView.as_view(), name="request-detail"),
-    path("requests/<request_name:name>/release", ReleaseView.as_view(), name="request-release"),
-    path("requests/<request_name:name>/fail", FailView.as_view(), name="request-fail"),
-    path("requests/<request_name:name>/invalidate", InvalidateView.as_view(), name="request-invalidate"),
     path("requests/<request_name:name>/errors", ErrorsView.as_view(), name="request-errors"),
-    path("requests/<request_name:name>/submit", SubmitView.as_view(), name="request-submit"),
-    path("requests/<request_name:name>/stop", StopView.as_view(), name="request-stop"),
-    path("requests/<request_name:name>/share", ShareView.as_view(), name="request-share"),
-    path("requests/<request_name:name>/abort", AbortView.as_view(), name="request-abort"),
-    path("requests/<request_name:name>/restart", RestartView.as_view(), name="request-restart"),
     path("requests/<request_name:name>/timeline", TimelineView.as_view(), name="request-timeline"),
     path("requests/<request_name:name>/progress", ProgressView.as_view(), name="request-progress"),
     path("requests/<request_name:name>/why", WhyView.as_view(), name="request-why"),
     path("requests/<request_name:name>/ledger", LedgerView.as_view(), name="request-ledger"),
     path("requests/<request_name:name>/versions", VersionsView.as_view(), name="request-versions"),
     path("alerts", AlertListView.as_view(), name="alert-list"),
-    path("alerts/<int:alert_id>/acknowledge", AcknowledgeView.as_view(), name="alert-acknowledge"),
     path("errors", AllErrorsView.as_view(), name="errors"),
     path("public/requests/<uuid:request_id>", PublicRequestView.as_view(), name="public-request"),
     path("workflows", WorkflowListView.as_view(), name="workflow-list"),
     path("workflows/<uuid:workflow_id>", WorkflowView.as_view(), name="workflow-detail"),
     path("workflows/<uuid:workflow_id>/status", WorkflowStatusView.as_view(), name="workflow-status"),
-    path("dags/<uuid:dag_id>/rescue", RescueView.as_view(), name="dag-rescue"),
     path("admission/queue", QueueView.as_view(), name="admission-queue"),
     path("admission/config", LimitsView.as_view(), name="admission-config"),
     path("quotas", QuotaListView.as_view(), name="quota-list"),
@@ -98,4 +81,6 @@ urlpatterns = [
     path("metrics/failures", FailureMetricsView.as_view(), name="metrics-failures"),
     path("metrics/throughput", ThroughputView.as_view(), name="metrics-throughput"),
     path("status", StatusView.as_view(), name="status"),
+    *operation_paths(REQUEST_OPERATIONS),
+    *operation_paths((RESCUE_DAG, *ALERT_OPERATIONS)),
 ]

@@ -106,7 +106,7 @@ def test_the_console_refuses_the_same(clients: dict[str, Any], site: Site) -> No
     clients["olga"].post(f"{URL}/ban", {"reason": "it eats files"})
     browser = Client()
     browser.force_login(make_user("sid", role=Role.SITE_ADMIN))
-    for name in ("enable", "lift"):
+    for name in ("enable", "unban"):
         url = reverse(f"admin:sites_app_site_{name}", args=[OWN_SITE])
         browser.post(url, {"_confirmed": "1", "reason": "it is fine", "workflow": ""})
     site.refresh_from_db()

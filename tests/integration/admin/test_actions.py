@@ -92,8 +92,8 @@ def test_stop_can_stay_held(console: Client) -> None:
 
 def test_the_priority_is_changed(console: Client) -> None:
     row = make_request(status=S.QUEUED, priority=5)
-    assert 'value="5"' in console.get(action(row, "change_priority")).content.decode()
-    press(console, row, "change_priority", reason="conference", priority="900")
+    assert 'value="5"' in console.get(action(row, "edit")).content.decode()
+    press(console, row, "edit", reason="conference", priority="900")
     row.refresh_from_db()
     assert row.priority == 900
 
@@ -108,20 +108,19 @@ def test_abort(console: Client) -> None:
 @pytest.mark.parametrize(
     ("status", "buttons"),
     [
-        (S.HELD, {"Release", "Rescue", "Priority", "Resources", "Restart", "Fail", "Abort"}),
-        (S.ACTIVE, {"Stop", "Priority", "Resources", "Restart", "Fail", "Abort"}),
+        (S.HELD, {"Release", "Rescue", "Edit", "Restart", "Fail", "Abort"}),
+        (S.ACTIVE, {"Stop", "Edit", "Restart", "Fail", "Abort"}),
         (S.COMPLETED, {"Restart", "Invalidate outputs"}),
-        (S.QUEUED, {"Stop", "Priority", "Resources", "Restart", "Abort"}),
-        (S.NEW, {"Priority", "Resources", "Abort"}),
+        (S.QUEUED, {"Stop", "Edit", "Restart", "Abort"}),
+        (S.NEW, {"Submit", "Edit", "Abort"}),
     ],
 )
 def test_only_useful_buttons_are_shown(console: Client, status: RequestStatus, buttons: set[str]) -> None:
     row = make_request(status=status)
     html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
     names = {
-        "Release": "release", "Stop": "stop", "Priority": "change_priority", "Abort": "abort", "Fail": "fail",
-        "Rescue": "rescue", "Resources": "change_resources", "Restart": "restart",
-        "Invalidate outputs": "invalidate",
+        "Submit": "submit", "Release": "release", "Stop": "stop", "Edit": "edit", "Abort": "abort",
+        "Fail": "fail", "Rescue": "rescue", "Restart": "restart", "Invalidate outputs": "invalidate",
     }  # fmt: skip
     assert {label for label, name in names.items() if action(row, name) in html} == buttons
 
@@ -140,7 +139,7 @@ def test_a_bulk_action_tells_how_each_went(console: Client) -> None:
     assert answer.status_code == 302
     messages = told(answer)
     assert len(messages) == 2
-    assert any("is released" in message for message in messages)
+    assert any("Released" in message for message in messages)
     assert any("not held" in message for message in messages)
     held.refresh_from_db()
     assert held.status == S.QUEUED
@@ -240,17 +239,13 @@ def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> Non
 def test_sites_memory_and_throttles_are_changed(console: Client) -> None:
     make_site()
     row = make_request(status=S.QUEUED)
-    assert (
-        "Leave empty to go by measurements" in console.get(action(row, "change_resources")).content.decode()
-    )
+    assert "Outranks measurements" in console.get(action(row, "edit")).content.decode()
     answers = {"memory_mb": "3000", "site_whitelist": "T2_CH_CERN", "site_blacklist": ""}
-    press(console, row, "change_resources", reason="bigger", category_throttles="Merge=3", **answers)
+    press(console, row, "edit", reason="bigger", category_throttles="Merge=3", **answers)
     row.workflow.refresh_from_db()
     assert (row.workflow.chosen_memory_mb, row.workflow.site_whitelist) == (3000, ["T2_CH_CERN"])
     assert row.workflow.category_throttles == {"Merge": 3}
-    refused = press(
-        console, row, "change_resources", reason="x", **answers | {"site_blacklist": "T2_CH_CERN"}
-    )
+    refused = press(console, row, "edit", reason="x", **answers | {"site_blacklist": "T2_CH_CERN"})
     assert "nothing was changed" in told(refused)[-1]
 
 

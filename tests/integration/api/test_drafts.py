@@ -120,7 +120,7 @@ def test_the_mark_of_a_draft_is_true_or_false(requestor: APIClient) -> None:
 
 
 def test_the_shell_edits_and_submits_drafts(draft: Request) -> None:
-    call_command("request", "change", NAME, "--reason", "r", "--priority", "7")
+    call_command("request", "edit", NAME, "--reason", "r", "--priority", "7")
     call_command("request", "submit", NAME, "--reason", "r")
     row = Request.objects.get()
     assert (row.priority, row.status) == (7, S.SUBMITTED)

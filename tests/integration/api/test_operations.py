@@ -254,9 +254,10 @@ def test_the_console_configures_a_site(console: Any) -> None:
     site = make_site("T2_CH_CERN", config_data={"notes": "old"})
     answers = {
         "_confirmed": "1", "reason": "larger slots", "memory_mb_per_core": "3000", "notes": "old",
+        "initial-notes": "old",
         "storage_elements": "T2_CH_CERN_New", "storage_used_fraction": "",
     }  # fmt: skip
-    console.post(address_of("admin:sites_app_site_configure", site.pk), answers)
+    console.post(address_of("admin:sites_app_site_edit", site.pk), answers)
     site.refresh_from_db()
     assert (site.thresholds, site.storage_elements) == ({"memory_mb_per_core": 3000}, ["T2_CH_CERN_New"])
     changes = AuditEvent.objects.get(action="change").detail["changes"]

@@ -30,6 +30,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "requests/plan": {"POST": REQUESTOR},
     "requests/<request_name:name>": {"GET": VIEWER, "PATCH": REQUESTOR, "DELETE": REQUESTOR},
     "requests/<request_name:name>/release": {"POST": OPERATOR},
+    "requests/<request_name:name>/rescue": {"POST": OPERATOR},
     "requests/<request_name:name>/fail": {"POST": OPERATOR},
     "requests/<request_name:name>/invalidate": {"POST": OPERATOR},
     "requests/<request_name:name>/errors": {"GET": VIEWER},

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from dags_app.models import Schedd
+from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus
 from requests_app.alerts import raise_alert
 from requests_app.models import Alert
@@ -51,6 +51,11 @@ def _banned() -> Call:
     site = make_site()
     ban_site(site=site, workflow=None, reason="a test", actor="user:olga", now=timezone.now())
     return f"sites/{site}/ban", WHY
+
+
+def _rescuable() -> Call:
+    dag = DAG.objects.get(pk=_dag("rescue", DAGStatus.REMOVED)[0].split("/")[1])
+    return f"requests/{dag.workflow.request_name}/rescue", WHY
 
 
 def _dag(action: str, status: DAGStatus = DAGStatus.RUNNING) -> Call:
@@ -99,6 +104,7 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "dags/<uuid:dag_id>/hold"): lambda: _dag("hold"),
     ("POST", "dags/<uuid:dag_id>/release"): lambda: _dag("release"),
     ("POST", "dags/<uuid:dag_id>/remove"): lambda: _dag("remove"),
+    ("POST", "requests/<request_name:name>/rescue"): _rescuable,
     ("POST", "dags/<uuid:dag_id>/rescue"): lambda: _dag("rescue", DAGStatus.REMOVED),
     ("POST", "schedds/<schedd_name:name>/drain"): lambda: (f"schedds/{SCHEDD}/drain", WHY),
     ("POST", "schedds/<schedd_name:name>/fence"): _lost,

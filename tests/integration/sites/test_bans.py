@@ -253,7 +253,7 @@ def test_banning_again_changes_the_ban_and_makes_no_second(site: Site) -> None:
 
 
 def test_the_console_bans_and_lifts(site: Site, console: Any) -> None:
-    ban_path, lift_path = (reverse(f"admin:sites_app_site_{name}", args=[NAME]) for name in ("ban", "lift"))
+    ban_path, lift_path = (reverse(f"admin:sites_app_site_{name}", args=[NAME]) for name in ("ban", "unban"))
     console.post(ban_path, {"_confirmed": "1", "reason": "broken", "workflow": "", "until": ""})
     assert NAME not in usable()
     console.post(lift_path, {"_confirmed": "1", "reason": "mended", "workflow": ""})

@@ -1,0 +1,25 @@
+"""What people can do to requests, DAGs, admission and alerts, and the list of all operations."""
+
+from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS
+from requests_app.operations.requests import BY_NAME, REQUEST_OPERATIONS, RESCUE_DAG
+from sites_app.operations import OPERATIONS as SITE_OPERATIONS
+
+ALL_OPERATIONS = (
+    *REQUEST_OPERATIONS,
+    *DAG_OPERATIONS,
+    RESCUE_DAG,
+    *SITE_OPERATIONS,
+    *SCHEDD_OPERATIONS,
+    *ADMISSION_OPERATIONS,
+    *ALERT_OPERATIONS,
+)
+
+__all__ = [
+    "ADMISSION_OPERATIONS",
+    "ALERT_OPERATIONS",
+    "ALL_OPERATIONS",
+    "BY_NAME",
+    "REQUEST_OPERATIONS",
+    "RESCUE_DAG",
+]

@@ -1,0 +1,79 @@
+"""What operators can do to admission and to an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from requests_app.admission import change_limits, limits
+from requests_app.alerts import acknowledge_alert, alert_by_id
+from requests_app.api.inputs import LimitsInput
+from requests_app.api.serializers import AlertRow, LimitsBody
+from requests_app.models import AdmissionConfig
+from requests_app.states import AlertState
+from wms2_project.operations import Call, Done, Operation, Target, Weight
+
+ADMISSION = Target(
+    kind="admission",
+    route="admission/config",
+    find=lambda key: limits(),
+    body=LimitsBody,
+    render=lambda call, done: LimitsBody(done.row).data,
+)
+
+
+def _limit(call: Call) -> Done:
+    row = change_limits(changes=call.values, expected_version=call.expected_version, **call.signed)
+    return Done(row, "The new limits hold from now on.")
+
+
+def _limits(row: AdmissionConfig) -> Mapping[str, Any]:
+    return {name: getattr(row, name) for name in ("max_active_dags", "paused", "storage_critical_fraction")}
+
+
+ADMISSION_OPERATIONS = (
+    Operation(
+        target=ADMISSION,
+        name="edit",
+        label="Change limits",
+        effect="Limits change at once, for every request. A pause admits nothing until it ends.",
+        input=LimitsInput,
+        run=_limit,
+        method="PATCH",
+        path="",
+        initial=_limits,
+        strict_form=True,
+        icon="tune",
+        weight=Weight.USUAL,
+    ),
+)
+
+ALERT = Target(
+    kind="alert",
+    route="alerts/<int:alert_id>",
+    find=alert_by_id,
+    key=int,
+    body=AlertRow,
+    render=lambda call, done: AlertRow(done.row).data,
+)
+
+
+def _acknowledge(call: Call) -> Done:
+    row = acknowledge_alert(alert_id=call.row.pk, **call.signed)
+    return Done(row, f"Alert {row.pk} is acknowledged by {row.acknowledged_by}.")
+
+
+ALERT_OPERATIONS = (
+    Operation(
+        target=ALERT,
+        name="acknowledge",
+        label="Acknowledge",
+        effect="You take the alert on: it stays open, and nobody else is notified of it.",
+        run=_acknowledge,
+        allows=lambda alert: alert.state is AlertState.OPEN,
+        allowed_in="while it is open",
+        checks_version=False,
+        icon="done",
+        weight=Weight.USUAL,
+    ),
+)

@@ -1,0 +1,388 @@
+"""What people can do to a request, and how a DAG is rescued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from rest_framework.exceptions import PermissionDenied
+
+from dags_app.api.serializers import DAGRow
+from dags_app.operations import DAG_TARGET
+from dags_app.services.production import newest_dag
+from requests_app.api.inputs import (
+    ChangeInput,
+    ReleaseInput,
+    RestartInput,
+    ShareInput,
+    StopInput,
+    modifications_of,
+)
+from requests_app.api.rows import render_detail
+from requests_app.api.serializers import (
+    ActionBody,
+    EffectsBody,
+    RequestDetail,
+    RestartBody,
+    RestartPreviewBody,
+)
+from requests_app.models import Request
+from requests_app.selectors import owners_of, request_by_name
+from requests_app.services import (
+    drafting,
+    editing,
+    failing,
+    owning,
+    releasing,
+    rescuing,
+    restarting,
+    steering,
+)
+from requests_app.states import TERMINAL, RequestStatus, may_move
+from wms2_project.api.roles import Role
+from wms2_project.errors import Conflict
+from wms2_project.operations import Call, Done, Operation, Target, Weight
+
+S = RequestStatus
+
+
+def _check_owner(call: Call) -> None:
+    """Operators may touch every request, requestors their own."""
+    if not call.caller.operates and call.caller.username not in owners_of(call.row):
+        raise PermissionDenied(
+            f"{call.row} is {call.row.requestor}'s; you may change only your own requests."
+        )
+
+
+def _acted(call: Call, done: Done) -> Any:
+    return ActionBody(
+        {
+            "request_name": done.row.request_name,
+            "status": done.row.status,
+            "previous_status": call.status_before,
+            "reason": call.reason,
+            "message": done.message,
+            "version": done.row.version,
+            **done.more,
+        }
+    ).data
+
+
+REQUEST = Target(
+    kind="request",
+    route="requests/<request_name:name>",
+    find=request_by_name,
+    body=ActionBody,
+    render=_acted,
+    guard=_check_owner,
+)
+
+
+def _submit(call: Call) -> Done:
+    row = drafting.submit_draft(request=call.row, expected_version=call.expected_version, **call.signed)
+    return Done(row, "Submitted: its input is being resolved.")
+
+
+def _stop(call: Call) -> Done:
+    row = steering.stop_request(
+        request=call.row, expected_version=call.expected_version, **call.signed, **call.values
+    )
+    more = {"stop_reason": call.reason}
+    if row.status == S.HELD:
+        return Done(row, "Nothing was running: the request is held until it is released.", more)
+    after = "stays held until it is released" if row.hold_after_stop else "is prepared to resume"
+    return Done(row, f"Clean stop under way: finished work is kept, then the request {after}.", more)
+
+
+def _release(call: Call) -> Done:
+    row = releasing.release_request(
+        request=call.row,
+        now=call.now,
+        expected_version=call.expected_version,
+        modifications=modifications_of(call.values),
+        **call.signed,
+    )
+    return Done(row, "Released: it waits for admission.")
+
+
+def _preview_release(call: Call) -> Any:
+    changes = modifications_of(call.values)
+    return releasing.preview_release(request=call.row, modifications=changes, now=call.now)
+
+
+def _render_preview(call: Call, preview: Any) -> Any:
+    return _acted(call, Done(call.row, "Dry run: nothing was changed.", {"preview": asdict(preview)}))
+
+
+def _rescue(call: Call) -> Done:
+    dag = newest_dag(workflow=call.row.workflow)
+    if dag is None:
+        raise Conflict(f"{call.row} has no DAG", cure="Release it instead")
+    rescuing.rescue_dag(dag=dag, **call.signed)
+    call.row.refresh_from_db()
+    return Done(call.row, "Its last DAG is submitted again: it waits for admission.")
+
+
+def _rescue_dag(call: Call) -> Done:
+    made = rescuing.rescue_dag(dag=call.row, **call.signed)
+    return Done(made, f"{made.pk} is prepared and queued.")
+
+
+def _fail(call: Call) -> Done:
+    row = failing.fail_request(
+        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed
+    )
+    return Done(row, "Failed: its outputs are being invalidated.")
+
+
+def _invalidate(call: Call) -> Done:
+    row = failing.invalidate_request(
+        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed
+    )
+    return Done(row, "Its outputs are being invalidated.")
+
+
+def _abort(call: Call) -> Done:
+    row = steering.abort_request(request=call.row, expected_version=call.expected_version, **call.signed)
+    return Done(row, "Aborted: what runs is being removed.")
+
+
+def _restart(call: Call) -> Done:
+    made = restarting.restart_request(
+        request=call.row, expected_version=call.expected_version, **call.signed, **call.values
+    )
+    return Done(made, f"{call.row} is {call.row.status}; {made} replaces it.")
+
+
+def _preview_restart(call: Call) -> Any:
+    return restarting.preview_restart(request=call.row, actor=call.caller.actor, **call.values)
+
+
+def _render_restart(call: Call, done: Done) -> Any:
+    made = done.row
+    body = {"previous": call.row, "current": made, "output_datasets": made.workflow.output_datasets}
+    return RestartBody(body).data
+
+
+def _share(call: Call) -> Done:
+    row = owning.share_outputs(
+        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed, **call.values
+    )
+    return Done(row, "Sharing is allowed: a draft can be submitted now, a held request released.")
+
+
+def _change(call: Call) -> Done:
+    effects = _preview_change(call)
+    row = editing.change_request(
+        request=call.row,
+        changes=call.values,
+        expected_version=call.expected_version,
+        on_behalf=call.caller.operates,
+        groups=call.caller.groups,
+        **call.signed,
+    )
+    lines = [*effects.now, *(f"next round: {one}" for one in effects.next_round)]
+    lines += [f"never: {one}" for one in effects.never]
+    return Done(row, f"{row} is changed. {'; '.join(lines)}")
+
+
+def _preview_change(call: Call) -> editing.Effects:
+    caller = call.caller
+    return editing.preview_change(
+        request=call.row,
+        changes=call.values,
+        actor=caller.actor,
+        on_behalf=caller.operates,
+        groups=caller.groups,
+    )
+
+
+def _check_change(call: Call) -> None:
+    """Below operators only the priority may be changed, up to a limit; drafts are edited freely."""
+    if call.caller.operates or call.row.status == S.NEW:
+        return
+    if set(call.values) != {"priority"}:
+        raise PermissionDenied("Requestors change the priority only; ask an operator for the rest.")
+    if call.values["priority"] > settings.REQUESTOR_MAX_PRIORITY:
+        raise PermissionDenied(f"Requestors go up to {settings.REQUESTOR_MAX_PRIORITY}; ask an operator.")
+
+
+def _present(row: Request) -> Mapping[str, Any]:
+    flow = row.workflow
+    return {
+        "priority": row.priority,
+        "site_whitelist": flow.site_whitelist,
+        "site_blacklist": flow.site_blacklist,
+        "memory_mb": flow.chosen_memory_mb,
+        "category_throttles": flow.category_throttles,
+    }
+
+
+def _may_become(status: RequestStatus) -> Callable[[Request], bool]:
+    return lambda row: may_move(S(row.status), status)
+
+
+REQUEST_OPERATIONS = (
+    Operation(
+        target=REQUEST,
+        name="submit",
+        label="Submit",
+        effect="WMS2 takes the draft over as it is. Its document cannot be edited any more.",
+        run=_submit,
+        role=Role.REQUESTOR,
+        allows=lambda row: row.status == S.NEW,
+        allowed_in="new",
+        problems=(409, 503),
+        icon="send",
+        weight=Weight.USUAL,
+    ),
+    Operation(
+        target=REQUEST,
+        name="release",
+        label="Release",
+        effect="The request waits for admission and continues with what is not done. Finished groups are"
+        " kept.",
+        input=ReleaseInput,
+        run=_release,
+        preview=_preview_release,
+        render_preview=_render_preview,
+        allows=lambda row: row.status == S.HELD,
+        allowed_in="held",
+        problems=(409, 503),
+        icon="play_arrow",
+        weight=Weight.USUAL,
+        bulk=True,
+    ),
+    Operation(
+        target=REQUEST,
+        name="rescue",
+        label="Rescue",
+        effect="The last DAG is submitted again as it is. Finished groups are kept. It counts as a rescue.",
+        run=_rescue,
+        allows=lambda row: row.status == S.HELD,
+        allowed_in="held",
+        checks_version=False,
+        icon="healing",
+    ),
+    Operation(
+        target=REQUEST,
+        name="stop",
+        label="Stop",
+        effect="Jobs leave the queue and finished work is kept. The request then resumes, unless it is to"
+        " stay held.",
+        input=StopInput,
+        run=_stop,
+        allows=steering.can_stop,
+        allowed_in="while anything runs or waits",
+        problems=(409, 503),
+        icon="pause",
+    ),
+    Operation(
+        target=REQUEST,
+        name="edit",
+        label="Edit",
+        effect="Priority, sites, memory or throttles change. Of a draft, any field of the document.",
+        input=ChangeInput,
+        run=_change,
+        role=Role.REQUESTOR,
+        method="PATCH",
+        path="",
+        preview=_preview_change,
+        preview_body=EffectsBody,
+        body=RequestDetail,
+        render=lambda call, done: render_detail(done.row),
+        guard=_check_change,
+        initial=_present,
+        allows=lambda row: row.status not in TERMINAL,
+        allowed_in="until it has ended",
+        icon="edit",
+    ),
+    Operation(
+        target=REQUEST,
+        name="restart",
+        label="Restart",
+        effect="The request ends and the same work starts again from nothing as its next version, with the"
+        " operator decisions made so far.",
+        input=RestartInput,
+        run=_restart,
+        preview=_preview_restart,
+        preview_body=RestartPreviewBody,
+        body=RestartBody,
+        render=_render_restart,
+        status=201,
+        allows=lambda row: row.status != S.NEW,
+        allowed_in="every status but new",
+        problems=(409, 503),
+        icon="restart_alt",
+        weight=Weight.CAREFUL,
+    ),
+    Operation(
+        target=REQUEST,
+        name="fail",
+        label="Fail",
+        effect="The request ends as failed: its jobs are removed, its outputs are invalidated in DBS and"
+        " their rules deleted in Rucio. May be repeated.",
+        run=_fail,
+        allows=_may_become(S.FAILED),
+        allowed_in="until it has ended",
+        problems=(409, 503),
+        icon="dangerous",
+        weight=Weight.FINAL,
+    ),
+    Operation(
+        target=REQUEST,
+        name="abort",
+        label="Abort",
+        effect="The request ends for good and its jobs are removed. Registered outputs stay as they are.",
+        run=_abort,
+        role=Role.REQUESTOR,
+        allows=_may_become(S.ABORTED),
+        allowed_in="until it has ended",
+        problems=(409, 503),
+        icon="cancel",
+        weight=Weight.FINAL,
+        bulk=True,
+    ),
+    Operation(
+        target=REQUEST,
+        name="share",
+        label="Share outputs",
+        effect="The request may write into output datasets that belong to another request, or that DBS has"
+        " already. Then submit it, if it is a draft, or release it.",
+        input=ShareInput,
+        run=_share,
+        allows=lambda row: row.status not in TERMINAL,
+        allowed_in="until it has ended",
+        problems=(409, 503),
+        icon="share",
+        weight=Weight.CAREFUL,
+    ),
+    Operation(
+        target=REQUEST,
+        name="invalidate",
+        label="Invalidate outputs",
+        effect="The datasets of an ended request become INVALID in DBS and lose their rules in Rucio. Its"
+        " status stays. May be repeated.",
+        run=_invalidate,
+        allows=lambda row: row.status in TERMINAL,
+        allowed_in="after it has ended",
+        problems=(409, 503),
+        icon="delete",
+        weight=Weight.FINAL,
+    ),
+)
+BY_NAME = {one.name: one for one in REQUEST_OPERATIONS}
+RESCUE_DAG = Operation(
+    target=DAG_TARGET,
+    name="rescue",
+    label="Rescue",
+    effect="The held request is queued with a rescue of this DAG. Finished groups are kept.",
+    run=_rescue_dag,
+    status=201,
+    body=DAGRow,
+    render=lambda call, done: DAGRow(done.row).data,
+    checks_version=False,
+    in_console=False,  # the request's page has the button
+)

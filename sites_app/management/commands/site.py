@@ -1,0 +1,11 @@
+"""`manage.py site OPERATION SITE --reason …`."""
+
+from __future__ import annotations
+
+from sites_app.operations import OPERATIONS
+from wms2_project.operations.command import OperationCommand
+
+
+class Command(OperationCommand):
+    help = "Drain, enable, ban or configure a site."
+    operations = OPERATIONS

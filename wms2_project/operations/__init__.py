@@ -1,0 +1,179 @@
+"""Operations: what people may do to requests, DAGs, sites and so on, each declared once.
+
+An app lists its operations in `operations.py`. REST endpoints (`rest`), console buttons and forms
+(`console`, `forms`), management commands (`command`) and docs/operations.md (`document`) are derived from
+the declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from django.http import HttpRequest as DjangoRequest
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request as HttpRequest
+
+from wms2_project.api.roles import Role, groups_of, role_of, sites_of
+from wms2_project.api.views import Input, ReasonInput
+
+DRY_RUN = "dry_run"
+
+
+class Weight(StrEnum):
+    """How prominent a button is: the usual next step, a careful one, or one that cannot be undone."""
+
+    PLAIN = "plain"
+    USUAL = "usual"
+    CAREFUL = "careful"
+    FINAL = "final"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who uses an operation."""
+
+    username: str
+    role: Role
+    sites: frozenset[str] = frozenset()  # those the caller is the admin of
+    groups: frozenset[str] = frozenset()  # those the caller is a member of
+
+    @property
+    def actor(self) -> str:
+        """How the audit names the caller."""
+        return f"user:{self.username}"
+
+    @property
+    def operates(self) -> bool:
+        return self.role >= Role.OPERATOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One use of an operation: on what, by whom, why, with which validated input."""
+
+    row: Any
+    caller: Caller
+    reason: str
+    values: Mapping[str, Any]
+    now: datetime
+    expected_version: int | None = None
+    status_before: str = ""
+
+    @property
+    def signed(self) -> dict[str, Any]:
+        """The arguments every service takes."""
+        return {"actor": self.caller.actor, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an operation did: the row as it is now, a sentence, and members to add to the response body."""
+
+    row: Any
+    message: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+Run = Callable[[Call], Done]
+Render = Callable[[Call, Done], Any]
+Body = type[serializers.BaseSerializer[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A kind of thing operations act on: how to find one, who may touch it, how a response shows it."""
+
+    kind: str  # the word of the management command
+    route: str  # below /api/v1/; the last part is the key
+    find: Callable[[Any], Any]  # the key → the row; raises NotFound
+    body: Body
+    render: Render  # the body of a response
+    key: Callable[[Any], Any] = str  # a key as people type it; int for numbers
+    guard: Callable[[Call], None] | None = None  # raises PermissionDenied
+    admin: str = ""  # the name of its admin pages, such as requests_app_request
+
+    @property
+    def plural(self) -> str:
+        return self.route.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing that can be done to a target."""
+
+    target: Target
+    name: str
+    label: str
+    effect: str  # what happens, in one or two sentences
+    run: Run
+    role: Role = Role.OPERATOR
+    input: type[Input] = ReasonInput
+    method: str = "POST"
+    path: str | None = None  # below the target's; its name if absent
+    allows: Callable[[Any], bool] = lambda row: True  # whether the row's state allows it
+    allowed_in: str = "always"  # the same, in words
+    preview: Callable[[Call], Any] | None = None  # for `dry_run`: what would happen
+    guard: Callable[[Call], None] | None = None  # beside the target's
+    initial: Callable[[Any], Mapping[str, Any]] | None = None  # present values, for forms
+    status: int = 200
+    body: Body | None = None  # if not the target's
+    render: Render | None = None
+    preview_body: Body | None = None
+    render_preview: Callable[[Call, Any], Any] | None = None
+    problems: tuple[int, ...] = (409,)
+    checks_version: bool = True  # takes If-Match
+    icon: str = ""
+    weight: Weight = Weight.PLAIN
+    bulk: bool = False  # also for several rows of a list at once
+    in_console: bool = True
+    strict_form: bool = False  # a form that shows an old version is refused
+
+    @property
+    def url(self) -> str:
+        tail = self.name if self.path is None else self.path
+        return f"{self.target.route}/{tail}" if tail else self.target.route
+
+    @property
+    def operation_id(self) -> str:
+        return f"{self.target.plural}_{self.name}"
+
+    @property
+    def has_dry_run(self) -> bool:
+        return self.preview is not None
+
+    def authorize(self, call: Call) -> None:
+        """Raise PermissionDenied unless the caller may do this to this row."""
+        for guard in (self.target.guard, self.guard):
+            if guard is not None:
+                guard(call)
+
+
+def caller_of(request: DjangoRequest | HttpRequest) -> Caller:
+    """Return who sent the HTTP request."""
+    user = request.user
+    return Caller(
+        username=user.get_username(), role=role_of(user), sites=sites_of(user), groups=groups_of(user)
+    )
+
+
+def make_call(
+    row: Any, caller: Caller, body: Mapping[str, Any], *, expected_version: int | None = None
+) -> tuple[Call, bool]:
+    """Return the call of a validated body, and whether it asks for a dry run."""
+    values = dict(body)
+    reason, dry_run = str(values.pop("reason", "")), bool(values.pop(DRY_RUN, False))
+    call = Call(
+        row=row,
+        caller=caller,
+        reason=reason,
+        values=values,
+        now=timezone.now(),
+        expected_version=expected_version,
+        status_before=str(getattr(row, "status", "")),
+    )
+    return call, dry_run

@@ -1,0 +1,58 @@
+"""The reference of operations, docs/operations.md, written from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wms2_project.api.roles import Role
+from wms2_project.operations import DRY_RUN, Operation
+
+HEAD = """# Operations
+
+What people can do, with the least role, where it is allowed, and how it is called. Written by
+`./wms2 manage operations`; do not edit by hand. Every operation takes a `reason`, which the audit keeps with
+the name of the caller.
+"""
+
+
+def render_document(operations: Iterable[Operation]) -> str:
+    """Return the Markdown document."""
+    parts, kind = [HEAD], ""
+    for one in operations:
+        if one.target.kind != kind:
+            kind = one.target.kind
+            parts.append(f"## {kind.capitalize()}\n")
+        parts.append(_section(one))
+    return "\n".join(parts)
+
+
+def _section(one: Operation) -> str:
+    own = f", below operators for their own {one.target.plural} only"
+    guarded = one.target.guard is not None and one.role < Role.OPERATOR
+    console = f"button *{one.label}*" if one.in_console else "–"
+    key = f" {one.target.kind.upper()}" if "<" in one.target.route else ""
+    lines = [
+        f"### {one.name}\n",
+        f"{one.effect}\n",
+        f"- Allowed: {one.allowed_in}",
+        f"- Role: {one.role.name.lower()}{own if guarded else ''}",
+        f"- REST: `{one.method} /api/v1/{_plain(one.url)}`",
+        f"- Console: {console}{', also for several at once' if one.bulk else ''}",
+        f"- Shell: `./wms2 manage {one.target.kind} {one.name}{key} --reason …`",
+    ]
+    fields: dict[str, Any] = dict(one.input().fields)
+    lines += [_field(name, field) for name, field in fields.items() if name not in ("reason", DRY_RUN)]
+    if one.has_dry_run:
+        lines.append("- `dry_run`: only returns what would happen")
+    return "\n".join(lines) + "\n"
+
+
+def _field(name: str, field: Any) -> str:
+    needed = ", required" if field.required else ""
+    return f"- `{name}`{needed}: {field.help_text or field.label}"
+
+
+def _plain(route: str) -> str:
+    parts = (f"{{{part[1:-1].rpartition(':')[2]}}}" if "<" in part else part for part in route.split("/"))
+    return "/".join(parts)
