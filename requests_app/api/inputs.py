@@ -159,7 +159,10 @@ class ChangeInput(ReasonInput):
         " groups; for example Processing=50 MergeGroup=10.",
     )  # fmt: skip
     document = serializers.DictField(
-        required=False, allow_empty=False, help_text="Drafts only: any fields of the document."
+        required=False,
+        allow_empty=False,
+        help_text="Drafts only: any fields of the document.",
+        style={"only_json": True},
     )
     dry_run = serializers.BooleanField(default=False, help_text=DRY_RUN_HELP)
 

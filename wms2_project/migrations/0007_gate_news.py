@@ -10,7 +10,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             "GateNews",
             [
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
                 ("gate", models.CharField(max_length=32)),
             ],
         ),

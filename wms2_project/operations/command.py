@@ -16,7 +16,7 @@ from wms2_project.api.roles import Role
 from wms2_project.api.views import parsed
 from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.operations import DRY_RUN, Caller, Operation, make_call
-from wms2_project.operations.forms import parse_text
+from wms2_project.operations.forms import ONLY_JSON, parse_text
 from wms2_project.shell import refusal, shell_actor
 
 KEY = "key"
@@ -39,7 +39,8 @@ class OperationCommand(BaseCommand):
             if "<" in one.target.route:
                 sub.add_argument(KEY, metavar=one.target.kind.upper(), type=one.target.key)
             for name, field in one.input().fields.items():
-                _add_option(sub, name, field)
+                if not field.style.get(ONLY_JSON):
+                    _add_option(sub, name, field)
             self.add_options(sub)
 
     def add_options(self, parser: ArgumentParser) -> None:

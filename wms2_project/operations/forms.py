@@ -25,6 +25,7 @@ from wms2_project.operations import DRY_RUN, Operation
 
 VERSION = "version"
 LONG = ("reason",)
+ONLY_JSON = "only_json"  # the style of a field that no form and no command offers
 
 
 class OperationForm(forms.Form):
@@ -57,7 +58,7 @@ def form_for(operation: Operation) -> type[OperationForm]:
     fields: dict[str, forms.Field] = {}
     given: dict[str, Any] = dict(operation.input().fields)
     for name in sorted(given, key=lambda one: one == "reason"):  # the reason is last
-        if name != DRY_RUN and not isinstance(given[name], serializers.HiddenField):
+        if name != DRY_RUN and not given[name].style.get(ONLY_JSON):
             fields[name] = _form_field(name, given[name], prefilled=operation.initial is not None)
     if operation.strict_form:
         fields[VERSION] = forms.IntegerField(widget=forms.HiddenInput, required=False)
