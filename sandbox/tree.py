@@ -236,24 +236,34 @@ def _has_children() -> bool:
 
 
 def _kill_descendants() -> None:
+    """Kill the processes below this one and their process groups.
+
+    The kernel signals a whole group at once: processes that replace themselves faster than /proc is read
+    escape a signal to a process, but not one to their group.
+    """
+    own = os.getpgrp()
     for number in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process starts no further ones
-        for pid in _descendants():
+        found = _descendants()
+        for group in {group for _, group in found} - {own, 0}:
+            with suppress(OSError):
+                os.killpg(group, number)
+        for pid, _ in found:
             with suppress(OSError):
                 os.kill(pid, number)
 
 
-def _descendants() -> list[int]:
-    """Processes below this one, as far as they stand still while /proc is read."""
-    children: dict[int, list[int]] = {}
+def _descendants() -> list[tuple[int, int]]:
+    """Return the processes below this one with their groups, as far as they stand still meanwhile."""
+    children: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError):
                 with open(f"/proc/{name}/stat", "rb") as handle:
                     # the second field is a name of the process's choice, in parentheses
-                    parent = int(handle.read().rpartition(b")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
+                    _, parent, group = handle.read().rpartition(b")")[2].split()[:3]
+                children.setdefault(int(parent), []).append((int(name), int(group)))
     found = list(children.get(os.getpid(), ()))
-    for pid in found:
+    for pid, _ in found:
         found += children.get(pid, ())
     return found
 

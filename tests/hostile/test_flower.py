@@ -47,8 +47,8 @@ def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
             time.sleep(0.1)
         yield url
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        process.kill()
+        process.wait()
         log.close()
 
 
