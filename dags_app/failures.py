@@ -1,7 +1,7 @@
 """Failures of a round, put together: which jobs failed where and how, alike ones in one cluster. Pure.
 
 A cluster is one cause at one site. The cause is the resource the jobs ran out of, however that shows; else
-the exit code; and for a code that says only that something failed (`VAGUE_CODES`, or one not in the table),
+the exit code; and for a code that says only that something failed (tag `vague`, or not in the table),
 the code with the normalised message. The step is not part of it: it follows from the code, and is unknown
 where no report came back.
 """
@@ -16,22 +16,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from sandbox.classify import NEARLY_ALL, SILENT_KILL, exit_codes
-from sandbox.failure import CLAIM_REFUSED, PAYLOAD
+from sandbox.exitcodes import DATA, INFRASTRUCTURE, PERMANENT, Tag, has_tag, ran_out_of
+from sandbox.failure import PAYLOAD
+from sandbox.limits import Resource
 from wms2_project.words import counted
 
 _T = TypeVar("_T", int, str)
 ABORTS = "abort_dag"  # the action of a record whose failure concerns every node
-INFRASTRUCTURE, DATA, PERMANENT = "infrastructure", "data", "permanent"
-WALL_TIME_CODES = frozenset({50664, 71304})
-MEMORY_CODES = frozenset({SILENT_KILL, 8004, 8030, 8031, 50660, 50661})
-MEMORY, WALL_TIME = "memory", "wall_time"
-# Codes that many causes share: the message tells those apart.
-VAGUE_CODES = frozenset(
-    {65, 195, 8001, 8002, 50115, 50666, 50669, 60324, 99108, 99109, 99303, 99400, 99401, 99996, CLAIM_REFUSED}
-)
-# The file itself is bad; the other codes of its category say that it could not be reached.
-CORRUPT_CODES = frozenset({8016, 8021, 8022, 8034, 70452})
+MEMORY, WALL_TIME = (resource.value.name for resource in (Resource.MEMORY, Resource.WALL_TIME))
 MAX_CLUSTERS, MAX_NAMED, MAX_TAIL, MAX_MESSAGE = 100, 100, 4000, 300
 SITE_SHARE, SITE_JOBS = 0.5, 3  # from here on a site, not chance, is suspected
 
@@ -79,11 +71,8 @@ class FailedJob:
     @property
     def resource(self) -> str:
         """What the job ran out of, '' if that was not its trouble."""
-        if self.exit_code in WALL_TIME_CODES:
-            return WALL_TIME
-        if self.exit_code == SILENT_KILL and not self.memory_mb >= NEARLY_ALL * self.memory_asked_mb > 0:
-            return ""
-        return MEMORY if self.exit_code in MEMORY_CODES else ""
+        found = ran_out_of(self.exit_code, used_mb=self.memory_mb, requested_mb=self.memory_asked_mb)
+        return found.value.name if found and found is not Resource.DISK else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +171,7 @@ def normalise(message: str) -> str:
 def _cause(resource: str, exit_code: int, message: str) -> str:
     if resource:
         return resource
-    vague = exit_code in VAGUE_CODES or exit_code not in exit_codes()
-    return f"{exit_code} {message}" if vague else str(exit_code)
+    return f"{exit_code} {message}" if has_tag(exit_code, Tag.VAGUE) else str(exit_code)
 
 
 def fingerprint_of(cause: str) -> str:

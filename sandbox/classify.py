@@ -6,31 +6,26 @@ advice says that one more try, or more of what was missing, may help.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 
+from sandbox.exitcodes import DATA, Row, ran_out_of, row_of
+from sandbox.failure import (
+    DISK_LIMIT,
+    HANGING,
+    MEMORY_LIMIT,
+    NOT_SUBMITTED,
+    OUTPUT_TOO_LARGE,
+    REMOVED,
+    REPORT_LOST,
+    WALL_TIME,
+)
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
-TABLE = Path(__file__).with_name("exit_codes.csv")
 # A job this long that still fails will fail again, at the same price.
 LONGEST_RETRIED_SEC = 120_000
-REPORT_LOST = 99303
-REMOVED = 99400
-NOT_SUBMITTED = 50666
-MEMORY, DISK, WALL_TIME, HANGING = 50660, 50662, 50664, 50665
-OUTPUT_TOO_LARGE = 50668
 HANG_MARK = "hanging job"  # begins the reason for which WMS2 removes a job that gets nowhere
-# What ran out of memory is worth another try with more of it.
-MORE_MEMORY = frozenset({"yes-more-memory", "no-raise-memory"})
-MEMORY_LIMITS = frozenset({8030, 8031})
-# What HTCondor stops a job for; a job that stops itself has a limit of its own, which stays.
-POOL_LIMITS = {DISK: Resource.DISK, WALL_TIME: Resource.WALL_TIME}
-# Killed without a word: by memory only if the job had nearly used up what it asked for.
-SILENT_KILL, NEARLY_ALL = 137, 0.8
 NO_EVENTS = JobEvents()
 # HoldReasonCode: the job ran longer than allowed; a file could not be opened or transferred.
 HELD_FOR_DURATION = frozenset({46, 47})
@@ -57,22 +52,6 @@ class Classification:
     limit: str = ""  # what forbids a retry that the code would deserve
 
 
-@dataclass(frozen=True)
-class Row:
-    category: str
-    advice: str
-    reason: str
-
-
-@lru_cache(maxsize=1)
-def exit_codes() -> dict[int, Row]:
-    with open(TABLE, encoding="utf-8", newline="") as handle:
-        return {
-            int(row["code"]): Row(category=row["class"], advice=row["retry"], reason=row["reason"])
-            for row in csv.DictReader(handle)
-        }
-
-
 def classify(
     exit_code: int,
     *,
@@ -84,15 +63,15 @@ def classify(
     by_pool: bool = False,
 ) -> Classification:
     """Classify a failed attempt (numbered from 0) by its CMS exit code; `by_pool`: no report says it."""
-    row = exit_codes().get(exit_code) or _unlisted(exit_code)
-    short = _short_of(row, exit_code, used_mb, limits, by_pool)
+    row = row_of(exit_code)
+    short = _short_of(exit_code, used_mb, limits, by_pool)
     found = Classification(
         exit_code=exit_code,
         category=row.category,
         retryable=short is not None or _worth_retrying(row, attempt),
         reason=row.reason,
         advice=row.advice,
-        bad_input_files=tuple(bad_inputs) if row.category == "data" else (),
+        bad_input_files=tuple(bad_inputs) if row.category == DATA else (),
     )
     if found.retryable and wall_time_sec > LONGEST_RETRIED_SEC:
         limit = f"ran {wall_time_sec:.0f} s, too long to try again"
@@ -100,15 +79,13 @@ def classify(
     return _with_more(found, short) if short else found
 
 
-def _short_of(row: Row, exit_code: int, used_mb: int, limits: Limits, by_pool: bool) -> Limit | None:
-    """What the job ran out of, where more of it may be had or is known not to be."""
-    memory = limits[Resource.MEMORY]
-    if exit_code == SILENT_KILL:
-        return memory if memory.known and used_mb >= NEARLY_ALL * memory.requested else None
-    if row.advice in MORE_MEMORY or exit_code in MEMORY_LIMITS:
-        return memory
-    limit = limits[POOL_LIMITS[exit_code]] if by_pool and exit_code in POOL_LIMITS else None
-    return limit if limit and limit.known else None
+def _short_of(exit_code: int, used_mb: int, limits: Limits, by_pool: bool) -> Limit | None:
+    """Return the limit to raise for the next attempt: any that the pool enforced, and always memory."""
+    resource = ran_out_of(exit_code, used_mb=used_mb, requested_mb=limits[Resource.MEMORY].requested)
+    if resource is None:
+        return None
+    limit = limits[resource]
+    return limit if resource is Resource.MEMORY or (by_pool and limit.known) else None
 
 
 def _with_more(found: Classification, short: Limit) -> Classification:
@@ -153,23 +130,17 @@ def _code_in_words(reason: str) -> int:
     if HANG_MARK in told:
         return HANGING
     if "memory" in told:
-        return MEMORY
+        return MEMORY_LIMIT
     if "disk" in told:
-        return DISK
+        return DISK_LIMIT
     if any(word in told for word in ("wall", "duration", "run time", "runtime", "execute time")):
         return WALL_TIME
     return REMOVED
 
 
 def _worth_retrying(row: Row, attempt: int) -> bool:
-    if row.category == "data":
+    if row.category == DATA:
         return False  # the group stays at its site: a retry would read the same replica
     if row.advice.startswith("no"):
         return False
     return attempt == 0 if row.advice.startswith("1x") else True
-
-
-def _unlisted(exit_code: int) -> Row:
-    if 128 < exit_code <= 192:
-        return Row("infrastructure", "yes", f"killed by signal {exit_code - 128}")
-    return Row("transient", "yes", f"exit code {exit_code} is not in the table")

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
+from sandbox.exitcodes import Tag, has_tag
 from sandbox.failure import (
     CLAIM_REFUSED,
     HTCONDOR,
     MANIFEST_MISSING,
     MANIFEST_UNUSABLE,
-    OPEN_CODES,
     PAYLOAD,
     process_exit,
     steps_of,
@@ -207,7 +207,7 @@ def elected_site(group: Path) -> str:
 
 def note_end(exit_code: int) -> None:
     """Remember of a processing node that has ended whether its input was there."""
-    if exit_code not in OPEN_CODES:
+    if not has_tag(exit_code, Tag.OPEN):
         with suppress(OSError):
             INPUT_FOUND.touch()
 

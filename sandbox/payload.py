@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandbox.context import Context, Tally, Touched
 from sandbox.eventfile import Event, EventFileError, FileFacts, read_events, writing
-from sandbox.failure import OVER_MEMORY, JobFailure
+from sandbox.failure import MEMORY_LIMIT, JobFailure
 from sandbox.knobs import Knobs
 from sandbox.lumis import Lumis, compress, union
 from sandbox.manifest import Generate, InputFile, Job
@@ -138,5 +138,5 @@ def _hold_memory(context: Context, memory_mb: float) -> bytearray:
     ballast[::PAGE_BYTES] = b"\1" * pages  # untouched pages would not be resident
     peak = peak_rss_mb() if memory_mb else 0
     if context.memory_mb is not None and peak > context.memory_mb:
-        raise JobFailure(OVER_MEMORY, f"OverMemory: {peak} MB used, {context.memory_mb} MB requested")
+        raise JobFailure(MEMORY_LIMIT, f"OverMemory: {peak} MB used, {context.memory_mb} MB requested")
     return ballast

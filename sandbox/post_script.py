@@ -21,6 +21,7 @@ from typing import Any
 
 from sandbox import names
 from sandbox.evidence import PLAN, Evidence, gather, note_end, promote_manifest, set_aside
+from sandbox.exitcodes import TRANSIENT
 from sandbox.jsonfile import SCHEMA, ClaimRefused, ManifestError, clean_text, read_json, write_json
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Resource, raise_limit, read_limits
 from sandbox.postrecord import SUCCESS, record_name
@@ -124,7 +125,7 @@ def decide(attempt: Attempt, evidence: Evidence, unusable: str = "") -> Decision
     if evidence.exit_code == 0:
         if not unusable:
             return Decision(DONE, SUCCESS, "")
-        return Decision(RETRY, "transient", unusable, retryable=True)
+        return Decision(RETRY, TRANSIENT, unusable, retryable=True)
     from sandbox.classify import classify
     from sandbox.proof import find_proof
 

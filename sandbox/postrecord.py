@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import names
+from sandbox.exitcodes import CLASSES
 from sandbox.failure import PAYLOAD, SOURCES
 from sandbox.jsonfile import Fields, ManifestError
 
 SUCCESS = "success"
 LOG_TAIL_CHARACTERS = 16_384
-CATEGORIES = frozenset({SUCCESS, "transient", "permanent", "data", "infrastructure"})
+CATEGORIES = CLASSES | {SUCCESS}
 _FILE = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\.post\.([0-9]{1,6})\.json", re.ASCII)
 
 

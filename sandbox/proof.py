@@ -10,23 +10,15 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.classify import REMOVED
 from sandbox.evidence import INPUT_FOUND, elected_site
-from sandbox.failure import (
-    BAD_CONFIGURATION,
-    MANIFEST_MISSING,
-    MANIFEST_UNUSABLE,
-    OPEN_CODES,
-    SANDBOX_BROKEN,
-    JobFailure,
-)
+from sandbox.exitcodes import Tag, has_tag, row_of
+from sandbox.failure import JobFailure
 from sandbox.jsonfile import ManifestError
 from sandbox.postrecord import last_records
 
 SANDBOX = Path("../sandbox.tar.gz")
 PAYLOAD = Path("../payload.json")
 NEEDED_FILES = (Path("../run.sh"), SANDBOX, Path("../back"), PAYLOAD, Path("jobs.json"))
-CONFIGURATION_CODES = frozenset({7000, 7001, BAD_CONFIGURATION, MANIFEST_MISSING, MANIFEST_UNUSABLE})
 # So many different files at so many sites, in so large a share of the groups: then the dataset is gone.
 MIN_FILES, MIN_SITES, MIN_SHARE = 3, 2, 0.5
 MAX_GROUPS = 25  # so many of the first and of the last are looked into
@@ -35,11 +27,12 @@ MAX_SANDBOX_BYTES = 256 * 1024 * 1024
 
 def find_proof(code: int, *, site: str, bad_inputs: Sequence[str]) -> str:
     """What shows that the failure affects every node; '' if nothing does."""
-    if code in (SANDBOX_BROKEN, REMOVED):
+    tags = row_of(code).tags
+    if Tag.SET_UP in tags:
         return _broken_sandbox()
-    if code in CONFIGURATION_CODES:
+    if Tag.PAYLOAD in tags:
         return _broken_configuration()
-    if code in OPEN_CODES:
+    if Tag.OPEN in tags:
         return _dataset_gone(site, bad_inputs)
     return ""
 
@@ -83,7 +76,7 @@ def _dataset_gone(site: str, bad_inputs: Sequence[str]) -> str:
         return ""
     files, sites = set(bad_inputs), {site} if site else set()
     for group in {*ended[:MAX_GROUPS], *ended[-MAX_GROUPS:]}:
-        unopened = [one for one in last_records(Path(group)).values() if one.exit_code in OPEN_CODES]
+        unopened = [one for one in last_records(Path(group)).values() if has_tag(one.exit_code, Tag.OPEN)]
         if not unopened:
             return ""  # it was stopped, not more
         files.update(lfn for record in unopened for lfn in record.bad_input_files)

@@ -17,7 +17,6 @@ from django.db.models.functions import Now
 
 from condor.amend import elected_site
 from dags_app.failures import (
-    CORRUPT_CODES,
     INFRASTRUCTURE,
     FailedJob,
     RoundFailures,
@@ -35,6 +34,7 @@ from dags_app.states import (
     RoundKind,
     RoundStatus,
 )
+from sandbox.exitcodes import Tag, tagged
 from sandbox.failure import PAYLOAD
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
@@ -193,7 +193,7 @@ def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
 def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) -> frozenset[str]:
     """Of these input files, those of which every replica is proved bad."""
     corrupt: dict[str, set[str]] = {}
-    bad = workflow.bad_replicas.filter(lfn__in=lfns, exit_code__in=CORRUPT_CODES)
+    bad = workflow.bad_replicas.filter(lfn__in=lfns, exit_code__in=tagged(Tag.CORRUPT))
     for lfn, site in bad.values_list("lfn", "site"):
         corrupt.setdefault(lfn, set()).add(site)
     places = workflow.input_files.filter(lfn__in=corrupt).values_list("lfn", "locations")

@@ -27,7 +27,6 @@ from condor.amend import (
 )
 from condor.dagfile import submit_lock
 from condor.submitfile import MANIFEST
-from dags_app.failures import CORRUPT_CODES
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup
 from dags_app.planning.names import group_index
 from dags_app.planning.plan import PlanRefused
@@ -39,14 +38,12 @@ from dags_app.services.ledger import tally
 from dags_app.services.locations import locate_files
 from dags_app.services.placing import files_by_group, usable_now
 from dags_app.states import FileState, RoundKind
-from sandbox.failure import CLAIM_REFUSED
+from sandbox.exitcodes import Tag, has_tag
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 
 MARK = ".repaired_for"
 MERGE = "merge"
-# What a merge says that no longer finds what its jobs had written, or does not recognise it
-_LOST = frozenset({8020, 8021, 8022, 60302, 60450, CLAIM_REFUSED})
 
 
 def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
@@ -107,7 +104,7 @@ def _broken(
 def _blame(file: InputFile, codes: Mapping[str, int], sites: SitePool) -> Blame:
     return Blame(
         sites=frozenset(codes),
-        corrupt=frozenset(site for site, code in codes.items() if code in CORRUPT_CODES),
+        corrupt=frozenset(site for site, code in codes.items() if has_tag(code, Tag.CORRUPT)),
         holders=sites.holding(frozenset(file.locations)),
     )
 
@@ -127,7 +124,7 @@ def _read_so_far(group: Path) -> frozenset[str]:
 
 
 def _lost_inputs(merge: PostRecord | None) -> bool:
-    return merge is not None and merge.category != SUCCESS and merge.exit_code in _LOST
+    return merge is not None and merge.category != SUCCESS and has_tag(merge.exit_code, Tag.LOST)
 
 
 def check_sites(repairs: Sequence[Repair]) -> None:

@@ -12,8 +12,7 @@ from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.lumi_files import LumiFiles, by_run, read_lumi_files
 from dags_app.planning.splitters.sharing import Shares, correct, shares_until, windows_once
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
-
-TOO_LONG = 99305  # CMS: the job would run longer than any site lets it
+from sandbox.failure import LUMI_TOO_LONG
 
 # How much of a file jobs may take: lumis the job under way may hold in all, lumis each further job may
 # hold, whether the file starts a job, and why a job with it cannot run ("" if it can).
@@ -58,7 +57,7 @@ class OpenJob:
         """The job as it is; shares are given where lumis may be in several files."""
         windows = tuple(self.windows) if shares is None else windows_once(self.windows, self.parts, shares)
         mask = self.parts[0] if len(self.parts) == 1 else tuple(chain.from_iterable(self.parts))
-        code = TOO_LONG if self.failure else None
+        code = LUMI_TOO_LONG if self.failure else None
         return JobSpec(windows, windows[0].file.sites, self.events, None, mask, code, self.failure)
 
 

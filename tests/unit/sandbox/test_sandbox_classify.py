@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.classify import classify, code_without_report, exit_codes
+from sandbox.classify import classify, code_without_report
+from sandbox.exitcodes import exit_codes
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
