@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-LumiRange = tuple[int, int, int]
+from sandbox.lumis import Ranges, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class DatasetFile:
     events: int
     adler32: str
     block_name: str
-    lumis: tuple[LumiRange, ...]
+    lumis: Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class BlockFile:
     size_bytes: int
     events: int
     adler32: str
-    lumis: tuple[LumiRange, ...]
+    lumis: Ranges
     parents: tuple[str, ...] = ()
     lumi_events: tuple[tuple[int, int, int, int], ...] = ()
 
@@ -142,12 +142,6 @@ class SiteInfo:
     rses: tuple[str, ...]
 
 
-def fold_lumis(rows: Iterable[tuple[int, int]]) -> tuple[LumiRange, ...]:
+def fold_lumis(rows: Iterable[tuple[int, int]]) -> Ranges:
     """Turn (run, lumi) pairs, in any order and with repetitions, into sorted ranges."""
-    ranges: list[LumiRange] = []
-    for run, lumi in sorted(set(rows)):
-        if ranges and ranges[-1][0] == run and ranges[-1][2] == lumi - 1:
-            ranges[-1] = (run, ranges[-1][1], lumi)
-        else:
-            ranges.append((run, lumi, lumi))
-    return tuple(ranges)
+    return merged({(run, lumi, lumi) for run, lumi in rows})

@@ -6,8 +6,6 @@ The caller holds `submit_lock` and knows that no DAGMan of this directory is que
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +15,13 @@ from condor.layout import check_int
 from condor.statusfile import highest_rescue, read_status
 from condor.submitfile import PRIORITY_FILE, render_priority
 from condor.types import UnreadableFile
+from sandbox.atomic import replacing
+from sandbox.elect_site import ELECTED_SITE
 from wms2_project.errors import TransientError
-from wms2_project.grammar import Name, check, matches
+from wms2_project.grammar import Name, check
 
-ELECTED_SITE = "elected_site.inc"
 LANDING_SITES = "landing_sites"
 _RUN_STATE = (ELECTED_SITE, f"{GROUP_DAG}.lock", f"{GROUP_DAG}.nodes.log", f"{GROUP_DAG}.status")
-_SITES = re.compile(r'^VARS landing .* SITES="([A-Za-z0-9_,]+)"$', re.ASCII | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,32 +152,10 @@ def restart_group(group_directory: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def elected_site(group_directory: Path) -> str:
-    """Where the group has landed; '' if it has not."""
-    try:
-        text = (group_directory / ELECTED_SITE).read_text("ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    site = text.rpartition("=")[2].strip()
-    return site if matches(Name.SITE, site) else ""
-
-
-def allowed_sites(group_directory: Path) -> frozenset[str]:
-    """Where the group may land as it stands on disk."""
-    found = _SITES.search((group_directory / GROUP_DAG).read_text("ascii"))
-    return frozenset(found.group(1).split(",")) if found else frozenset()
-
-
 def replace_file(path: Path, content: bytes) -> None:
     """Old content or new content, never something between."""
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as handle:
+        with replacing(path, mode=0o644) as handle:
             handle.write(content)
-            handle.flush()
-            os.fchmod(handle.fileno(), 0o644)
-            os.fsync(handle.fileno())
-        os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise TransientError(f"{path} could not be written: {error}", cure="It is tried again") from error

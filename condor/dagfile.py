@@ -28,6 +28,7 @@ from condor.submitfile import (
     render_priority,
     render_submit,
 )
+from sandbox.atomic import sync
 from wms2_project.errors import Conflict, TransientError
 
 __all__ = [
@@ -197,7 +198,7 @@ def _write(layout: DagLayout, staging: Path) -> tuple[str, int]:
         _put(root, DagEntry(DIGEST_FILE, f"{digest.hexdigest()}\n".encode()), sync=files <= _SYNC_SINGLY)
         if files <= _SYNC_SINGLY:
             for path in directories:
-                _sync_directory(staging / path)
+                sync(staging / path)
         else:
             _sync_file_system(root)
         return digest.hexdigest(), digest.groups
@@ -249,7 +250,7 @@ def _publish(staging: Path, directory: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.rename(staging, directory)
-    _sync_directory(directory.parent)
+    sync(directory.parent)
 
 
 def _stored_digest(directory: Path) -> str:
@@ -273,14 +274,6 @@ def _lock(handle: int, told: str) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise TransientError(told, cure="It is tried again") from error
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _sync_file_system(handle: int) -> None:

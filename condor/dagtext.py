@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from condor.layout import DagLayout, DagmanSettings, GroupLayout, NodeLayout
 from condor.types import RenderError
+from sandbox import names
 
 OUTER_DAG = "workflow.dag"
 GROUP_DAG = "group.dag"
@@ -25,7 +26,7 @@ GROUP_ABORTED = 2
 _LANDING_ARGUMENTS = "$JOB $RETURN $JOBID"
 _POST_ARGUMENTS = "$JOB $RETURN $RETRY $MAX_RETRIES $JOBID $DAG_STATUS $FAILED_COUNT"
 
-_SITE = r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}"
+_SITE = names.SITE.pattern
 _VARS = r'NODE="\$\(JOB\)" RETRY="\$\(RETRY\)" MEM="\d+" CPUS="\d+" DISK="\d+" WALL="\d+" SITES='
 
 

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput
 from wms2_project.grammar import Name, check
 
@@ -30,7 +31,7 @@ def refuse(field_name: str, told: str) -> InvalidInput:
 
 def check_int(field_name: str, value: object, low: int, high: int) -> int:
     """A whole number within bounds; booleans and floats are refused, they are mistakes here."""
-    if type(value) is not int or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise refuse(field_name, f"{value!r:.40} is not a whole number between {low} and {high}")
     return value
 

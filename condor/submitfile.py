@@ -16,9 +16,10 @@ from enum import StrEnum
 
 from condor.layout import check_int, check_path, check_uuid
 from condor.types import RenderError
+from sandbox.elect_site import ELECTED_SITE
 from wms2_project.grammar import Name, check
 
-PINNED_SITE_INCLUDE = "include ifexist : elected_site.inc"
+PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
 # `memory_<node> = <MB>`, `wall_time_…`, `disk_…` after an attempt that ran out of it. The landing's POST
 # leaves this file and the one above: DAGMan's direct submission fails on an absent include, whatever
 # "ifexist" says (seen in 23.9).

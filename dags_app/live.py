@@ -12,13 +12,13 @@ from condor.dagtext import GROUP_DAG, OUTER_DAG
 from condor.statusfile import read_status
 from condor.submitfile import Role
 from condor.types import NodeState, UnreadableFile
+from sandbox.elect_site import elected_site
 
 MAX_TAIL_BYTES = 64_000
 MAX_GROUPS_READ = 500  # per page: a rare status must not make one page read a hundred thousand files
 GROUP_NAME = re.compile(r"mg_[0-9]{6}", re.ASCII)
 NODE_NAME = re.compile(r"landing|merge|cleanup|proc_[0-9]{6}", re.ASCII)
 _JOB_LINE = re.compile(r"^JOB (\S+) \.\./(\w+)\.sub$", re.MULTILINE | re.ASCII)
-_SITE_LINE = re.compile(r"^elected_site = (\S+)$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +91,11 @@ def group_nodes(directory: Path, group: str) -> Iterator[LiveNode]:
         reading = None
     states = reading.status.nodes if reading is not None else {}
     written = reading.status.written_at if reading is not None else 0
-    site = _elected(directory / group / "elected_site.inc")
+    site = elected_site(directory / group)
     for name, submit_file in jobs:
         role = Role.PROCESSING.value if submit_file == "proc" else submit_file
         status = states.get(name, NodeState.NOT_READY).name.lower()
         yield LiveNode(group=group, node=name, role=role, status=status, site=site, as_of=written)
-
-
-def _elected(path: Path) -> str:
-    try:
-        found = _SITE_LINE.search(path.read_text("ascii"))
-    except (OSError, ValueError):
-        return ""
-    return found[1] if found else ""
 
 
 def log_paths(directory: Path, *, group: str = "", node: str = "") -> dict[str, Path]:

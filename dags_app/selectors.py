@@ -12,12 +12,12 @@ from django.db.models import Count, Sum
 
 from dags_app.models import DAG, InputFile, MergeGroup, Schedd, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
-from dags_app.planning.layout import by_run
-from dags_app.planning.lumis import Ranges, normalised, subtract
-from dags_app.planning.types import LumiRange
+from dags_app.planning.layout import json_ranges
+from dags_app.planning.lumis import normalised, subtract
 from dags_app.services import ledger
 from dags_app.services.estimating import measurements
 from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind, RoundStatus
+from sandbox.lumis import LumiRange, Ranges
 from wms2_project.errors import InvalidInput, NotFound
 
 MAX_MEMORY_MB = 10_000_000
@@ -169,7 +169,7 @@ class _Book:
         return cls(sum(book.files for book in books), sum(book.events for book in books), every)
 
     def as_json(self) -> dict[str, Any]:
-        return {"files": self.files, "events": self.events, "lumis": by_run(normalised(self.lumis))}
+        return {"files": self.files, "events": self.events, "lumis": json_ranges(normalised(self.lumis))}
 
 
 def _generated_ledger(workflow: Workflow) -> dict[str, Any]:

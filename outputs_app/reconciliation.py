@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from cms.types import FileCounts, LumiRange
+from cms.types import FileCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,3 @@ def compare_counts(where: str, name: str, *, ours: FileCounts, theirs: FileCount
         if getattr(theirs, field.name) is not None
         and getattr(ours, field.name) != getattr(theirs, field.name)
     ]
-
-
-def count_lumis(ranges: Iterable[LumiRange]) -> int:
-    """How many lumi sections these ranges cover; one that several files share counts once."""
-    total, run_before, covered_to = 0, -1, 0
-    for run, first, last in sorted(ranges):
-        if run != run_before:
-            run_before, covered_to = run, 0
-        total += max(0, last - max(first - 1, covered_to))
-        covered_to = max(covered_to, last)
-    return total

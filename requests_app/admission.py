@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from requests_app.models import AdmissionConfig, Request
 from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
+from sandbox.values import MAX_NUMBER, is_number, is_whole
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
@@ -160,7 +161,7 @@ def change_limits(
 
 def _fits(value: object, kind: type) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number(value, -MAX_NUMBER)
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100_000
+        return is_whole(value, 0, 100_000)
     return isinstance(value, kind)

@@ -19,6 +19,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from dags_app.states import IN_QUEUE, DAGStatus
 from requests_app.models import Quota, Request
 from requests_app.states import TAKES_CAPACITY, TERMINAL, QuotaScope, RequestStatus
+from sandbox.values import is_whole
 from wms2_project import audit
 from wms2_project.errors import InvalidInput, QuotaExceeded, StaleVersion
 from wms2_project.grammar import Name, matches
@@ -319,10 +320,6 @@ def _wrong(scope: str, name: str, changes: Mapping[str, int | None]) -> dict[str
             wrong[what] = f"is no limit; there are {', '.join(LIMITS)}"
         elif value is None and name == DEFAULT:
             wrong[what] = "must be a number: it holds for everybody without a quota of their own"
-        elif value is not None and not _is_whole(value, LIMITS[what].most):
+        elif value is not None and not is_whole(value, 0, LIMITS[what].most):
             wrong[what] = f"must be a whole number from 0 to {LIMITS[what].most:,}"
     return wrong
-
-
-def _is_whole(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most

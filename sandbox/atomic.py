@@ -11,12 +11,13 @@ from typing import BinaryIO
 
 def rename_on_disk(source: Path, path: Path) -> None:
     """Give a complete file its final name so that a crash leaves it whole under either name."""
-    _sync(source)
+    sync(source)
     os.replace(source, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Write a file or directory to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -25,13 +26,18 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a handle on a temporary neighbour of `path`, which takes the name only on a clean exit."""
+def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Yield a handle on a temporary neighbour of `path`, which takes the name only on a clean exit.
+
+    `mode` are its permissions; None leaves them to the umask.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with open(temporary, "xb") as handle:
             yield handle
             handle.flush()
+            if mode is not None:
+                os.fchmod(handle.fileno(), mode)
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except BaseException:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from sandbox.jsonfile import MAX_LUMIS, ClaimRefused
-from sandbox.lumis import Lumis, count, outside, union
+from sandbox.lumis import Lumis, count, flat, outside, union
 from sandbox.manifest import GroupManifest, Job, JobsManifest, MergedFile
 from sandbox.report import NodeReport, Output
 
@@ -166,8 +166,8 @@ def _check_output(where: str, output: Output | MergedFile, events: int, allowed:
     if allowed is not None:
         strange = outside(output.lumis, allowed)
         if strange:
-            _refuse(where, f"lumis of {output.lfn}", strange, f"some of {count(allowed)} other lumis")
-    _at_most(where, f"lumis of {output.lfn}", count(output.lumis), MAX_LUMIS)
+            _refuse(where, f"lumis of {output.lfn}", strange, f"some of {count(flat(allowed))} other lumis")
+    _at_most(where, f"lumis of {output.lfn}", count(flat(output.lumis)), MAX_LUMIS)
     if output.lumi_events:
         _check_lumi_events(where, output)
 
@@ -177,11 +177,11 @@ def _check_lumi_events(where: str, output: Output | MergedFile) -> None:
     ranges = [part for parts in output.lumi_events.values() for part in parts]
     added = sum((last - first + 1) * each for first, last, each in ranges)
     _same(where, f"events by lumi of {output.lfn}", added, output.events)
-    flat = {run: [[first, last] for first, last, _ in parts] for run, parts in output.lumi_events.items()}
-    strange = outside(flat, output.lumis)
+    counted = {run: [[first, last] for first, last, _ in parts] for run, parts in output.lumi_events.items()}
+    strange = outside(counted, output.lumis)
     if strange:
         _refuse(where, f"events by lumi of {output.lfn}", strange, "lumis of the file")
-    _same(where, f"counted lumis of {output.lfn}", count(flat), count(union([flat])))
+    _same(where, f"counted lumis of {output.lfn}", count(flat(counted)), count(flat(union([counted]))))
 
 
 def _at_most(where: str, what: str, claimed: int, most: int) -> None:

@@ -16,6 +16,7 @@ from sandbox.lumis import Lumis
 from sandbox.manifest import JobsManifest
 from sandbox.report import Output, PilotReport
 from sandbox.tree import Tree
+from sandbox.values import is_number
 
 
 def wall_time_limit(payload: dict[str, Any]) -> float | None:
@@ -23,7 +24,7 @@ def wall_time_limit(payload: dict[str, Any]) -> float | None:
     limit = payload.get("max_wall_time_sec")
     if limit is None:
         return None
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+    if not is_number(limit) or limit == 0:
         raise JobFailure(BAD_CONFIGURATION, f"payload: max_wall_time_sec: {limit!r:.80} is not a time")
     return limit
 

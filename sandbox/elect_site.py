@@ -18,7 +18,7 @@ from sandbox.limits import FILE as RAISED_LIMITS
 from sandbox.userlog import read_job_events
 
 EVENT_LOG = "group.dag.nodes.log"
-ELECTED = "elected_site.inc"
+ELECTED_SITE = "elected_site.inc"
 LANDING_SITES = "../landing_sites"  # see landing.sh
 REPORTS = "reports"  # where the group's other jobs start, and what they send back lands
 
@@ -43,9 +43,19 @@ def main(arguments: Sequence[str]) -> int:
         pass
     # Made here, for groups that get so far: a DAG has many, and every directory costs when it is written.
     Path(REPORTS).mkdir(exist_ok=True)
-    with replacing(Path(ELECTED)) as handle:
+    with replacing(Path(ELECTED_SITE)) as handle:
         handle.write(f"elected_site = {site}\n".encode("ascii"))
     return 0
+
+
+def elected_site(group: Path) -> str:
+    """Return the site that the group was pinned to; '' if it has not landed."""
+    try:
+        with open(group / ELECTED_SITE, encoding="ascii") as handle:
+            site = handle.read(200).rpartition("=")[2].strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return site if names.matches(names.SITE, site) else ""
 
 
 def _may_be_used(site: str) -> bool:

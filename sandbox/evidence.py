@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import names
+from sandbox.elect_site import elected_site
 from sandbox.exitcodes import Tag, has_tag
 from sandbox.failure import (
     CLAIM_REFUSED,
@@ -194,15 +195,6 @@ def promote_manifest() -> str:
     except (ManifestError, OSError) as error:
         return f"the group's manifest is not usable: {error}"
     return ""
-
-
-def elected_site(group: Path) -> str:
-    """The site the group was sent to; '' if that is not known."""
-    try:
-        with open(group / "elected_site.inc", encoding="ascii") as handle:
-            return handle.read(200).rpartition("=")[2].strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def note_end(exit_code: int) -> None:

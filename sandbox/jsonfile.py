@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, NoReturn
 from sandbox import names
 from sandbox.atomic import replacing
 from sandbox.lumis import LumiEvents, Lumis, union
+from sandbox.values import MAX_INTEGER, MAX_NUMBER, is_number, is_whole
 
 MAX_OWN_BYTES = 64 * 1024 * 1024  # of a file that WMS2 wrote
 MAX_CLAIM_BYTES = 8 * 1024 * 1024
@@ -31,8 +32,6 @@ MAX_RANGES = 20_000  # of lumis, in one file
 MAX_LUMIS = 100_000  # in one file: DBS wants each by itself
 MAX_MEGABYTES = 10**9
 MAX_FILE_BYTES = 10**15
-MAX_INTEGER = 2**63 - 1
-MAX_NUMBER = 1e12
 MAX_LUMI = 2**32 - 1
 MAX_TEXT = 4000
 SCHEMA = 1
@@ -176,14 +175,13 @@ class Fields:
 
     def integer(self, key: str, *, minimum: int = 0, maximum: int = MAX_INTEGER) -> int:
         value = self.raw.get(key)
-        if type(value) is not int or not minimum <= value <= maximum:
+        if not is_whole(value, minimum, maximum):
             self.refuse(key, f"a whole number from {minimum} to {maximum}")
         return value
 
     def number(self, key: str) -> float:
         value = self.raw.get(key)
-        # NaN fails every comparison, so the range check refuses it too.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_NUMBER:
+        if not is_number(value):
             self.refuse(key, f"a number from 0 to {MAX_NUMBER:g}")
         return float(value)
 
@@ -222,9 +220,9 @@ class Fields:
             if not (_RUN.fullmatch(run) and isinstance(ranges, list)):
                 self.refuse(key, '{"run": [[first, last], …]}')
             for pair in ranges:
-                if not (isinstance(pair, list) and len(pair) == size and all(type(n) is int for n in pair)):
+                if not (isinstance(pair, list) and len(pair) == size and all(map(is_whole, pair))):
                     self.refuse(key, f"pairs of whole numbers for run {run}")
-                if not 0 <= pair[0] <= pair[1] <= MAX_LUMI or min(pair) < 0:
+                if not pair[0] <= pair[1] <= MAX_LUMI:
                     self.refuse(key, f"ranges first <= last for run {run}")
             found[int(run)] = [list(pair) for pair in ranges]
         if most is not None and sum(map(len, found.values())) > most:

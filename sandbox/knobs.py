@@ -30,6 +30,7 @@ from typing import Any
 
 from sandbox.failure import BAD_CONFIGURATION, JobFailure
 from sandbox.report import MAX_EXIT_CODE
+from sandbox.values import is_number, is_whole
 
 EXIT = "exit"
 WAYS = (EXIT, "hang", "slow_start", "no_report", "truncated_report", "disk_full", "held")
@@ -95,8 +96,8 @@ def _value(key: str, value: object) -> Any:
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
             raise _refused(key, value, "a list of names")
         return tuple(value)
-    kinds = (int,) if key in _WHOLE else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= _LARGEST[key]:
+    fits = is_whole if key in _WHOLE else is_number
+    if not fits(value, 0, _LARGEST[key]):
         whole = "whole " if key in _WHOLE else ""
         raise _refused(key, value, f"a {whole}number from 0 to {_LARGEST[key]}")
     return value

@@ -1,32 +1,60 @@
-"""Run and luminosity-section numbers as inclusive ranges: {run: [[first, last], …]}, sorted and disjoint."""
+"""Run and luminosity-section numbers as inclusive ranges.
+
+Two forms: flat, ((run, first, last), …), and by run, {run: [[first, last], …]}, which JSON files hold.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+LumiRange = tuple[int, int, int]  # run, first lumi, last lumi
+Ranges = tuple[LumiRange, ...]  # sorted, disjoint and not touching
 Lumis = dict[int, list[list[int]]]
 LumiEvents = dict[int, list[list[int]]]  # {run: [[first, last, events in each], …]}
 _LARGEST = 2**63  # no lumi has such a number
 
 
+def merged(ranges: Iterable[LumiRange]) -> Ranges:
+    """Return ranges holding the same lumis, each once, in as few ranges as possible."""
+    joined: list[LumiRange] = []
+    for run, first, last in sorted(ranges):
+        if joined and joined[-1][0] == run and first <= joined[-1][2] + 1:
+            joined[-1] = (run, joined[-1][1], max(last, joined[-1][2]))
+        else:
+            joined.append((run, first, last))
+    return tuple(joined)
+
+
+def count(ranges: Iterable[LumiRange]) -> int:
+    """Return how many lumis the ranges hold; a lumi in two of them counts twice."""
+    total = 0
+    for _, first, last in ranges:
+        total += last - first + 1
+    return total
+
+
+def flat(lumis: Lumis) -> Iterator[LumiRange]:
+    """Yield the ranges of every run."""
+    return ((run, first, last) for run, ranges in lumis.items() for first, last in ranges)
+
+
+def by_run(ranges: Iterable[LumiRange]) -> Lumis:
+    """Return the ranges by run, in their order."""
+    runs: Lumis = {}
+    for run, first, last in ranges:
+        runs.setdefault(run, []).append([first, last])
+    return runs
+
+
 def compress(seen: Mapping[int, Iterable[int]]) -> Lumis:
-    """Ranges holding exactly the given lumis."""
-    return union([{run: [[lumi, lumi] for lumi in lumis]} for run, lumis in seen.items()])
+    """Return ranges holding exactly the given lumis."""
+    return by_run(merged((run, lumi, lumi) for run, lumis in seen.items() for lumi in lumis))
 
 
 def union(parts: Iterable[Lumis]) -> Lumis:
-    """Ranges holding every lumi of every part once."""
-    collected: dict[int, list[list[int]]] = {}
-    for part in parts:
-        for run, ranges in part.items():
-            collected.setdefault(run, []).extend(ranges)
-    return {run: _coalesce(collected[run]) for run in sorted(collected) if collected[run]}
-
-
-def count(lumis: Lumis) -> int:
-    """How many lumis the ranges hold."""
-    return sum(last - first + 1 for ranges in lumis.values() for first, last in ranges)
+    """Return ranges holding every lumi of every part once."""
+    return by_run(merged(one for part in parts for one in flat(part)))
 
 
 def outside(part: Lumis, whole: Lumis) -> str:
@@ -59,13 +87,3 @@ def expand(lumis: Lumis) -> dict[int, tuple[int, ...]]:
         run: tuple(lumi for first, last in ranges for lumi in range(first, last + 1))
         for run, ranges in lumis.items()
     }
-
-
-def _coalesce(ranges: list[list[int]]) -> list[list[int]]:
-    joined: list[list[int]] = []
-    for first, last in sorted(ranges):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1][1] = max(joined[-1][1], last)
-        else:
-            joined.append([first, last])
-    return joined

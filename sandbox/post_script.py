@@ -26,6 +26,7 @@ from sandbox.jsonfile import SCHEMA, ClaimRefused, ManifestError, clean_text, re
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Resource, raise_limit, read_limits
 from sandbox.postrecord import SUCCESS, record_name
 from sandbox.selflimit import OutOfTime, TooCostly, limit_self
+from sandbox.values import is_whole
 
 USAGE = (
     "<node> <return> <retry> <max_retries> <jobid> <dag_status> <failed_count>"
@@ -247,7 +248,7 @@ def _raise(node: str, raised: object) -> None:
     """After the record, which names the same figure: doing it twice changes nothing."""
     for resource in Resource:
         amount = raised.get(resource.value.name) if isinstance(raised, dict) else None
-        if type(amount) is int and 0 < amount < 10**12:
+        if is_whole(amount, 1, 10**12):
             with suppress(OSError):
                 raise_limit(node, resource.value.name, amount)
 

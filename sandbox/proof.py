@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.evidence import INPUT_FOUND, elected_site
+from sandbox.elect_site import elected_site
+from sandbox.evidence import INPUT_FOUND
 from sandbox.exitcodes import Tag, has_tag, row_of
 from sandbox.failure import JobFailure
 from sandbox.jsonfile import ManifestError

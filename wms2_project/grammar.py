@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from sandbox import names
 from wms2_project.errors import InvalidInput
 
 
@@ -27,35 +28,33 @@ class Name(StrEnum):
     ACTOR = "actor"
 
 
-_SEGMENT = r"[A-Za-z0-9_.=#-]+"
-_DATASET = r"/[A-Za-z0-9_-]{1,99}/[A-Za-z0-9._-]{1,199}/[A-Z0-9-]{1,99}"
-_PATTERNS: dict[Name, tuple[str, str]] = {
-    Name.REQUEST: (
-        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}",
-        "letters, digits, '_', '.', '-', at most 200, no '..'",
+_PATTERNS: dict[Name, tuple[re.Pattern[str], str]] = {
+    Name.REQUEST: (names.REQUEST, "letters, digits, '_', '.', '-', at most 200, no '..'"),
+    Name.DATASET: (names.DATASET, "/Primary/Processed/TIER"),
+    Name.BLOCK: (
+        re.compile(names.DATASET.pattern + r"#[A-Za-z0-9-]{1,64}", re.ASCII),
+        "/Primary/Processed/TIER#id",
     ),
-    Name.DATASET: (_DATASET, "/Primary/Processed/TIER"),
-    Name.BLOCK: (_DATASET + r"#[A-Za-z0-9-]{1,64}", "/Primary/Processed/TIER#id"),
-    Name.SITE: (r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}", "a CMS site name such as T2_CH_CERN"),
-    Name.RSE: (r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_-]{1,80}", "a storage name such as T1_US_FNAL_Disk"),
-    Name.LFN: (rf"/store(/{_SEGMENT})+", "/store/… without '..'"),
-    Name.LFN_BASE: (rf"/store(/{_SEGMENT})*", "/store/… without '..'"),
-    Name.WORD: (r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", "letters, digits, '_', '.', '-'"),
-    Name.RELEASE: (r"CMSSW_[0-9]+_[0-9]+_[A-Za-z0-9_]{1,60}", "such as CMSSW_14_0_0"),
-    Name.ACTOR: (r"[a-z]+:[A-Za-z0-9_.@=/ -]{1,240}", "kind:name"),
+    Name.SITE: (names.SITE, "a CMS site name such as T2_CH_CERN"),
+    Name.RSE: (
+        re.compile(r"T[0-3]_[A-Z]{2}_[A-Za-z0-9_-]{1,80}", re.ASCII),
+        "a storage name such as T1_US_FNAL_Disk",
+    ),
+    Name.LFN: (names.LFN, "/store/… without '..'"),
+    Name.LFN_BASE: (names.LFN_BASE, "/store/… without '..'"),
+    Name.WORD: (names.REQUEST, "letters, digits, '_', '.', '-'"),
+    Name.RELEASE: (
+        re.compile(r"CMSSW_[0-9]+_[0-9]+_[A-Za-z0-9_]{1,60}", re.ASCII),
+        "such as CMSSW_14_0_0",
+    ),
+    Name.ACTOR: (re.compile(r"[a-z]+:[A-Za-z0-9_.@=/ -]{1,240}", re.ASCII), "kind:name"),
 }
-_COMPILED = {name: re.compile(pattern, re.ASCII) for name, (pattern, _) in _PATTERNS.items()}
-MAX_LENGTH = 500
+MAX_LENGTH = names.MAX_LENGTH
 
 
 def matches(name: Name, value: object) -> bool:
     """Is the value a legal name of this kind?"""
-    return (
-        isinstance(value, str)
-        and len(value) <= MAX_LENGTH
-        and ".." not in value
-        and _COMPILED[name].fullmatch(value) is not None
-    )
+    return names.matches(_PATTERNS[name][0], value)
 
 
 def check(name: Name, value: object, *, field: str = "") -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dags_app.planning.lumis import Ranges, intersect, normalised, subtract
+from dags_app.planning.lumis import intersect, normalised, subtract
 from dags_app.planning.selection import Selection
-from dags_app.planning.types import FileSpec, FileWindow, JobSpec, LumiRange, Plan
+from dags_app.planning.types import FileSpec, FileWindow, JobSpec, Plan
 from dags_app.states import FileState, SplittingAlgo
+from sandbox.lumis import LumiRange, Ranges
 
 Span = tuple[str, int, int]  # a file, the first and the last group that read it
 Parts = dict[int, dict[str, Ranges]]  # of each group: what it reads of which file

@@ -14,8 +14,9 @@ from typing import Any
 from dags_app.planning.coverage import cuts_by_events, left_of, narrowed, part_read
 from dags_app.planning.lumis import normalised
 from dags_app.planning.splitters import split
-from dags_app.planning.types import FileSpec, LumiRange, PlanSpec
+from dags_app.planning.types import FileSpec, PlanSpec
 from dags_app.states import SplittingAlgo
+from sandbox.lumis import LumiRange
 
 _COUNTED = {
     SplittingAlgo.FILE_BASED: "total_files",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dags_app.planning.types import Estimate
+from sandbox.values import is_number
 from wms2_project.errors import PermanentError
 
 MIN_JOBS = 3  # fewer jobs say too little to give up what was believed before
@@ -82,7 +83,7 @@ def join_reports(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _number(part: Mapping[str, Any], key: str) -> float:
     value = part.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if not is_number(value):
         raise BadPilotReport(
             f"the pilot's report says {key} = {str(value)[:40]!r}", cure="A finite number was expected"
         )

@@ -10,7 +10,8 @@ from typing import Any
 
 from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries, Throttles
 from dags_app.planning import names
-from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, LumiRange, Plan, PlanSpec
+from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, Plan, PlanSpec
+from sandbox.lumis import LumiRange, by_run
 
 WALL_MARGIN = 3  # a job may take so many times its estimate before it counts as stuck
 MIN_WALL_MINUTES = 60
@@ -145,7 +146,7 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
 def _known_lumis(group: GroupSpec) -> dict[str, dict[str, list[list[int]]]]:
     """Lumis of the files that are read without a mask, once for each file: no job may claim others."""
     return {
-        window.file.lfn: by_run(window.file.lumis)
+        window.file.lfn: json_ranges(window.file.lumis)
         for job in group.jobs
         if job.mask is None
         for window in job.files
@@ -169,7 +170,7 @@ def _job(job: JobSpec) -> dict[str, Any]:
             if generate.numbering_from is None
             else generate.numbering_from,
         },
-        "mask": None if job.mask is None else by_run(job.mask),
+        "mask": None if job.mask is None else json_ranges(job.mask),
         "events": job.events,
     }
 
@@ -183,13 +184,10 @@ def _window(window: FileWindow) -> dict[str, Any]:
         "events": file.events,
         "first_event": window.first_event or 0,
         "last_event": file.events - 1 if window.last_event is None else window.last_event,
-        "mask": None if window.mask is None else by_run(window.mask),
+        "mask": None if window.mask is None else json_ranges(window.mask),
     }
 
 
-def by_run(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
+def json_ranges(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
     """Ranges as JSON: run → [[first, last], …]."""
-    runs: dict[str, list[list[int]]] = {}
-    for run, first, last in lumis:
-        runs.setdefault(str(run), []).append([first, last])
-    return runs
+    return {str(run): ranges for run, ranges in by_run(lumis).items()}

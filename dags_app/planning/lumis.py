@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from dags_app.planning.types import LumiRange
+from sandbox.lumis import LumiRange, Ranges, merged
+from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput
 
-Ranges = tuple[LumiRange, ...]  # sorted, disjoint and not touching
 OrderKey = tuple[int | tuple[int, int, int], ...]
 
 _CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above the last"
@@ -15,9 +15,15 @@ _CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above
 
 def normalised(ranges: Sequence[LumiRange]) -> Ranges:
     """The same lumis, each once, in as few ranges as possible; refused if a range cannot be one."""
-    if span(ranges) < 0:
-        return _merged(ranges)
-    return ranges if type(ranges) is tuple else tuple(ranges)
+    if span(ranges) >= 0:
+        return ranges if type(ranges) is tuple else tuple(ranges)
+    if not all(_is_range(one) for one in ranges):
+        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE)
+    return merged(ranges)
+
+
+def _is_range(one: object) -> bool:
+    return isinstance(one, Sequence) and len(one) == 3 and all(map(is_whole, one)) and one[1] <= one[2]
 
 
 def span(ranges: Sequence[LumiRange]) -> int:
@@ -35,29 +41,6 @@ def span(ranges: Sequence[LumiRange]) -> int:
     except (TypeError, ValueError):
         return -1
     return lumis if ok else -1
-
-
-def _merged(ranges: Sequence[LumiRange]) -> Ranges:
-    merged: list[LumiRange] = []
-    try:
-        for run, first, last in sorted(ranges):
-            if not (run >= 0 and 0 <= first <= last and type(run + first + last) is int):
-                raise ValueError(f"{first} to {last} of run {run}")
-            if merged and merged[-1][0] == run and first <= merged[-1][2] + 1:
-                merged[-1] = (run, merged[-1][1], max(last, merged[-1][2]))
-            else:
-                merged.append((run, first, last))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{str(ranges)[:80]} are not lumi ranges", cure=_CURE) from error
-    return tuple(merged)
-
-
-def count(ranges: Iterable[LumiRange]) -> int:
-    """How many lumis the ranges span."""
-    total = 0
-    for _, first, last in ranges:
-        total += last - first + 1
-    return total
 
 
 def chunks(ranges: Ranges, first_lumis: int, lumis: int) -> Iterator[tuple[Ranges, int]]:

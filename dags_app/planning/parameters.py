@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput
 
 DEFAULT_JOB_TIME_LIMIT_SEC = 48 * 3600
@@ -73,16 +74,11 @@ def refuse(name: str, problem: str, cure: str) -> NoReturn:
     raise InvalidInput(f"{name} {problem}", fields={name: f"{problem}. {cure}"}, cure=cure)
 
 
-def is_whole(value: object) -> bool:
-    """Is this a whole number from 0 up, and not a truth value?"""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _positive(params: Mapping[str, Any], name: str) -> int | None:
     value = find(params, name)
-    if value is not None and (not is_whole(value) or value == 0):
+    if value is not None and not is_whole(value, 1):
         refuse(name, f"is {value!r:.40}", "Give a whole number from 1 up")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _limit(params: Mapping[str, Any], name: str) -> int | None:

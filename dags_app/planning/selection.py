@@ -9,9 +9,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from dags_app.planning.lumis import Ranges, intersect, normalised
-from dags_app.planning.parameters import find, is_whole, refuse
-from dags_app.planning.types import LumiRange
+from dags_app.planning.lumis import intersect, normalised
+from dags_app.planning.parameters import find, refuse
+from sandbox.lumis import LumiRange, Ranges
+from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput
 
 _MASK_CURE = "Give pairs [first, last] for each run, the first not above the last"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dags_app.states import SplittingAlgo
+from sandbox.lumis import Ranges
 
 SERVICE_NODES = 3  # landing, merge and cleanup of every group
-LumiRange = tuple[int, int, int]  # run, first lumi, last lumi; inclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class FileSpec:
     size_bytes: int
     sites: frozenset[str]
     adler32: str = ""
-    lumis: tuple[LumiRange, ...] = ()
-    mask: tuple[LumiRange, ...] | None = None  # only these lumis of it are left to read
-    left: tuple[LumiRange, ...] | None = None  # only these events, as run 0, where files are cut by events
+    lumis: Ranges = ()
+    mask: Ranges | None = None  # only these lumis of it are left to read
+    left: Ranges | None = None  # only these events, as run 0, where files are cut by events
 
 
 class FileWindow(NamedTuple):
@@ -69,7 +69,7 @@ class FileWindow(NamedTuple):
     file: FileSpec
     first_event: int | None = None
     last_event: int | None = None
-    mask: tuple[LumiRange, ...] | None = None
+    mask: Ranges | None = None
 
     @property
     def events(self) -> int:
@@ -107,7 +107,7 @@ class JobSpec(NamedTuple):
     sites: frozenset[str]
     events: int
     generate: Generation | None = None
-    mask: tuple[LumiRange, ...] | None = None
+    mask: Ranges | None = None
     failed_code: int | None = None
     failed_reason: str = ""
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from django.db.models import Count
 
-from condor.amend import elected_site
 from dags_app.models import DAG, MergeGroup, Round
 from dags_app.states import GroupStatus
 from sandbox.claims import check_group_manifest
+from sandbox.elect_site import elected_site
 from sandbox.manifest import (
     GroupManifest,
     ManifestError,

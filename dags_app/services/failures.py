@@ -15,9 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from condor.amend import elected_site
 from dags_app.failures import (
-    INFRASTRUCTURE,
     FailedJob,
     RoundFailures,
     bad_files_of,
@@ -34,7 +32,8 @@ from dags_app.states import (
     RoundKind,
     RoundStatus,
 )
-from sandbox.exitcodes import Tag, tagged
+from sandbox.elect_site import elected_site
+from sandbox.exitcodes import INFRASTRUCTURE, Tag, tagged
 from sandbox.failure import PAYLOAD
 from sandbox.postrecord import SUCCESS, PostRecord, last_records
 

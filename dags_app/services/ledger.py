@@ -14,11 +14,12 @@ from django.db.models.functions import Coalesce
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import Account, Span, account_of, cuts_by_events, narrowed, settle_file
 from dags_app.planning.early_stop import early_stop, narrow
-from dags_app.planning.lumis import Ranges, count, normalised
+from dags_app.planning.lumis import normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, PlanSpec, SitePool
 from dags_app.services.failures import bad_copies
 from dags_app.states import FileState, GroupStatus, RoundStatus
+from sandbox.lumis import Ranges, count
 from wms2_project.words import counted
 
 CHUNK = 5000

@@ -21,12 +21,12 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from condor.amend import elected_site
 from dags_app.models import DAG, DAGEvent, FailureCluster, Round
 from dags_app.planning import names
 from dags_app.services import control
 from dags_app.services.production import merged_lfns
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundStatus
+from sandbox.elect_site import elected_site
 from sandbox.names import pfn
 from wms2_project.errors import Wms2Error
 from wms2_project.grammar import Name, matches

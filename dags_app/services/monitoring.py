@@ -18,7 +18,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, F, Sum
 
-from condor.amend import elected_site
 from condor.dagtext import GROUP_DAG
 from condor.statusfile import highest_rescue, parse_metrics, read_status
 from condor.types import DagmanAd, FileStamp, JobStatus, StatusFile, UnreadableFile
@@ -28,6 +27,7 @@ from dags_app.planning.names import group_index, group_name
 from dags_app.planning.types import SERVICE_NODES
 from dags_app.services import schedds
 from dags_app.states import IN_QUEUE, DAGStatus, GroupStatus
+from sandbox.elect_site import elected_site
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
 

@@ -16,13 +16,14 @@ from django.conf import settings
 from dags_app.models import DAG, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport, join_reports
-from dags_app.planning.lumis import count, normalised
+from dags_app.planning.lumis import normalised
 from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, pilot_estimate, pilot_windows, plan_spec
 from dags_app.services.failures import failed_sites
 from dags_app.states import FileState, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
+from sandbox.lumis import count
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:

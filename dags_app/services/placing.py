@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from condor.amend import elected_site
 from dags_app.models import DAG, InputFile
 from dags_app.planning.types import SitePool
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.failures import CREDITED, bad_copies, failed_sites
 from dags_app.states import IN_QUEUE, FileState, RoundKind
+from sandbox.elect_site import elected_site
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from django.db.models import F, QuerySet, Sum
 from condor.amend import (
     GroupChange,
     change_group,
-    elected_site,
     forget_landing_sites,
     remove_groups,
     replace_file,
@@ -38,6 +37,7 @@ from dags_app.services.ledger import tally
 from dags_app.services.locations import locate_files
 from dags_app.services.placing import files_by_group, usable_now
 from dags_app.states import FileState, RoundKind
+from sandbox.elect_site import elected_site
 from sandbox.exitcodes import Tag, has_tag
 from sandbox.jsonfile import read_json
 from sandbox.postrecord import SUCCESS, PostRecord, last_records

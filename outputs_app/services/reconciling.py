@@ -13,15 +13,16 @@ from time import monotonic
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from cms.types import FileCounts, LumiRange, RuleState
+from cms.types import FileCounts, RuleState
 from dags_app.adapters import dbs, rucio
 from dags_app.models import MergeGroup, Workflow
 from dags_app.states import GroupStatus
 from outputs_app.claims import claims_on, is_shared
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
-from outputs_app.reconciliation import Comparison, Difference, compare_counts, count_lumis
+from outputs_app.reconciliation import Comparison, Difference, compare_counts
 from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus, RuleKind
 from outputs_app.steps import ensure_rules, put_into_rucio, register
+from sandbox.lumis import LumiRange, count, merged
 from wms2_project import audit
 from wms2_project.locks import try_lock
 
@@ -144,7 +145,7 @@ def _sum(facts: list[tuple[int, int, list[LumiRange]]]) -> FileCounts:
         files=len(facts),
         bytes=sum(size for size, _, _ in facts),
         events=sum(events for _, events, _ in facts),
-        lumis=count_lumis(part for _, _, lumis in facts for part in lumis),
+        lumis=count(merged(part for _, _, lumis in facts for part in lumis)),
     )
 
 

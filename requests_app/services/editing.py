@@ -25,6 +25,7 @@ from requests_app.services.deciding import memory_refusal
 from requests_app.services.drafting import DOCUMENT, edit_draft, read_draft
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
+from sandbox.values import is_whole
 from sites_app.selectors import usable_sites
 from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
@@ -223,9 +224,9 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     on_workflow: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for name, value in changes.items():
-        if name == "priority" and _is_whole(value, 0, MAX_PRIORITY):
+        if name == "priority" and is_whole(value, 0, MAX_PRIORITY):
             on_request |= {"priority": value, "rank": float(value)}
-        elif name == "memory_mb" and (value is None or _is_whole(value, 1, MAX_MEMORY_MB)):
+        elif name == "memory_mb" and (value is None or is_whole(value, 1, MAX_MEMORY_MB)):
             on_workflow[COLUMNS[name]] = value
         elif name == "category_throttles" and _are_throttles(value):
             on_workflow[name] = request.workflow.category_throttles | value
@@ -266,9 +267,5 @@ def _are_throttles(value: object) -> bool:
     return (
         isinstance(value, Mapping)
         and bool(value)
-        and all(_is_whole(limit, 1, MAX_THROTTLES.get(name, 0)) for name, limit in value.items())
+        and all(is_whole(limit, 1, MAX_THROTTLES.get(name, 0)) for name, limit in value.items())
     )
-
-
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

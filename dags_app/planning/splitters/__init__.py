@@ -17,6 +17,7 @@ from dags_app.planning.splitters.file_based import split_file_based
 from dags_app.planning.splitters.lumi_based import split_lumi_based
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
+from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput, PermanentError
 
 Splitter = Callable[[Sequence[list[FileSpec]], Parameters, Selection], Iterator[JobSpec]]
@@ -63,7 +64,7 @@ def _by_place(files: list[FileSpec]) -> list[list[FileSpec]]:
         files = _without_repeats(files)
     places: dict[frozenset[str], list[FileSpec]] = {}
     for file in files:
-        if type(file.events) is not int or file.events < 0:
+        if not is_whole(file.events):
             raise InvalidInput(
                 f"{file.lfn} has {file.events!r:.40} events",
                 fields={"files": file.lfn},

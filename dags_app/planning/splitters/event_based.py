@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from dags_app.planning.lumis import Ranges
 from dags_app.planning.parameters import Parameters, read_parameters, refuse
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.wanted import first_run, mask_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
+from sandbox.lumis import Ranges
 
 DEFAULT_EVENTS_PER_JOB = 100
 LAST_EVENT_NUMBER = 2**32 - 1  # event numbers are 32-bit on the worker; they start over at 1

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 
-from dags_app.planning.lumis import Ranges, count, normalised
+from dags_app.planning.lumis import normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.wanted import first_run, wanted_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
+from sandbox.lumis import Ranges, count
 
 DEFAULT_FILES_PER_JOB = 10
 Part = tuple[FileSpec, Ranges | None, int]  # a file, its wanted lumis or None for all of it, their events

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
-from dags_app.planning.lumis import Ranges, chunks, count
+from dags_app.planning.lumis import chunks
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.lumi_files import LumiFiles, by_run, read_lumi_files
 from dags_app.planning.splitters.sharing import Shares, correct, shares_until, windows_once
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 from sandbox.failure import LUMI_TOO_LONG
+from sandbox.lumis import Ranges, count
 
 # How much of a file jobs may take: lumis the job under way may hold in all, lumis each further job may
 # hold, whether the file starts a job, and why a job with it cannot run ("" if it can).

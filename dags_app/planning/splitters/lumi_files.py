@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 from operator import itemgetter
 
-from dags_app.planning.lumis import Ranges, count, normalised, order_key, span
+from dags_app.planning.lumis import normalised, order_key, span
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.wanted import wanted_of
 from dags_app.planning.types import FileSpec
+from sandbox.lumis import Ranges, count
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dags_app.planning.lumis import Ranges, intersect, normalised
+from dags_app.planning.lumis import intersect, normalised
 from dags_app.planning.splitters.lumi_files import LumiFiles
-from dags_app.planning.types import FileSpec, FileWindow, LumiRange
+from dags_app.planning.types import FileSpec, FileWindow
+from sandbox.lumis import LumiRange, Ranges
 
 
 class Share(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dags_app.planning.lumis import Ranges, intersect, normalised
+from dags_app.planning.lumis import intersect, normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec
+from sandbox.lumis import Ranges
 
 
 def wanted_of(file: FileSpec, lumis: Ranges, selection: Selection) -> Ranges:

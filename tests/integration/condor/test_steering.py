@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from condor.amend import elected_site, write_landing_sites
+from condor.amend import write_landing_sites
 from condor.layout import GroupLayout, NodeLayout, Throttles
 from condor.schedd import NO_SITE
+from sandbox.elect_site import elected_site
 from tests.integration.condor.conftest import Bench
 
 NOWHERE = "T3_XX_Nowhere"

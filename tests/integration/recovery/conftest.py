@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.amend import allowed_sites
 from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from dags_app.services import production
 from dags_app.states import DAGStatus, GroupStatus
@@ -23,6 +22,7 @@ from requests_app.states import RequestStatus
 from sandbox.claims import planned_lumis
 from sandbox.manifest import GroupManifest, MergedFile, Metrics, read_jobs, write_group_manifest
 from sites_app.selectors import usable_sites
+from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
 
 CERN, DESY, PURDUE = "T2_CH_CERN", "T2_DE_DESY", "T2_US_Purdue"

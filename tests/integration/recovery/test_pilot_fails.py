@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.amend import allowed_sites
 from dags_app.models import DAG, Workflow
 from dags_app.services import pilot, production, repairing
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundKind
@@ -18,6 +17,7 @@ from requests_app.services.releasing import Modifications, release_request
 from requests_app.states import RequestStatus as S
 from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
+from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_file, make_request, make_workflow
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
 

@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from condor.amend import allowed_sites
 from dags_app.models import FailureCluster
 from dags_app.services import production, repairing
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundStatus
@@ -21,6 +20,7 @@ from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
+from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_request, make_workflow
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
 from wms2_project.models import AuditEvent

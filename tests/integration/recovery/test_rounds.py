@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from condor.amend import allowed_sites
 from dags_app.models import BadReplica, FailureCluster, Workflow
 from dags_app.services import production, repairing
 from dags_app.services.ledger import files_to_plan
@@ -18,6 +17,7 @@ from requests_app.lifecycle.outcome import Move
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
+from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_file, make_round, make_workflow
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, write_record
 

@@ -74,3 +74,18 @@ def test_unlisted_codes_are_vague_and_silent_kills_need_used_memory() -> None:
     assert ran_out_of(137, used_mb=500, requested_mb=1000) is None
     assert ran_out_of(137, used_mb=900, requested_mb=1000) is Resource.MEMORY
     assert ran_out_of(137, used_mb=0, requested_mb=0) is None
+
+
+def test_shared_primitives_are_defined_in_the_sandbox_only() -> None:
+    """Whole numbers, atomic writes, the elected site, site names and lumi ranges have one definition each."""
+    homes = {
+        "isinstance(value, int) and not isinstance(value, bool)": set(),
+        "os.replace(": {"sandbox/atomic.py", "sandbox/evidence.py"},  # the latter only renames
+        "elected_site.inc": {"sandbox/elect_site.py"},
+        "T[0-3]_[A-Z]{2}_[A-Za-z0-9_]{1,60}": {"sandbox/names.py"},
+        "\nLumiRange = ": {"sandbox/lumis.py"},
+    }
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in SOURCES}
+    found = {mark: {path for path, text in texts.items() if mark in text} for mark in homes}
+
+    assert found == homes

@@ -9,9 +9,7 @@ import pytest
 
 from condor.amend import (
     GroupChange,
-    allowed_sites,
     change_group,
-    elected_site,
     forget_landing_sites,
     remove_groups,
     restart_group,
@@ -21,6 +19,8 @@ from condor.amend import (
 )
 from condor.dagfile import write_dag
 from condor.types import RenderError
+from sandbox.elect_site import elected_site
+from tests.dagfiles import allowed_sites
 from tests.unit.condor.builders import make_layout
 from wms2_project.errors import InvalidInput
 

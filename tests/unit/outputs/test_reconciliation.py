@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cms.types import FileCounts
-from outputs_app.reconciliation import compare_counts, count_lumis
+from outputs_app.reconciliation import compare_counts
+from sandbox.lumis import count, merged
 
 RANGES = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(0, 10)).map(
     lambda part: (part[0], part[1], part[1] + part[2])
@@ -16,7 +17,7 @@ RANGES = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(0, 10)).ma
 @given(st.lists(RANGES, max_size=12))
 def test_lumis_are_counted_once_however_the_ranges_lie(ranges: list[tuple[int, int, int]]) -> None:
     one_by_one = {(run, lumi) for run, first, last in ranges for lumi in range(first, last + 1)}
-    assert count_lumis(ranges) == len(one_by_one)
+    assert count(merged(ranges)) == len(one_by_one)
 
 
 def test_what_a_catalogue_does_not_count_is_not_compared() -> None:

@@ -22,11 +22,12 @@ from dags_app.planning.coverage import (
     settle_file,
 )
 from dags_app.planning.early_stop import early_stop, narrow, without_early_stop
-from dags_app.planning.lumis import Ranges, count, normalised, subtract
+from dags_app.planning.lumis import normalised, subtract
 from dags_app.planning.plan import build_plan
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, Plan, PlanSpec
 from dags_app.states import FileState, SplittingAlgo
+from sandbox.lumis import Ranges, count
 from tests.unit.planning.builders import HINTS, file, spec
 from tests.unit.planning.test_splitters import files
 from tests.unit.planning.test_splitters import params as any_params

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.planning.lumis import chunks, count, intersect, normalised, order_key, span, subtract
-from dags_app.planning.types import LumiRange
+from dags_app.planning.lumis import chunks, intersect, normalised, order_key, span, subtract
+from sandbox.lumis import LumiRange, count
 from wms2_project.errors import InvalidInput
 
 one_range = st.builds(

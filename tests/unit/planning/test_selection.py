@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dags_app.planning.lumis import normalised
 from dags_app.planning.selection import Selection
-from dags_app.planning.types import LumiRange
+from sandbox.lumis import LumiRange
 from wms2_project.errors import InvalidInput
 
 LUMIS = [(1, 1, 10), (2, 5, 20), (3, 1, 1)]

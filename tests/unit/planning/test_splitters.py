@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dags_app.planning.lumis import normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters import split
-from dags_app.planning.types import FileSpec, JobSpec, LumiRange
+from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
+from sandbox.lumis import LumiRange
 
 Params = dict[str, Any]
 Lumi = tuple[int, int]

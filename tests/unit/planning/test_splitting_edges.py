@@ -14,8 +14,9 @@ import pytest
 from dags_app.planning.plan import build_plan
 from dags_app.planning.splitters import split
 from dags_app.planning.splitters.event_based import LAST_EVENT_NUMBER, split_generation
-from dags_app.planning.types import EventBudget, FileSpec, JobSpec, LumiRange
+from dags_app.planning.types import EventBudget, FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
+from sandbox.lumis import LumiRange
 from tests.unit.planning.builders import HINTS, spec
 from wms2_project.errors import InvalidInput
 
