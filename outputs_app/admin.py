@@ -24,6 +24,7 @@ from wms2_project.console import (
     request_link,
     size_of,
 )
+from wms2_project.tables import check_complete
 from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
@@ -33,6 +34,7 @@ BLOCK_COLOURS: dict[str, str] = {
     BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning",
     BlockStatus.INVALIDATING: "warning", BlockStatus.FAILED: "danger",
 }  # fmt: skip
+check_complete("BLOCK_COLOURS", BLOCK_COLOURS, BlockStatus)
 DATASET_COLOURS: dict[str, str] = {
     DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
 }  # fmt: skip

@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 
 from dags_app.models import MergeGroup, Workflow
-from outputs_app.pipeline import Tier, statuses_of
-from outputs_app.states import MOVING, BlockStatus, DatasetStatus, RuleKind
+from outputs_app.pipeline import MOVING, Tier, statuses_of
+from outputs_app.states import BlockStatus, DatasetStatus, RuleKind
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 from wms2_project.leases import Leased

@@ -1,10 +1,16 @@
-"""The output pipeline, decided purely: what a block needs next, and how urgent it is."""
+"""The output pipeline, decided purely: for each status of a block the next step, its urgency and the way out.
+
+A block goes forward, protection before release, until it is announced. It only goes back to wait for a copy
+that was lost before its source was released. From any status it can be withdrawn, which undoes all effects.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from outputs_app.states import BlockStatus
+from wms2_project.tables import check_complete
 
 
 class Step(StrEnum):
@@ -19,41 +25,53 @@ class Step(StrEnum):
     UNDO = "undo"
 
 
-NEXT_STEP: dict[BlockStatus, Step] = {
-    BlockStatus.PENDING: Step.REGISTER,
-    BlockStatus.DBS_REGISTERED: Step.PROTECT,
-    BlockStatus.SOURCE_PROTECTED: Step.REQUEST_TRANSFERS,
-    BlockStatus.TRANSFERS_REQUESTED: Step.POLL_TRANSFERS,
-    BlockStatus.TRANSFERRING: Step.POLL_TRANSFERS,
-    BlockStatus.TRANSFERRED: Step.RELEASE_SOURCE,
-    BlockStatus.SOURCE_RELEASED: Step.ANNOUNCE,
-    BlockStatus.INVALIDATING: Step.UNDO,
-}
-
-
 class Tier(IntEnum):
-    """What comes first when there is more to do than hands: safety, then progress, then looking."""
+    """What comes first when there is more to do than workers: safety, then progress, then polling."""
 
     PROTECT = 0
     REQUEST = 1
     POLL = 2
 
 
-_TIER_OF_STEP = {
-    Step.REGISTER: Tier.PROTECT,
-    Step.PROTECT: Tier.PROTECT,
-    Step.REQUEST_TRANSFERS: Tier.REQUEST,
-    Step.RELEASE_SOURCE: Tier.REQUEST,
-    Step.ANNOUNCE: Tier.REQUEST,
-    Step.UNDO: Tier.REQUEST,
-    Step.POLL_TRANSFERS: Tier.POLL,
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What happens to a block of one status; without a step it stays as it is."""
+
+    step: Step | None = None
+    tier: Tier | None = None
+    leads_to: tuple[BlockStatus, ...] = ()
+    undo: BlockStatus | None = BlockStatus.INVALIDATING  # the status of a block that is withdrawn
+
+
+B = BlockStatus
+
+PIPELINE: dict[BlockStatus, Stage] = {
+    B.PENDING: Stage(Step.REGISTER, Tier.PROTECT, (B.DBS_REGISTERED,)),
+    B.DBS_REGISTERED: Stage(Step.PROTECT, Tier.PROTECT, (B.SOURCE_PROTECTED,)),
+    # without a destination the block stays at its source, protected, and is announced there
+    B.SOURCE_PROTECTED: Stage(Step.REQUEST_TRANSFERS, Tier.REQUEST, (B.TRANSFERS_REQUESTED, B.ANNOUNCED)),
+    B.TRANSFERS_REQUESTED: Stage(Step.POLL_TRANSFERS, Tier.POLL, (B.TRANSFERRING, B.TRANSFERRED)),
+    B.TRANSFERRING: Stage(Step.POLL_TRANSFERS, Tier.POLL, (B.TRANSFERRED,)),
+    # a copy lost before the source is released is waited for again
+    B.TRANSFERRED: Stage(Step.RELEASE_SOURCE, Tier.REQUEST, (B.SOURCE_RELEASED, B.TRANSFERRING)),
+    B.SOURCE_RELEASED: Stage(Step.ANNOUNCE, Tier.REQUEST, (B.ANNOUNCED,)),
+    B.ANNOUNCED: Stage(),
+    B.FAILED: Stage(),  # set by earlier versions only
+    B.INVALIDATING: Stage(Step.UNDO, Tier.REQUEST, (B.INVALIDATED,), undo=None),
+    B.INVALIDATED: Stage(undo=None),
 }
+check_complete("PIPELINE", PIPELINE, BlockStatus)
+
+TRANSITIONS: dict[BlockStatus, frozenset[BlockStatus]] = {
+    status: frozenset({*stage.leads_to, *([stage.undo] if stage.undo else [])})
+    for status, stage in PIPELINE.items()
+}
+MOVING = frozenset(status for status, stage in PIPELINE.items() if stage.step)
 # While our own limit of calls to a service is used up: how long a worker waits, and when it is tried again
 RATE_LIMIT_PATIENCE_SEC = {Tier.PROTECT: 10.0, Tier.REQUEST: 2.0, Tier.POLL: 0.0}
 RATE_LIMIT_RETRY_SEC = {Tier.PROTECT: 1.0, Tier.REQUEST: 5.0, Tier.POLL: 30.0}
-TIER_OF: dict[BlockStatus, Tier] = {status: _TIER_OF_STEP[step] for status, step in NEXT_STEP.items()}
 
 
 def statuses_of(tier: Tier) -> list[str]:
     """The statuses whose next step is of this tier."""
-    return sorted(status.value for status, of in TIER_OF.items() if of is tier)
+    return sorted(status.value for status, stage in PIPELINE.items() if stage.tier is tier)

@@ -15,7 +15,8 @@ from cms.types import RuleState
 from dags_app.models import Workflow
 from outputs_app.claims import HELD
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile, RucioRule
-from outputs_app.states import MOVING, BlockStatus, RuleKind
+from outputs_app.pipeline import MOVING
+from outputs_app.states import BlockStatus, RuleKind
 
 MAX_TOLD = 1000  # characters of an error
 AWAITING = "awaiting_announcement"  # every block is announced, the dataset is not VALID in DBS yet

@@ -1,8 +1,4 @@
-"""The states of an output block and of an output dataset. Pure data.
-
-A block walks forward, protection before release, until it is announced; it only steps back to wait for a
-copy that was lost before its source was released. `invalidating` is the way back out.
-"""
+"""The states of output blocks, output datasets and rules. `pipeline.PIPELINE` says how a block moves."""
 
 from __future__ import annotations
 
@@ -23,34 +19,6 @@ class BlockStatus(StrEnum):
     INVALIDATING = "invalidating"
     INVALIDATED = "invalidated"
     FAILED = "failed"
-
-
-B = BlockStatus
-
-_FORWARD: dict[BlockStatus, frozenset[BlockStatus]] = {
-    B.PENDING: frozenset({B.DBS_REGISTERED}),
-    B.DBS_REGISTERED: frozenset({B.SOURCE_PROTECTED}),
-    # no destination: the block stays at its source, protected, and is announced there
-    B.SOURCE_PROTECTED: frozenset({B.TRANSFERS_REQUESTED, B.ANNOUNCED}),
-    B.TRANSFERS_REQUESTED: frozenset({B.TRANSFERRING, B.TRANSFERRED}),
-    B.TRANSFERRING: frozenset({B.TRANSFERRED}),
-    # a copy lost before the source is released is waited for again
-    B.TRANSFERRED: frozenset({B.SOURCE_RELEASED, B.TRANSFERRING}),
-    B.SOURCE_RELEASED: frozenset({B.ANNOUNCED}),
-    B.ANNOUNCED: frozenset(),
-    B.FAILED: frozenset(),
-}
-# From anywhere a block may be taken back; only one still on its way can fail.
-TRANSITIONS: dict[BlockStatus, frozenset[BlockStatus]] = {
-    **{
-        state: after | {B.INVALIDATING} | ({B.FAILED} if state not in (B.ANNOUNCED, B.FAILED) else set())
-        for state, after in _FORWARD.items()
-    },
-    B.INVALIDATING: frozenset({B.INVALIDATED}),
-    B.INVALIDATED: frozenset(),
-}
-TERMINAL = frozenset({B.ANNOUNCED, B.INVALIDATED, B.FAILED})
-MOVING = frozenset(B) - TERMINAL
 
 
 class DatasetStatus(StrEnum):

@@ -16,6 +16,7 @@ from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
 from outputs_app.states import COPIES, BlockStatus, RuleKind
 from wms2_project.errors import RateLimited, ServiceRejected
+from wms2_project.tables import check_complete
 
 ACTIVITY = "Production Output"
 TAPES = "rse_type=TAPE"
@@ -146,6 +147,7 @@ STEPS: dict[Step, Callable[[OutputBlock, datetime], BlockStatus]] = {
     Step.ANNOUNCE: announce,
     Step.UNDO: undo,
 }
+check_complete("STEPS", STEPS, Step)
 
 
 def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str, *, copies: int = 1) -> None:

@@ -30,6 +30,7 @@ from wms2_project.console import (
 )
 from wms2_project.grammar import Name, matches
 from wms2_project.operations.console import OperationAdmin
+from wms2_project.tables import check_complete
 
 __all__ = ["AdmissionConfigAdmin", "AlertAdmin", "QuotaAdmin", "RequestAdmin"]
 S = RequestStatus
@@ -39,8 +40,9 @@ admin.site.index_title = "Overview"
 COLOURS: dict[str, str] = {
     S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
     S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
-    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger",
+    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger", S.NEW: "", S.ABORTED: "",
 }  # fmt: skip
+check_complete("COLOURS", COLOURS, S)
 
 
 @admin.register(Request)

@@ -12,7 +12,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from dags_app.models import DAG
 from dags_app.states import LIVE_DAG
 from outputs_app.models import OutputBlock
-from outputs_app.states import MOVING, BlockStatus
+from outputs_app.pipeline import MOVING
+from outputs_app.states import BlockStatus
 from requests_app import admission
 from requests_app.alerts import open_alerts
 from requests_app.models import Request

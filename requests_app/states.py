@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from wms2_project.tables import check_complete
+
 
 class RequestStatus(StrEnum):
     """Where a request is in its life."""
@@ -143,3 +145,12 @@ QUEUES: dict[RequestStatus, str] = {
 def may_move(current: RequestStatus, to: RequestStatus) -> bool:
     """Does the table contain this step?"""
     return to in TRANSITIONS[current]
+
+
+for _name, _table, _keys in (
+    ("WHY", WHY, S),
+    ("TRANSITIONS", TRANSITIONS, S),
+    ("DEADLINES", DEADLINES, SWEPT),
+    ("QUEUES", QUEUES, SWEPT),
+):
+    check_complete(_name, _table, _keys)

@@ -16,7 +16,7 @@ from outputs_app.services.claiming import (
 from outputs_app.services.moving import move_block
 from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
-from outputs_app.services.undoing import fail_blocks, invalidate_outputs, supersede_outputs
+from outputs_app.services.undoing import invalidate_outputs, supersede_outputs
 from outputs_app.services.walking import advance_block
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "claim_datasets",
     "close_blocks",
     "compare_outputs",
-    "fail_blocks",
     "find_differences",
     "find_unused",
     "forget_conflicts",

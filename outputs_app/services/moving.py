@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock
-from outputs_app.states import TRANSITIONS, BlockStatus
+from outputs_app.pipeline import TRANSITIONS
+from outputs_app.states import BlockStatus
 from wms2_project.errors import IllegalTransition, StaleVersion
 
 

@@ -1,4 +1,4 @@
-"""Taking outputs back. Invalidation and failure state the intent with its reason; the sweep executes it."""
+"""Taking outputs back. Invalidation states the intent with its reason; the sweep executes it."""
 
 from __future__ import annotations
 
@@ -58,14 +58,6 @@ def invalidate_outputs(*, workflow: Workflow, actor: str, reason: str, now: date
             workflow=workflow, to=BlockStatus.INVALIDATING, now=now, invalidation_reason=reason
         )
         _record("invalidate_outputs", workflow, actor, reason, blocks=changed)
-    return changed
-
-
-def fail_blocks(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:
-    """Blocks on their way go no further. What is registered and protected stays until it is invalidated."""
-    with transaction.atomic():
-        changed = move_blocks(workflow=workflow, to=BlockStatus.FAILED, now=now)
-        _record("fail_blocks", workflow, actor, reason, blocks=changed)
     return changed
 
 

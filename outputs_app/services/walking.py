@@ -12,15 +12,16 @@ from django.utils import timezone
 
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import (
-    NEXT_STEP,
+    MOVING,
+    PIPELINE,
     RATE_LIMIT_PATIENCE_SEC,
     RATE_LIMIT_RETRY_SEC,
-    TIER_OF,
+    Stage,
     Step,
 )
 from outputs_app.services.moving import move_block
 from outputs_app.services.recording import close_block
-from outputs_app.states import MOVING, BlockStatus, DatasetStatus
+from outputs_app.states import BlockStatus, DatasetStatus
 from outputs_app.steps import STEPS
 from wms2_project.causes import caused
 from wms2_project.errors import RateLimited, StaleVersion, Wms2Error
@@ -70,19 +71,23 @@ def _walk(block: OutputBlock) -> float:
     """
     if block.dataset.status == DatasetStatus.INVALIDATED and block.status in FORWARD:
         move_block(block=block, to=BlockStatus.INVALIDATING)
-    tier = TIER_OF.get(BlockStatus(block.status))
-    while tier is not None and TIER_OF.get(BlockStatus(block.status)) is tier:
+    tier = _stage(block).tier
+    while tier is not None and (stage := _stage(block)).tier is tier and stage.step is not None:
         now = timezone.now()
         wait = _seconds_to_wait(block, now)
         if wait > 0:
             return wait
         with calling_as(tier, patience_sec=RATE_LIMIT_PATIENCE_SEC[tier]):
-            reached = STEPS[NEXT_STEP[BlockStatus(block.status)]](block, now)
+            reached = STEPS[stage.step](block, now)
         _forget_errors(block)
         if reached == block.status:
             return float(settings.TRANSFER_POLL_INTERVAL_SEC)
         move_block(block=block, to=reached)
     return 0.0
+
+
+def _stage(block: OutputBlock) -> Stage:
+    return PIPELINE[BlockStatus(block.status)]
 
 
 def _forget_errors(block: OutputBlock) -> None:
@@ -95,8 +100,8 @@ def _forget_errors(block: OutputBlock) -> None:
 def _wait_for_limit(block: OutputBlock, message: str) -> None:
     """Try again soon. That is no failure, but it is shown, unless it would hide one."""
     shown = {} if block.failing_since else {"last_error": message[:4000], "last_error_at": timezone.now()}
-    tier = TIER_OF[BlockStatus(block.status)]
-    release(block, seconds=RATE_LIMIT_RETRY_SEC[tier], **shown)
+    tier = _stage(block).tier
+    release(block, seconds=RATE_LIMIT_RETRY_SEC[tier] if tier is not None else 0, **shown)
 
 
 def _seconds_to_wait(block: OutputBlock, now: datetime) -> float:
@@ -106,7 +111,7 @@ def _seconds_to_wait(block: OutputBlock, now: datetime) -> float:
         if now < lingers_until:
             return (lingers_until - now).total_seconds()
         close_block(block=block, now=now)
-    if NEXT_STEP[BlockStatus(block.status)] is Step.POLL_TRANSFERS and block.last_transfer_check:
+    if _stage(block).step is Step.POLL_TRANSFERS and block.last_transfer_check:
         next_poll = block.last_transfer_check + timedelta(seconds=settings.TRANSFER_POLL_INTERVAL_SEC)
         return max(0.0, (next_poll - now).total_seconds())
     return 0.0

@@ -17,17 +17,26 @@ from requests_app.states import TERMINAL, RequestStatus
 from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView
 from wms2_project.errors import NotFound
+from wms2_project.tables import check_complete
 
-PUBLIC_STATUSES = ["accepted", "running", "completed", "failed", "cancelled"]
 _S = RequestStatus
 _PUBLIC = {
     _S.NEW: "accepted",
     _S.SUBMITTED: "accepted",
     _S.QUEUED: "accepted",
+    _S.PILOT_RUNNING: "running",
+    _S.PLANNING: "running",
+    _S.ACTIVE: "running",
+    _S.PARTIAL: "running",
+    _S.STOPPING: "running",
+    _S.RESUBMITTING: "running",
+    _S.HELD: "running",
     _S.COMPLETED: "completed",
     _S.FAILED: "failed",
     _S.ABORTED: "cancelled",
 }
+check_complete("public names", _PUBLIC, _S)
+PUBLIC_STATUSES = list(dict.fromkeys(_PUBLIC.values()))
 _ERRORS = {_S.FAILED: "The request could not be completed.", _S.ABORTED: "The request was cancelled."}
 
 
@@ -67,7 +76,7 @@ class PublicRequestView(ApiView):
         done = status is RequestStatus.COMPLETED
         body = {
             "request_id": row.pk,
-            "status": _PUBLIC.get(status, "running"),
+            "status": _PUBLIC[status],
             "submitted_at": row.created_at,
             "completed_at": row.status_since if status in TERMINAL else None,
             "progress_percent": round(100 * progress_of(row).fraction, 1),

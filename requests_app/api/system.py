@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from dags_app.models import DAG
 from dags_app.states import LIVE_DAG
 from outputs_app.models import OutputBlock
-from outputs_app.states import MOVING
+from outputs_app.pipeline import MOVING
 from requests_app.alerts import open_alerts
 from requests_app.api.admission import QueueBody
 from requests_app.selectors import admission_queue, by_status, lifecycle_status, open_requests

@@ -31,6 +31,7 @@ from requests_app.lifecycle.submit_host import space
 from requests_app.states import DORMANT, RequestStatus
 from sites_app.configuring import storage_used
 from sites_app.models import Site
+from wms2_project.tables import check_complete
 from wms2_project.waiting import DATA, SCHEDDS, SITES, STORAGE
 from wms2_project.words import counted
 
@@ -396,3 +397,4 @@ ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.FAILED: (),
     _S.ABORTED: (),
 }
+check_complete("ASKED", ASKED, _S)

@@ -38,9 +38,11 @@ from requests_app.lifecycle.ownership import ownership
 from requests_app.lifecycle.quota import quota
 from requests_app.models import Request
 from requests_app.services.collecting import collect
+from requests_app.states import SWEPT
 from requests_app.states import RequestStatus as S
 from wms2_project.errors import ServiceUnavailable
 from wms2_project.failpoints import failpoint
+from wms2_project.tables import check_complete
 from wms2_project.waiting import DATA
 from wms2_project.words import counted
 
@@ -351,3 +353,4 @@ HANDLERS: dict[S, Handler] = {
     S.STOPPING: on_stopping,
     S.RESUBMITTING: on_resubmitting,
 }
+check_complete("HANDLERS", HANDLERS, SWEPT)

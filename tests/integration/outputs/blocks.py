@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
+from outputs_app.pipeline import MOVING
 from outputs_app.services import advance_block, announce_datasets
-from outputs_app.states import MOVING, BlockStatus
+from outputs_app.states import BlockStatus
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_claim, make_group, make_request, make_round, make_workflow
 

@@ -10,15 +10,14 @@ from django.utils import timezone
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
-from outputs_app.pipeline import NEXT_STEP
+from outputs_app.pipeline import MOVING, PIPELINE, Step
 from outputs_app.services import (
     advance_block,
-    fail_blocks,
     invalidate_outputs,
     move_block,
     supersede_outputs,
 )
-from outputs_app.states import MOVING, BlockStatus, DatasetStatus
+from outputs_app.states import BlockStatus, DatasetStatus
 from outputs_app.steps import STEPS
 from tests.integration.factories import make_workflow
 from tests.integration.outputs.blocks import add_block, announce, walk
@@ -52,7 +51,9 @@ def stop_at(block: OutputBlock, status: BlockStatus, lab: Any) -> None:
     for _ in range(10):
         if block.status == status:
             return
-        move_block(block=block, to=STEPS[NEXT_STEP[B(block.status)]](block, timezone.now()))
+        step = PIPELINE[B(block.status)].step
+        assert step is not None
+        move_block(block=block, to=STEPS[step](block, timezone.now()))
     raise AssertionError(f"{status} was not reached")
 
 
@@ -122,13 +123,13 @@ def test_files_of_another_workflow_in_the_same_dataset_stay_usable(
 def test_a_decision_made_while_a_step_runs_wins(
     block: OutputBlock, workflow: Workflow, lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = STEPS[NEXT_STEP[B.DBS_REGISTERED]]
+    real = STEPS[Step.PROTECT]
 
     def protect_while_somebody_decides(block: OutputBlock, now: Any) -> BlockStatus:
         invalidate(workflow)
         return real(block, now)
 
-    monkeypatch.setitem(STEPS, NEXT_STEP[B.DBS_REGISTERED], protect_while_somebody_decides)
+    monkeypatch.setitem(STEPS, Step.PROTECT, protect_while_somebody_decides)
     walk(block)
     assert block.status == B.INVALIDATED
     assert (block.attempt, rules_in_rucio(lab, block), access_type(block)) == (0, [], "INVALID")
@@ -148,18 +149,8 @@ def test_superseded_outputs_are_deprecated_and_stay_protected(
     assert (access_type(block), rules_in_rucio(lab, block)) == ("INVALID", [])
 
 
-def test_failed_blocks_go_no_further_and_announced_ones_stay(block: OutputBlock, workflow: Workflow) -> None:
-    announced = walk(add_block(workflow))
-    stranded = add_block(workflow, closed=False)
-    assert fail_blocks(workflow=workflow, actor=ACTOR, reason=REASON, now=timezone.now()) == 2
-    walk(block)
-    stranded.refresh_from_db()
-    assert [one.status for one in (block, stranded, announced)] == [B.FAILED, B.FAILED, B.ANNOUNCED]
-    assert dbs().block(block.block_name) is None
-
-
 def test_taking_outputs_back_needs_a_reason_and_leaves_it_behind(workflow: Workflow) -> None:
-    for action in (supersede_outputs, invalidate_outputs, fail_blocks):
+    for action in (supersede_outputs, invalidate_outputs):
         with pytest.raises(InvalidInput):
             action(workflow=workflow, actor=ACTOR, reason=" ", now=timezone.now())
         action(workflow=workflow, actor=ACTOR, reason=REASON, now=timezone.now())

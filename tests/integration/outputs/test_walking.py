@@ -16,9 +16,9 @@ from dags_app.adapters import rucio
 from dags_app.models import Workflow
 from outputs_app import steps
 from outputs_app.models import OutputBlock, RucioRule
-from outputs_app.pipeline import NEXT_STEP, RATE_LIMIT_PATIENCE_SEC, RATE_LIMIT_RETRY_SEC, Step, Tier
+from outputs_app.pipeline import PIPELINE, RATE_LIMIT_PATIENCE_SEC, RATE_LIMIT_RETRY_SEC, Step, Tier
 from outputs_app.selectors import unannounced
-from outputs_app.services import advance_block, fail_blocks, invalidate_outputs
+from outputs_app.services import advance_block, invalidate_outputs
 from outputs_app.states import BlockStatus
 from outputs_app.steps import STEPS, release_source
 from requests_app import tasks
@@ -368,7 +368,7 @@ def test_a_step_calls_in_the_name_of_its_tier(
         turns.append(current_turn())
         raise RateLimited(LIMITED)
 
-    monkeypatch.setitem(STEPS, NEXT_STEP[status], note_turn)
+    monkeypatch.setitem(STEPS, PIPELINE[status].step, note_turn)
     advance_block(block.pk)
 
     assert [(turn.rank, turn.patience_sec) for turn in turns] == [(tier, RATE_LIMIT_PATIENCE_SEC[tier])]
@@ -452,6 +452,8 @@ def test_a_block_that_was_given_up_while_it_failed_alerts_nobody(
     settings.OUTPUT_ALERT_AFTER_SEC = 0.0
     faults(DOWN | {"status": 503})
     advance_block(block.pk)
-    fail_blocks(workflow=active.workflow, actor="user:olga", reason="enough", now=timezone.now())
+    invalidate_outputs(workflow=active.workflow, actor="user:olga", reason="enough", now=timezone.now())
+    faults()
+    advance_block(block.pk)
     tidy_up(now=timezone.now())
     assert not Alert.objects.exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from outputs_app.pipeline import NEXT_STEP, TIER_OF, Step, Tier
-from outputs_app.states import MOVING, TRANSITIONS, BlockStatus
+from outputs_app.pipeline import MOVING, PIPELINE, TRANSITIONS, Step, Tier
+from outputs_app.states import BlockStatus
+from outputs_app.steps import STEPS
 
 
 def paths_from(status: BlockStatus, seen: tuple[BlockStatus, ...] = ()) -> list[tuple[BlockStatus, ...]]:
     walked = (*seen, status)
-    elsewhere = {BlockStatus.FAILED, BlockStatus.INVALIDATING}
+    elsewhere = {BlockStatus.INVALIDATING}
     if status is BlockStatus.TRANSFERRED:
         elsewhere.add(BlockStatus.TRANSFERRING)  # the only step back, to where a way to the end begins again
     onward = [after for after in TRANSITIONS[status] if after not in elsewhere]
@@ -25,8 +26,14 @@ def test_every_way_to_the_end_protects_before_it_announces_or_releases() -> None
 
 
 def test_every_moving_state_has_a_step_and_every_step_an_effect() -> None:
-    assert set(NEXT_STEP) == set(MOVING)
-    assert set(NEXT_STEP.values()) == set(Step)
+    steps = {status: stage.step for status, stage in PIPELINE.items() if stage.step}
+    assert set(steps) == MOVING == set(BlockStatus) - {
+        BlockStatus.ANNOUNCED, BlockStatus.INVALIDATED, BlockStatus.FAILED,
+    }  # fmt: skip
+    assert set(steps.values()) == set(Step) == set(STEPS)
+    assert all(
+        (stage.step is None) == (stage.tier is None) == (not stage.leads_to) for stage in PIPELINE.values()
+    )
 
 
 def test_every_state_can_be_taken_back_and_only_by_way_of_its_undo() -> None:
@@ -36,17 +43,10 @@ def test_every_state_can_be_taken_back_and_only_by_way_of_its_undo() -> None:
     assert TRANSITIONS[BlockStatus.INVALIDATING] == {BlockStatus.INVALIDATED}
 
 
-def test_what_is_on_its_way_can_fail_and_what_has_arrived_cannot() -> None:
-    assert BlockStatus.FAILED not in TRANSITIONS[BlockStatus.ANNOUNCED]
-    for status in MOVING - {BlockStatus.INVALIDATING}:
-        assert BlockStatus.FAILED in TRANSITIONS[status]
-
-
 def test_protection_comes_before_progress_and_polls_come_last() -> None:
-    def tier(*statuses: BlockStatus) -> set[Tier]:
-        return {TIER_OF[status] for status in statuses}
+    def tier(*statuses: BlockStatus) -> set[Tier | None]:
+        return {PIPELINE[status].tier for status in statuses}
 
     assert tier(BlockStatus.PENDING, BlockStatus.DBS_REGISTERED) == {Tier.PROTECT}
     assert tier(BlockStatus.TRANSFERS_REQUESTED, BlockStatus.TRANSFERRING) == {Tier.POLL}
-    assert set(TIER_OF) == set(MOVING)
     assert Tier.PROTECT < Tier.REQUEST < Tier.POLL
