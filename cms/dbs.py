@@ -102,11 +102,6 @@ class DbsClient:
             lumis=_number(row.get("num_lumi")),
         )
 
-    def runs(self, dataset: str) -> list[int]:
-        """The runs a dataset holds, sorted."""
-        check(Name.DATASET, dataset)
-        return sorted({int(row["run_num"]) for row in self._rows("runs", {"dataset": dataset})})
-
     def register_block(self, record: BlockRecord) -> None:
         """Make the block known to DBS, once, complete and closed."""
         if self._has(record):

@@ -184,8 +184,7 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     fields = (
         "of_request", "round", "dag", "status", "last_error", "shown_site", "jobs", "outputs",
-        "input_events", "events_read", "events_written", "first_event", "last_event", "finished_at",
-        "metrics",
+        "input_events", "events_read", "events_written", "finished_at", "metrics",
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("round__workflow__request_name", "site")

@@ -323,8 +323,6 @@ class MergeGroup(models.Model):
     nodes_failed = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
     estimated_output_kb = models.PositiveBigIntegerField(default=0)
-    first_event = models.PositiveBigIntegerField(null=True, blank=True)
-    last_event = models.PositiveBigIntegerField(null=True, blank=True)
     events_read = models.PositiveBigIntegerField(default=0)
     events_written = models.PositiveBigIntegerField(default=0)
     metrics = models.JSONField(null=True, blank=True)

@@ -257,10 +257,6 @@ class AdmissionConfig(models.Model):
     max_active_dags = models.PositiveIntegerField(default=300)
     paused = models.BooleanField(default=False)
     pause_reason = models.TextField(blank=True, default="")
-    # Kept for the rank that re-evaluates itself; until one does, nobody can set them and nothing reads them.
-    ageing_weight = models.FloatField(default=0.0)  # α
-    retries_weight = models.FloatField(default=0.0)  # β
-    rank_weight = models.FloatField(default=1.0)  # γ
     storage_critical_fraction = models.FloatField(default=0.95)
     updated_by = models.CharField(max_length=250, default="system:default")
     version = models.PositiveIntegerField(default=0)

@@ -27,8 +27,6 @@ class Site(models.Model):
     running_slots = models.PositiveIntegerField(default=0)
     pending_slots = models.PositiveIntegerField(default=0)
     thresholds = models.JSONField(default=dict, blank=True)
-    schedd_name = models.CharField(max_length=255, blank=True, default="")
-    collector_host = models.CharField(max_length=255, blank=True, default="")
     config_data = models.JSONField(default=dict, blank=True)
     storage_asked_at = models.DateTimeField(null=True, blank=True)  # when Rucio was asked how full it is
     version = models.PositiveIntegerField(default=0)

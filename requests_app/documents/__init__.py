@@ -5,7 +5,6 @@ from __future__ import annotations
 from requests_app.documents.limits import check_size
 from requests_app.documents.naming import compose_name, fresh_name
 from requests_app.documents.reader import read_document
-from requests_app.documents.shapes import split_dump
 from requests_app.documents.spec import (
     Allocation,
     Backend,
@@ -28,5 +27,4 @@ __all__ = [
     "fresh_name",
     "next_version",
     "read_document",
-    "split_dump",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from requests_app.documents.limits import check_size, inspect
+from requests_app.documents.limits import inspect
 from requests_app.documents.names import DOCUMENT_NAMES, PLACEHOLDER_END, RESUBMISSION_FIELDS, STEP_KEY
 from requests_app.documents.parsers import Refused, named, whole
 from requests_app.documents.problems import Problems, key_shown, refusal, refuse, shown
@@ -47,15 +47,6 @@ class Document:
     @property
     def created(self) -> Scope:
         return self.scopes[-1]
-
-
-def split_dump(raw: object) -> list[tuple[str, dict[str, Any]]]:
-    """The (name, document) pairs of a ReqMgr2 answer or dump {name: document, …}."""
-    check_size(raw)
-    inner = _unwrap_result(raw)
-    if not _is_dump(inner):
-        raise refuse("document", "is not a dump; write {request name: document, …}")
-    return [(name, dict(document)) for name, document in inner.items()]
 
 
 def open_document(raw: object, problems: Problems) -> Document:

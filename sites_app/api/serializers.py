@@ -24,7 +24,7 @@ class SiteRow(serializers.ModelSerializer[Site]):
         model = Site
         fields: tuple[str, ...] = (
             "name", "status", "drain_until", "storage_elements", "total_slots", "running_slots",
-            "pending_slots", "schedd_name", "synced_at", "updated_at", "version",
+            "pending_slots", "synced_at", "updated_at", "version",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -58,9 +58,7 @@ class SiteDetail(SiteRow):
     bans = serializers.SerializerMethodField()
 
     class Meta(SiteRow.Meta):
-        fields = (
-            *SiteRow.Meta.fields, "storage_path", "collector_host", "thresholds", "config_data", "bans",
-        )  # fmt: skip
+        fields = (*SiteRow.Meta.fields, "storage_path", "thresholds", "config_data", "bans")
         read_only_fields = fields
 
     @extend_schema_field(BanRow(many=True))

@@ -14,7 +14,6 @@ from tests.integration.receiver import certificate, receiver
 from wms2_project import shared
 from wms2_project.api import throttles
 from wms2_project.api.roles import Role
-from wms2_project.api.throttles import forget_calls
 
 ApiAs = Callable[..., APIClient]
 __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
@@ -33,12 +32,13 @@ def _quick_passwords(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_throttles() -> Iterator[None]:
+def _fresh_throttles(settings: Any) -> Iterator[None]:
     """The throttles count in Redis, which outlives a test."""
     shared._paused_until.clear()
-    forget_calls()
+    calls = throttles._limiter(settings.REDIS_URL).storage
+    calls.reset()
     yield
-    forget_calls()
+    calls.reset()
 
 
 @pytest.fixture

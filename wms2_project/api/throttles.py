@@ -53,11 +53,6 @@ def seconds_until_allowed(kind: str, who: str) -> float:
     return ask(read, otherwise=0.0)
 
 
-def forget_calls() -> None:
-    """Begin to count anew."""
-    _limiter(settings.REDIS_URL).storage.reset()
-
-
 def address_block(address: str) -> str:
     """Return what counts as one address: an IPv6 network of one customer (/64), or the address itself."""
     try:

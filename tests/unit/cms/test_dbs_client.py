@@ -194,8 +194,7 @@ def test_status_that_was_not_set_is_unavailable(dbs: DbsClient, lab: Lab) -> Non
         dbs.set_dataset_status(DATASET, "INVALID")
 
 
-def test_runs_and_counts_of_what_is_there(dbs: DbsClient, raw: None) -> None:
-    assert dbs.runs(RAW) == [1, 2]
+def test_counts_of_what_is_there(dbs: DbsClient, raw: None) -> None:
     assert dbs.block_counts(f"{RAW}#a") == FileCounts(files=1, bytes=10, events=5, lumis=3)
     assert dbs.block_counts(f"{RAW}#nobody") is None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from requests_app.documents import read_document, split_dump
+from requests_app.documents import read_document
 from wms2_project.errors import InvalidInput
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -21,7 +21,8 @@ def documents() -> list[Any]:
     for file in sorted(FOLDER.glob("*.json")):
         raw = json.loads(file.read_text())
         alone = "createRequest" in raw or "RequestType" in raw
-        entries = [("", raw)] if alone else split_dump(raw)
+        dump = raw["result"][0] if "result" in raw else raw
+        entries = [("", raw)] if alone else list(dump.items())
         found += [pytest.param(entry, id=f"{file.stem}:{name}".rstrip(":")) for name, entry in entries]
     reason = f"no ReqMgr2 documents in {FOLDER}; set WMS2_SAMPLES to the folder that holds reqmgr2/"
     return found or [pytest.param(None, marks=pytest.mark.skip(reason=reason))]

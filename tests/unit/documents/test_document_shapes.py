@@ -23,7 +23,6 @@ from requests_app.documents import (
     Allocation,
     Backend,
     read_document,
-    split_dump,
 )
 from requests_app.states import CleanupPolicy
 from wms2_project.errors import InvalidInput
@@ -209,17 +208,10 @@ def test_unusable_dump_or_document_is_refused(raw: Any, field: str) -> None:
     assert set(refused(raw)) == {field}
 
 
-def test_several_requests_are_sent_to_the_batch_and_split() -> None:
+def test_several_requests_are_sent_to_the_batch() -> None:
     several = {"eve_Toys_v1": MONTE_CARLO, **DUMP}
 
     assert "batch" in refused(several)["document"]
-    assert split_dump({"result": [several]}) == list(several.items())
-
-
-@pytest.mark.parametrize("raw", [OWN, TEMPLATE, [], {}, {"a": 1}])
-def test_only_dumps_are_split(raw: Any) -> None:
-    with pytest.raises(InvalidInput):
-        split_dump(raw)
 
 
 # --- chains ----------------------------------------------------------------------------------------------
