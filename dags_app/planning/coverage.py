@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from dags_app.planning.lumis import intersect, normalised, subtract
 from dags_app.planning.selection import Selection
+from dags_app.planning.splitters import SPLITTERS
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec, Plan
 from dags_app.states import FileState, SplittingAlgo
 from sandbox.lumis import LumiRange, Ranges
@@ -29,7 +30,7 @@ class Reading:
 
 def cuts_by_events(algo: str) -> bool:
     """Does the algorithm cut files at events, whatever lumis those belong to?"""
-    return algo == SplittingAlgo.EVENT_BASED
+    return SPLITTERS[SplittingAlgo(algo)].cuts_events
 
 
 def read_plan(plan: Plan, *, by_events: bool) -> Reading:

@@ -13,28 +13,22 @@ from typing import Any
 
 from dags_app.planning.coverage import cuts_by_events, left_of, narrowed, part_read
 from dags_app.planning.lumis import normalised
-from dags_app.planning.splitters import split
+from dags_app.planning.splitters import SPLITTERS, split
 from dags_app.planning.types import FileSpec, PlanSpec
 from dags_app.states import SplittingAlgo
 from sandbox.lumis import LumiRange
 
-_COUNTED = {
-    SplittingAlgo.FILE_BASED: "total_files",
-    SplittingAlgo.LUMI_BASED: "total_lumis",
-    SplittingAlgo.EVENT_BASED: "total_events",
-    SplittingAlgo.EVENT_AWARE_LUMI_BASED: "total_events",
-}
-
 
 def early_stop(algo: SplittingAlgo, params: Mapping[str, Any]) -> str:
     """The parameter that stops this algorithm early; empty if none does."""
-    name = _COUNTED[algo]
+    name = SPLITTERS[algo].total
     return name if params.get(name) else ""
 
 
 def without_early_stop(spec: PlanSpec) -> PlanSpec:
     """The spec for input that was narrowed already."""
-    return replace(spec, params={k: v for k, v in spec.params.items() if k not in _COUNTED.values()})
+    totals = {splitter.total for splitter in SPLITTERS.values()}
+    return replace(spec, params={k: v for k, v in spec.params.items() if k not in totals})
 
 
 def narrow(spec: PlanSpec, files: Sequence[FileSpec]) -> list[FileSpec]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from sandbox.values import is_whole
@@ -43,21 +43,16 @@ def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.
     """The knobs by name; what is missing has its default, what makes no sense is refused by name."""
     if not (math.isfinite(time_per_event_sec) and time_per_event_sec >= 0):
         refuse("time_per_event_sec", f"is {time_per_event_sec}", "Give seconds, 0 or more")
-    return Parameters(
-        files_per_job=_positive(params, "files_per_job"),
-        events_per_job=_positive(params, "events_per_job"),
-        events_per_lumi=_positive(params, "events_per_lumi"),
-        lumis_per_job=_positive(params, "lumis_per_job"),
-        total_files=_limit(params, "total_files"),
-        total_lumis=_limit(params, "total_lumis"),
-        total_events=_limit(params, "total_events"),
-        job_time_limit=_positive(params, "job_time_limit") or DEFAULT_JOB_TIME_LIMIT_SEC,
-        split_on_run=_flag(params, "split_on_run", default=True),
-        halt_job_on_file_boundaries=_flag(params, "halt_job_on_file_boundaries", default=False),
-        apply_lumi_correction=_flag(params, "apply_lumi_correction", default=False),
-        allow_creation_failure=_flag(params, "allow_creation_failure", default=True),
-        time_per_event_sec=time_per_event_sec,
-    )
+    known = [knob for knob in fields(Parameters) if knob.name != "time_per_event_sec"]
+    values = {knob.name: _read(params, knob.name, knob.default) for knob in known}
+    return Parameters(**values, time_per_event_sec=time_per_event_sec)
+
+
+def _read(params: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Read one knob: a flag if its default is one, a limit (0 = none) if it is a total, else a count."""
+    if isinstance(default, bool):
+        return _flag(params, name, default=default)
+    return _limit(params, name) if name.startswith("total_") else _positive(params, name) or default
 
 
 def find(params: Mapping[str, Any], name: str) -> Any:

@@ -19,13 +19,13 @@ from dags_app.planning.estimates import (
     estimate_from_rounds,
     steer_events_per_job,
 )
+from dags_app.planning.splitters import SPLITTERS
 from dags_app.planning.types import Estimate, PlanSpec
 from dags_app.planning.yields import RoundYield
 from dags_app.services.decisions import decided_numbers
 from dags_app.states import GroupStatus, RoundKind, SplittingAlgo
 
 _DECIDABLE = ("memory_mb", "time_per_event_sec")
-_BY_EVENTS = (SplittingAlgo.EVENT_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED)
 
 
 def plan_spec(workflow: Workflow) -> PlanSpec:
@@ -125,7 +125,7 @@ def steered_spec(workflow: Workflow, estimate: Estimate) -> PlanSpec:
     """The spec with events per job moved towards the target wall time, where that is ours to choose."""
     spec = plan_spec(workflow)
     current = _events_per_job_now(workflow)
-    if spec.algo not in _BY_EVENTS or current is None:
+    if SPLITTERS[spec.algo].size != "events_per_job" or current is None:
         return spec
     if workflow.adaptive and estimate.source == "measured":
         events = steer_events_per_job(

@@ -6,28 +6,29 @@ first event. Jobs come one by one, so a large dataset never stands in memory twi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dags_app.planning.parameters import Parameters, read_parameters
+from dags_app.planning.parameters import read_parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.event_aware_lumi_based import split_event_aware_lumi_based
-from dags_app.planning.splitters.event_based import split_event_based
-from dags_app.planning.splitters.file_based import split_file_based
-from dags_app.planning.splitters.lumi_based import split_lumi_based
+from dags_app.planning.splitters import (
+    event_aware_lumi_based,
+    event_based,
+    file_based,
+    lumi_based,
+)
+from dags_app.planning.splitters.declaration import Splitter
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
 from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput, PermanentError
-
-Splitter = Callable[[Sequence[list[FileSpec]], Parameters, Selection], Iterator[JobSpec]]
+from wms2_project.tables import check_complete
 
 SPLITTERS: dict[SplittingAlgo, Splitter] = {
-    SplittingAlgo.FILE_BASED: split_file_based,
-    SplittingAlgo.EVENT_BASED: split_event_based,
-    SplittingAlgo.LUMI_BASED: split_lumi_based,
-    SplittingAlgo.EVENT_AWARE_LUMI_BASED: split_event_aware_lumi_based,
+    module.SPLITTER.algo: module.SPLITTER
+    for module in (file_based, event_based, lumi_based, event_aware_lumi_based)
 }
+check_complete("SPLITTERS", SPLITTERS, SplittingAlgo)
 
 
 class UnsupportedSplitting(PermanentError):
@@ -55,7 +56,7 @@ def split(
     selection = Selection.of(params)
     selection.check()
     parameters = read_parameters(params, time_per_event_sec=time_per_event_sec)
-    return splitter(_by_place(list(files)), parameters, selection)
+    return splitter.split(_by_place(list(files)), parameters, selection)
 
 
 def _by_place(files: list[FileSpec]) -> list[list[FileSpec]]:

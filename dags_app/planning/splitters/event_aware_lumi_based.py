@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.declaration import Splitter
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
 from dags_app.planning.types import FileSpec, JobSpec
+from dags_app.states import SplittingAlgo
 
 DEFAULT_EVENTS_PER_JOB = 5000
 
@@ -62,3 +64,11 @@ class _EventPace:
             f"lumi {lumi} of run {run} is all of {file.lfn} and cannot be cut: its {events} events "
             f"need about {events * self.time_per_event_sec:.0f} s, a job may take {self.job_time_limit} s"
         )
+
+
+SPLITTER = Splitter(
+    SplittingAlgo.EVENT_AWARE_LUMI_BASED,
+    split_event_aware_lumi_based,
+    size="events_per_job",
+    total="total_events",
+)

@@ -11,8 +11,10 @@ from typing import Any
 
 from dags_app.planning.parameters import Parameters, read_parameters, refuse
 from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.declaration import Splitter
 from dags_app.planning.splitters.wanted import first_run, mask_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
+from dags_app.states import SplittingAlgo
 from sandbox.lumis import Ranges
 
 DEFAULT_EVENTS_PER_JOB = 100
@@ -94,3 +96,12 @@ def _generated(budget: EventBudget, per_job: int, per_lumi: int, sites: frozense
             ),
         )
         position, lumi, left = position + count, last_lumi + 1, left - count
+
+
+SPLITTER = Splitter(
+    SplittingAlgo.EVENT_BASED,
+    split_event_based,
+    size="events_per_job",
+    total="total_events",
+    cuts_events=True,
+)

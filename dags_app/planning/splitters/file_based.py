@@ -12,8 +12,10 @@ from operator import attrgetter
 from dags_app.planning.lumis import normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.declaration import Splitter
 from dags_app.planning.splitters.wanted import first_run, wanted_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
+from dags_app.states import SplittingAlgo
 from sandbox.lumis import Ranges, count
 
 DEFAULT_FILES_PER_JOB = 10
@@ -63,3 +65,6 @@ def _job(parts: Sequence[Part]) -> JobSpec:
         events=sum([events for _, _, events in parts]),
         mask=tuple(chain.from_iterable(masks)) if masks and not mixed else None,
     )
+
+
+SPLITTER = Splitter(SplittingAlgo.FILE_BASED, split_file_based, size="files_per_job", total="total_files")

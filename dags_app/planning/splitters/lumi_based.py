@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
+from dags_app.planning.splitters.declaration import Splitter
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
 from dags_app.planning.types import FileSpec, JobSpec
+from dags_app.states import SplittingAlgo
 
 DEFAULT_LUMIS_PER_JOB = 1
 
@@ -37,3 +39,6 @@ class _SteadyPace:
 
     def price(self, _per_lumi: int) -> int:
         return 1
+
+
+SPLITTER = Splitter(SplittingAlgo.LUMI_BASED, split_lumi_based, size="lumis_per_job", total="total_lumis")

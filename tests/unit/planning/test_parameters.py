@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from dags_app.planning.parameters import Parameters, read_parameters
+from dags_app.planning.splitters import SPLITTERS
+from dags_app.states import SplittingAlgo
 from wms2_project.errors import InvalidInput
 
 
@@ -60,3 +63,10 @@ def test_what_makes_no_sense_is_refused_with_its_name_and_the_cure(name: str, va
 def test_a_time_per_event_that_cannot_be_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidInput, match="time_per_event_sec"):
         read_parameters({}, time_per_event_sec=seconds)
+
+
+def test_every_splitter_declares_its_size_and_its_total_among_the_parameters() -> None:
+    known = {knob.name for knob in fields(Parameters)}
+    declared = {(splitter.size, splitter.total) for splitter in SPLITTERS.values()}
+    assert {name for pair in declared for name in pair} <= known
+    assert SPLITTERS.keys() == set(SplittingAlgo)
