@@ -52,6 +52,11 @@ _PATTERNS: dict[Name, tuple[re.Pattern[str], str]] = {
 MAX_LENGTH = names.MAX_LENGTH
 
 
+def described(name: Name) -> tuple[str, str]:
+    """Return the grammar of this kind of name as a regular expression and in words."""
+    return _PATTERNS[name]
+
+
 def matches(name: Name, value: object) -> bool:
     """Is the value a legal name of this kind?"""
     return names.matches(_PATTERNS[name][0], value)

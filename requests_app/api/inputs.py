@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from dags_app.services.decisions import COLUMNS
+from requests_app.documents.parsers import Kind, Refused
+from requests_app.documents.table import DOCUMENT, EDITABLE, FIELD
+from requests_app.services.importing import BESIDE, REQMGR2
 from requests_app.services.releasing import Modifications
 from requests_app.states import CleanupPolicy
 from wms2_project.api.views import Input, ReasonInput
@@ -16,6 +20,16 @@ from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
 
 EXAMPLE: dict[str, Any] = json.loads((Path(__file__).parent / "example.json").read_text())
+_DRAFT = {"type": "boolean", "description": "Keep it as a draft until it is submitted."}
+
+
+def field_schema(name: str) -> dict[str, Any]:
+    """Return type, limits and description of a document field as OpenAPI writes them."""
+    field = FIELD[name]
+    other = f" ReqMgr2: {field.reqmgr2}." if field.reqmgr2 else ""
+    return {**field.kind.schema, "description": field.description + other}
+
+
 IMPORT_SCHEMA: dict[str, Any] = {
     "oneOf": [
         {
@@ -24,22 +38,18 @@ IMPORT_SCHEMA: dict[str, Any] = {
             "description": "Fetch the document of this name from ReqMgr2.",
             "required": ["request_name", "source"],
             "properties": {
-                "request_name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$"},
-                "source": {"type": "string", "enum": ["reqmgr2"]},
-                "correlation_id": {"type": "string", "maxLength": 200},
-                "callback_url": {"type": "string", "format": "uri", "maxLength": 500},
-                "submitted_by": {"type": "string", "maxLength": 240, "description": "Believed of operators."},
-                "draft": {"type": "boolean", "description": "Keep it as a draft until it is submitted."},
+                **{name: field_schema(name) for name in ("request_name", *BESIDE)},
+                "source": {"type": "string", "enum": [REQMGR2]},
+                "draft": _DRAFT,
             },
             "additionalProperties": False,
         },
         {
             "type": "object",
             "title": "RequestDocument",
-            "description": "A whole request document, with ReqMgr2's names or ours.",
-            "properties": {
-                "draft": {"type": "boolean", "description": "Keep it as a draft until it is submitted."}
-            },
+            "description": "A whole request document, with ReqMgr2's names or ours. Names that are neither"
+            " are passed to the payload, unless they seem to misspell one; see docs/request-fields.md.",
+            "properties": {**{one.name: field_schema(one.name) for one in DOCUMENT}, "draft": _DRAFT},
             "additionalProperties": True,
             "example": EXAMPLE,
         },
@@ -47,14 +57,54 @@ IMPORT_SCHEMA: dict[str, Any] = {
 }
 
 
+def serializer_field(name: str, **options: Any) -> Any:
+    """Return the API field of a document field: the table has its type, limits, label and help."""
+    field = FIELD[name]
+    hint = {"array": " Separated by spaces.", "object": " For example Processing=50 MergeGroup=10."}
+    text = field.description + hint.get(field.kind.schema["type"], "")
+    text += " Leave empty (null) to use measurements." if options.get("allow_null") else ""
+    shown = {"required": False, "label": field.label or None, "help_text": text}
+    return _of_kind(field.kind, **shown | options)
+
+
+def _of_kind(kind: Kind[Any], **options: Any) -> Any:
+    limits = kind.schema
+    if limits["type"] == "integer":
+        return serializers.IntegerField(min_value=limits["minimum"], max_value=limits["maximum"], **options)
+    if limits["type"] == "number":
+        return serializers.FloatField(max_value=limits["maximum"], validators=[_above_zero], **options)
+    if limits["type"] == "array" and kind.entry is not None:
+        return serializers.ListField(child=_of_kind(kind.entry), max_length=limits["maxItems"], **options)
+    if limits["type"] == "object":
+        most = max(one["maximum"] for one in limits["properties"].values())
+        child = serializers.IntegerField(min_value=1, max_value=most)
+        return serializers.DictField(child=child, allow_empty=False, validators=[_legal(kind)], **options)
+    return serializers.CharField(validators=[_legal(kind)], **options)
+
+
+def _above_zero(value: float) -> None:
+    if value <= 0:
+        raise serializers.ValidationError("This must be above 0.")
+
+
+def _legal(kind: Kind[Any]) -> Callable[[object], None]:
+    def check(value: object) -> None:
+        try:
+            kind(value)
+        except Refused as refused:
+            raise serializers.ValidationError(str(refused)) from None
+
+    return check
+
+
 class ImportByName(Input):
     """Fetch the document of this name from ReqMgr2."""
 
-    request_name = serializers.CharField(validators=[LegalName(Name.REQUEST.value)])
-    source = serializers.ChoiceField(choices=["reqmgr2"])  # type: ignore[assignment]
-    correlation_id = serializers.CharField(max_length=200, required=False)
-    callback_url = serializers.CharField(max_length=500, required=False)
-    submitted_by = serializers.CharField(max_length=240, required=False)
+    request_name = serializer_field("request_name", required=True)
+    source = serializers.ChoiceField(choices=[REQMGR2])  # type: ignore[assignment]
+    correlation_id = serializer_field("correlation_id")
+    callback_url = serializer_field("callback_url")
+    submitted_by = serializer_field("submitted_by")
     draft = serializers.BooleanField(required=False)
 
 
@@ -95,27 +145,22 @@ class OptionalReason(Input):
     reason = serializers.CharField(max_length=1000, required=False)
 
 
-def _sites(label: str, help_text: str) -> Any:
-    name = serializers.CharField(validators=[LegalName(Name.SITE.value)])
-    return serializers.ListField(child=name, max_length=500, required=False, label=label, help_text=help_text)
-
-
 class ReleaseChanges(Input):
     """What may change with a release."""
 
-    site_bans = _sites("Sites to ban", "Site names separated by spaces. They are banned for this request.")
+    site_bans = _of_kind(
+        FIELD["site_blacklist"].kind, required=False, label="Sites to ban",
+        help_text="Site names separated by spaces. They are banned for this request.",
+    )  # fmt: skip
     excluded_files = serializers.ListField(
         child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=10_000,
         required=False, label="Files to exclude", help_text="LFNs separated by spaces.",
     )  # fmt: skip
-    memory_mb = serializers.IntegerField(
-        min_value=1, max_value=1_000_000, required=False, label="Memory per job (MB)",
-        help_text="Outranks measurements.",
-    )  # fmt: skip
-    time_per_event_sec = serializers.FloatField(
-        min_value=0.000001, max_value=1_000_000, required=False, label="Time per event (s)",
+    memory_mb = serializer_field("memory_mb")
+    time_per_event_sec = serializer_field(
+        "time_per_event_sec",
         help_text="Used for the rounds planned from now on. Jobs get three times this.",
-    )  # fmt: skip
+    )
     retry_count = serializers.IntegerField(min_value=0, max_value=20, required=False, label="Retries per job")
     error_hold_threshold = serializers.FloatField(
         min_value=0.001, max_value=1, required=False, label="Hold threshold",
@@ -145,19 +190,6 @@ class ChangeInput(ReasonInput):
         "submitted_by": "The owner of a request does not change.",
         "requestor": "The owner of a request does not change.",
     }
-    priority = serializers.IntegerField(min_value=0, max_value=1_000_000, required=False)
-    site_whitelist = _sites("Allowed sites", "Site names separated by spaces. Leave empty for all sites.")
-    site_blacklist = _sites("Excluded sites", "Site names separated by spaces.")
-    memory_mb = serializers.IntegerField(
-        min_value=1, max_value=1_000_000, required=False, allow_null=True, label="Memory per job (MB)",
-        help_text="Outranks measurements. Leave empty (null) to use measurements.",
-    )  # fmt: skip
-    category_throttles = serializers.DictField(
-        child=serializers.IntegerField(min_value=1, max_value=100_000), required=False, allow_empty=False,
-        label="Throttles",
-        help_text="Most running at a time: Processing, Merge and Cleanup jobs of a group, MergeGroup"
-        " groups; for example Processing=50 MergeGroup=10.",
-    )  # fmt: skip
     document = serializers.DictField(
         required=False,
         allow_empty=False,
@@ -165,6 +197,11 @@ class ChangeInput(ReasonInput):
         style={"only_json": True},
     )
     dry_run = serializers.BooleanField(default=False, help_text=DRY_RUN_HELP)
+
+    def get_fields(self) -> dict[str, Any]:
+        """Return the editable fields of the table with those declared here. Null withdraws a decision."""
+        editable = {one.name: serializer_field(one.name, allow_null=one.name in COLUMNS) for one in EDITABLE}
+        return {**editable, **super().get_fields()}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """A change that changes nothing is a slip."""

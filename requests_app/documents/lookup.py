@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from requests_app.documents.names import (
-    DOCUMENT_NAMES,
-    NEVER_EMPTY,
-    OBJECT_FIELDS,
-    REQMGR2_NAME,
-    SET_BY_WMS2,
-    STEP_KEY,
-)
-from requests_app.documents.parsers import Parse, Refused
+from requests_app.documents.names import BOOKKEEPING, LOOKALIKES, SET_BY_WMS2, STEP_KEY
+from requests_app.documents.parsers import Kind, Refused
 from requests_app.documents.problems import MAX_SHOWN, Problems, key_shown, shown
 from requests_app.documents.shapes import Document, Scope, Step
+from requests_app.documents.table import DOCUMENT_NAMES, FIELD, OBJECT_FIELDS, REQMGR2_NAME
 
+MAX_UNKNOWN = 1000  # names to compare with those of fields; ReqMgr2's documents have less than a hundred
+MAX_ADDED = 2  # characters by which a misspelt name is longer or shorter: whole words make another name
+CUTOFF = 0.8  # how alike a misspelt name is; see difflib
 T = TypeVar("T")
 
 
@@ -81,15 +79,17 @@ class Reader:
             return found
         return self._in(self._back, name)
 
-    def get(self, name: str, parse: Parse[T], default: T, step: Step | None = None) -> T:
-        """The parsed value, or the default when it is absent or refused."""
-        return self.parsed(self.find(name, step), parse, default)
+    def read(self, name: str, step: Step | None = None, *, default: Any = None) -> Any:
+        """The validated value, or the default, that of the table unless given, if it is absent or refused."""
+        field = FIELD[name]
+        fallback = field.default if default is None else default
+        return self.parsed(self.find(name, step), field.kind, fallback)
 
-    def parsed(self, found: Found | None, parse: Parse[T], default: T) -> T:
+    def parsed(self, found: Found | None, kind: Kind[T], default: T) -> T:
         if found is None:
             return default
         try:
-            return parse(found.value)
+            return kind(found.value)
         except Refused as refused:
             self.problems.add(found.path, str(refused))
             return default
@@ -113,8 +113,11 @@ class Reader:
         return hits[0] if hits else None
 
 
-def check_names(document: Document, overrides: Iterable[str], problems: Problems) -> None:
-    """Report field names nobody knows and values keyed by tasks that do not exist."""
+def check_names(document: Document, overrides: Iterable[str], problems: Problems, *, stored: bool) -> None:
+    """Report unknown and misspelt field names, and values keyed by tasks that do not exist.
+
+    A `stored` document was accepted before: what looks misspelt there has been passed to the payload.
+    """
     for key in overrides:
         if key not in DOCUMENT_NAMES and not problems.full:
             problems.add(key_shown(key), _unknown(key))
@@ -129,6 +132,20 @@ def check_names(document: Document, overrides: Iterable[str], problems: Problems
                 problems.add(path, _unknown(key))
             elif document.steps and isinstance(value, Mapping):
                 _check_keyed(path, key, value, document, problems)
+    if not stored:
+        _check_spelling([*document.scopes, *(step.scope for step in document.steps)], problems)
+
+
+def _check_spelling(scopes: Iterable[Scope], problems: Problems) -> None:
+    """Report names that nobody knows, but that resemble one of a field."""
+    known = DOCUMENT_NAMES | BOOKKEEPING | LOOKALIKES
+    unknown = [(scope.prefix, key) for scope in scopes for key in scope.values if key not in known]
+    if len({key for _, key in unknown}) > MAX_UNKNOWN:
+        problems.add("document", f"has more than {MAX_UNKNOWN} unknown fields; put them into payload_config")
+        return
+    for prefix, key in unknown:
+        if close := _nearest(key):
+            problems.add(prefix + key_shown(key), f"is not a field of a request; did you mean {close}?")
 
 
 def _check_keyed(
@@ -145,12 +162,29 @@ def _check_keyed(
 
 
 def _unknown(key: str) -> str:
-    close = get_close_matches(key[:MAX_SHOWN], DOCUMENT_NAMES, n=1)
-    return f"is not a field of a request; {f'did you mean {close[0]}?' if close else 'leave it out'}"
+    close = _nearest(key)
+    return f"is not a field of a request; {f'did you mean {close}?' if close else 'leave it out'}"
+
+
+def _fold(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+_FOLDED = {_fold(one): name for name, other in REQMGR2_NAME.items() for one in (name, other)}
+
+
+@lru_cache(maxsize=2 * MAX_UNKNOWN)
+def _nearest(key: str) -> str:
+    """Return the field name that this one seems to misspell, in ReqMgr2's style if it is; else nothing."""
+    folded = _fold(key[:MAX_SHOWN])
+    alike = [name for name in _FOLDED if abs(len(name) - len(folded)) <= MAX_ADDED]
+    close = get_close_matches(folded, alike, n=1, cutoff=CUTOFF)
+    name = _FOLDED[close[0]] if close else ""
+    return REQMGR2_NAME[name] if name and key[0].isupper() and "_" not in key else name
 
 
 def _absent(name: str, value: object) -> bool:
-    return value is None or value in ([], {}) or (value == "" and name not in NEVER_EMPTY)
+    return value is None or value in ([], {}) or (value == "" and not FIELD[name].refuses_empty)
 
 
 def _for_step(name: str, found: Found, step: Step | None) -> Found | None:

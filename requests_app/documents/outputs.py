@@ -13,20 +13,13 @@ from typing import Any
 
 from dags_app.planning.names import dataset_directory
 from requests_app.documents.lookup import Reader
-from requests_app.documents.parsers import flag, named, several, text, whole
 from requests_app.documents.problems import shown
 from requests_app.documents.shapes import Step
 from requests_app.documents.spec import OutputSpec, RequestSpec
 from wms2_project.grammar import Name, matches
 
-MAX_OUTPUTS = 100
 # Leaves room below the 500 characters of a file name for the directories and the file itself.
 MAX_BASE = 400
-MAX_VERSION = 9999
-
-ERA = text(r"[A-Za-z0-9][A-Za-z0-9_]{0,98}", "letters, digits and '_'")
-PRIMARY = text(r"[A-Za-z0-9_-]{1,99}", "letters, digits, '_' and '-', at most 99")
-VERSION = whole(1, MAX_VERSION)
 
 _MODULE_TIERS = {
     "LHEoutput": "LHE",
@@ -88,7 +81,7 @@ class _Stage:
 
 def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
     """The spec with its output datasets; the fields that name them are those of the first one."""
-    listed: tuple[str, ...] = reader.get("output_datasets", several(named(Name.DATASET), MAX_OUTPUTS), ())
+    listed: tuple[str, ...] = reader.read("output_datasets")
     stages = _stages(reader, spec, required=not listed)
     first = next((stage for stage in stages if stage.kept), stages[0])
     spec = replace(
@@ -135,8 +128,8 @@ def _stage(
 ) -> _Stage:
     inherited = parent.primary if parent else (spec.input_dataset or "//").split("/")[1]
     own = step and step.scope.values.get("PrimaryDataset")
-    primary = inherited if parent and not own else reader.get("primary_dataset", PRIMARY, inherited, step)
-    era = reader.get("acquisition_era", ERA, "", step)
+    primary = inherited if parent and not own else reader.read("primary_dataset", step, default=inherited)
+    era = reader.read("acquisition_era", step)
     if required:
         _require(reader, "primary_dataset", primary, step, "names what is generated, as in QCD_Pt-15")
         _require(reader, "acquisition_era", era, step, "begins the name of the output, as in Run2024D")
@@ -144,10 +137,10 @@ def _stage(
     return _Stage(
         primary=primary,
         era=era,
-        string=reader.get("processing_string", named(Name.WORD), "", step),
-        version=reader.get("processing_version", VERSION, 1, step),
+        string=reader.read("processing_string", step),
+        version=reader.read("processing_version", step),
         tier=_tier(spec, step, era, module, parent),
-        kept=reader.get("keep_output", flag, True, step) and not _is_transient(step, module),
+        kept=reader.read("keep_output", step) and not _is_transient(step, module),
         step=step,
     )
 

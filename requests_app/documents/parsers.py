@@ -1,21 +1,21 @@
-"""Parsers of single values: each returns the typed value, or raises Refused with the fault and the cure."""
+"""Kinds of values: each parses one value, or raises Refused with the fault and the cure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from requests_app.documents.problems import shown
 from requests_app.documents.spec import LumiMask
 from wms2_project.errors import InvalidInput
-from wms2_project.grammar import MAX_LENGTH, Name, check
+from wms2_project.grammar import MAX_LENGTH, Name, check, described
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
-Parse = Callable[[object], T]
 
 MAX_RUN = 2**31 - 1
 MAX_LUMI = 2**32 - 1
@@ -27,7 +27,21 @@ class Refused(Exception):
     """The value cannot be accepted; the message says why and what to write instead."""
 
 
-def whole(low: int, high: int, unit: str = "") -> Parse[int]:
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of value: its parser, and its limits as JSON Schema (OpenAPI 3.0)."""
+
+    parse: Callable[[object], T]
+    schema: Mapping[str, Any]
+    entry: Kind[Any] | None = None  # of a list: the kind of one entry
+    expected: str = ""  # of a text: its grammar in words
+
+    def __call__(self, value: object) -> T:
+        """Return the typed value, or raise Refused."""
+        return self.parse(value)
+
+
+def whole(low: int, high: int, unit: str = "") -> Kind[int]:
     """A whole number; 5950.0 passes as 5950, true and "5" do not."""
     wanted = f"give a whole number{' of ' + unit if unit else ''} from {low} to {high}"
 
@@ -40,10 +54,10 @@ def whole(low: int, high: int, unit: str = "") -> Parse[int]:
             raise Refused(f"{shown(value)} is out of range; {wanted}")
         return int(value)
 
-    return parse
+    return Kind(parse, {"type": "integer", "minimum": low, "maximum": high})
 
 
-def positive(high: float, unit: str = "") -> Parse[float]:
+def positive(high: float, unit: str = "") -> Kind[float]:
     """A number above zero, at most `high`."""
     wanted = f"give a number{' of ' + unit if unit else ''} above 0, at most {high:g}"
 
@@ -54,16 +68,16 @@ def positive(high: float, unit: str = "") -> Parse[float]:
             raise Refused(f"{shown(value)} is out of range; {wanted}")
         return float(value)
 
-    return parse
+    return Kind(parse, {"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": high})
 
 
-def flag(value: object) -> bool:
+def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise Refused(f"{shown(value)} is not a truth value; write true or false, without quotes")
     return value
 
 
-def named(kind: Name, longest: int = MAX_LENGTH) -> Parse[str]:
+def named(kind: Name, longest: int = MAX_LENGTH) -> Kind[str]:
     """A name of the shared grammar, at most so long."""
 
     def parse(value: object) -> str:
@@ -76,10 +90,12 @@ def named(kind: Name, longest: int = MAX_LENGTH) -> Parse[str]:
         except InvalidInput as error:
             raise Refused(error.fields["value"]) from None
 
-    return parse
+    pattern, expected = described(kind)
+    schema = {"type": "string", "pattern": f"^{pattern}$", "maxLength": longest}
+    return Kind(parse, schema, expected=expected)
 
 
-def text(pattern: str, expected: str) -> Parse[str]:
+def text(pattern: str, expected: str) -> Kind[str]:
     """Text of a stricter or other grammar than the shared names have."""
     compiled = re.compile(pattern, re.ASCII)
 
@@ -88,20 +104,20 @@ def text(pattern: str, expected: str) -> Parse[str]:
             raise Refused(f"{shown(value)} is not accepted; use {expected}")
         return value
 
-    return parse
+    return Kind(parse, {"type": "string", "pattern": f"^{pattern}$"}, expected=expected)
 
 
-def choice(kind: type[E]) -> Parse[E]:
+def choice(kind: type[E]) -> Kind[E]:
     def parse(value: object) -> E:
         if isinstance(value, str) and value in list(kind):
             return kind(value)
-        legal = ", ".join(kind)
-        raise Refused(f"{shown(value)} is unknown; use one of {legal}")
+        legal = f"{'one of ' if len(kind) > 1 else ''}{', '.join(kind)}"
+        raise Refused(f"{shown(value)} is unknown; use {legal}")
 
-    return parse
+    return Kind(parse, {"type": "string", "enum": list(kind)})
 
 
-def limits(highest: Mapping[str, int]) -> Parse[dict[str, int]]:
+def limits(highest: Mapping[str, int]) -> Kind[dict[str, int]]:
     """{name: number}: a whole number from 1 up for some of these names, each with its own highest."""
 
     def parse(value: object) -> dict[str, int]:
@@ -118,10 +134,11 @@ def limits(highest: Mapping[str, int]) -> Parse[dict[str, int]]:
                 raise Refused(f"{name}: {refused}") from None
         return parsed
 
-    return parse
+    each = {name: dict(whole(1, most).schema) for name, most in highest.items()}
+    return Kind(parse, {"type": "object", "properties": each, "additionalProperties": False})
 
 
-def several(parse_one: Parse[T], limit: int = MAX_LIST) -> Parse[tuple[T, ...]]:
+def several(parse_one: Kind[T], limit: int = MAX_LIST) -> Kind[tuple[T, ...]]:
     """One value or a list of them; repeated ones are dropped, the order stays."""
 
     def parse(value: object) -> tuple[T, ...]:
@@ -136,20 +153,26 @@ def several(parse_one: Parse[T], limit: int = MAX_LIST) -> Parse[tuple[T, ...]]:
                 raise Refused(f"entry {index + 1}: {refused}") from None
         return tuple(parsed)
 
-    return parse
+    return Kind(parse, {"type": "array", "items": parse_one.schema, "maxItems": limit}, parse_one)
 
 
-def first_of(parse_one: Parse[T]) -> Parse[T]:
+def first_of(parse_one: Kind[T]) -> Kind[T]:
     """One value or a list of alternatives, of which the first is taken."""
     parse_all = several(parse_one, 100)
-    return lambda value: parse_all(value)[0]
+    return Kind(lambda value: parse_all(value)[0], parse_one.schema, expected=parse_one.expected)
 
 
-def runs(value: object) -> tuple[int, ...]:
-    return tuple(sorted(several(whole(1, MAX_RUN), 100_000)(value)))
+def _mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise Refused(f"{shown(value)} is not an object; write {{name: value}}")
+    return dict(value)
 
 
-def secure_url(value: object) -> str:
+def _lfn_base(value: object) -> str:
+    return _base(value.rstrip("/") if isinstance(value, str) else value)
+
+
+def _secure_url(value: object) -> str:
     """An https URL without credentials; which hosts are trusted is the caller's business."""
     wanted = "give an https:// address without user name or password, of plain URL characters"
     if not isinstance(value, str) or len(value) > MAX_URL:
@@ -166,7 +189,7 @@ def secure_url(value: object) -> str:
     return value
 
 
-def lumi_mask(value: object) -> LumiMask:
+def _lumi_mask(value: object) -> LumiMask:
     """{"run": [[first, last], …]}; ranges come out sorted, joined where they touch."""
     if not isinstance(value, Mapping):
         raise Refused(f'{shown(value)} is not a lumi mask; write {{"run": [[first, last], …]}}')
@@ -201,3 +224,14 @@ def _joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             joined.append((first, last))
     return tuple(joined)
+
+
+_runs = several(whole(1, MAX_RUN), 100_000)
+flag = Kind(_flag, {"type": "boolean"})
+mapping = Kind(_mapping, {"type": "object"})
+runs = Kind(lambda value: tuple(sorted(_runs(value))), _runs.schema, _runs.entry)
+lumi_mask = Kind(_lumi_mask, {"type": "object"})
+_base = named(Name.LFN_BASE)
+lfn_base = Kind(_lfn_base, _base.schema, expected=_base.expected)
+_url = {"type": "string", "format": "uri", "maxLength": MAX_URL}
+secure_url = Kind(_secure_url, _url, expected="an https:// address without user name or password")

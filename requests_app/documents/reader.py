@@ -6,26 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from requests_app.documents.fields import (
-    WORD,
-    read_identity,
-    read_input,
-    read_places,
-    read_resources,
-    read_service,
-    read_software,
-)
+from requests_app.documents.fields import check_places, read_input, read_plain, read_resources
 from requests_app.documents.limits import check_payload_size, inspect
 from requests_app.documents.lookup import Found, Reader, check_names
-from requests_app.documents.names import BOOKKEEPING, DOCUMENT_NAMES, SHARED_WITH_PAYLOAD
+from requests_app.documents.names import BOOKKEEPING
 from requests_app.documents.naming import fresh_name
 from requests_app.documents.outputs import read_outputs
-from requests_app.documents.parsers import named
 from requests_app.documents.problems import Problems, key_shown, shown
 from requests_app.documents.shapes import Document, open_document, plain
 from requests_app.documents.spec import RequestSpec
 from requests_app.documents.splitting import read_splitting
+from requests_app.documents.table import DOCUMENT, DOCUMENT_NAMES, FIELD
 from wms2_project.grammar import Name, check
+
+_FOR_PAYLOAD = frozenset(one.reqmgr2 for one in DOCUMENT if one.for_payload)
 
 
 def read_document(
@@ -34,46 +28,35 @@ def read_document(
     overrides: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     new_name: Callable[[str, str], str] = fresh_name,
+    stored: bool = False,
 ) -> RequestSpec:
     """The request a document asks for; `overrides` beat the document, `defaults` fill what it leaves out.
 
     Both take field names of either spelling. `new_name(requestor, request_string)` is asked only when
-    nobody named the request. Raises InvalidInput naming every field that cannot be accepted.
+    nobody named the request. `stored`: the document was accepted before, so names that look misspelt
+    are no errors. Raises InvalidInput naming every field that cannot be accepted.
     """
     problems = Problems()
     stronger, weaker = overrides or {}, defaults or {}
     inspect(stronger, problems)
     inspect(weaker, problems)
     document = open_document(raw, problems)
-    check_names(document, {*stronger, *weaker}, problems)
+    check_names(document, {*stronger, *weaker}, problems, stored=stored)
     reader = Reader(document, problems, overrides=plain(stronger), defaults=plain(weaker))
-    spec = read_identity(reader)
-    for part in (
-        read_service,
-        read_input,
-        read_resources,
-        read_software,
-        read_places,
-        read_outputs,
-        read_splitting,
-        _read_payload,
-    ):
+    spec = read_plain(reader)
+    for part in (read_input, read_resources, check_places, read_outputs, read_splitting, _read_payload):
         spec = part(reader, spec)
     name = _given_name(reader)
-    request_string = reader.get("request_string", WORD, "") or spec.prep_id or "request"
+    request_string = reader.read("request_string") or spec.prep_id or "request"
     problems.raise_if_any()
     return replace(spec, request_name=name or _made_name(new_name, spec.requestor, request_string))
 
 
 def _read_payload(reader: Reader, spec: RequestSpec) -> RequestSpec:
-    campaign = reader.get("campaign", WORD, "") or reader.get("campaign", WORD, "", reader.first)
-    own = reader.find("payload_config")
-    if own and not isinstance(own.value, Mapping):
-        reader.problems.add(own.path, f"{shown(own.value)} is not an object; write {{name: value}}")
-        own = None
-    payload = _passed_on(reader.document) | (dict(own.value) if own else {})
+    campaign = spec.campaign or reader.read("campaign", reader.first) or spec.acquisition_era
+    payload = _passed_on(reader.document) | dict(spec.payload_config)
     check_payload_size(payload, reader.problems)
-    return replace(spec, campaign=campaign or spec.acquisition_era, payload_config=payload)
+    return replace(spec, campaign=campaign, payload_config=payload)
 
 
 def _passed_on(document: Document) -> dict[str, Any]:
@@ -81,7 +64,7 @@ def _passed_on(document: Document) -> dict[str, Any]:
     passed: dict[str, Any] = {}
     for scope in reversed(document.scopes):
         for key, value in scope.values.items():
-            typed = key in DOCUMENT_NAMES and key not in SHARED_WITH_PAYLOAD
+            typed = key in DOCUMENT_NAMES and key not in _FOR_PAYLOAD
             if not typed and key not in BOOKKEEPING and key[:1].isupper():
                 passed[key] = value
     return passed
@@ -97,7 +80,8 @@ def _given_name(reader: Reader) -> str:
                 "RequestName", f"{shown(inner)} is filed under {shown(outer)}; make them agree"
             )
         found = found or Found(key_shown(outer), outer)
-    return reader.parsed(found, named(Name.REQUEST), "")
+    name: str = reader.parsed(found, FIELD["request_name"].kind, "")
+    return name
 
 
 def _made_name(new_name: Callable[[str, str], str], requestor: str, request_string: str) -> str:

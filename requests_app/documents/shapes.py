@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from requests_app.documents.limits import inspect
-from requests_app.documents.names import DOCUMENT_NAMES, PLACEHOLDER_END, RESUBMISSION_FIELDS, STEP_KEY
+from requests_app.documents.names import PLACEHOLDER_END, RESUBMISSION_FIELDS, STEP_KEY
 from requests_app.documents.parsers import Refused, named, whole
 from requests_app.documents.problems import Problems, key_shown, refusal, refuse, shown
+from requests_app.documents.table import DOCUMENT_NAMES
 from wms2_project.grammar import Name
 
 MAX_STEPS = 50

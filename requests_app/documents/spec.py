@@ -16,10 +16,9 @@ from requests_app.states import CleanupPolicy
 
 
 class Allocation(StrEnum):
-    """Who gives a job its files: the plan (push), or the job itself asking for the next ones (pull)."""
+    """How jobs get their files: the plan assigns them."""
 
     PUSH = "push"
-    PULL = "pull"
 
 
 class Backend(StrEnum):

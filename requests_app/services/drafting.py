@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from dags_app.models import Workflow
 from requests_app.documents import RequestSpec, read_document
+from requests_app.documents.table import columns_of
 from requests_app.models import Request
 from requests_app.services import owning
 from requests_app.services.importing import Origin, check_import, check_not_replaced, request_of, workflow_of
@@ -21,10 +22,7 @@ from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 
 DOCUMENT = "document"  # the name under which an edit has fields of the document that have none of their own
-_EDITED = (
-    "request_data", "group", "requestor_dn", "campaign", "priority", "rank", "urgent", "processing_version",
-    "previous_version", "cleanup_policy", "correlation_id", "callback_url",
-)  # fmt: skip
+_OWNED = frozenset({"request_name", "requestor", "submitted_by"})  # of the request; an edit leaves them
 _KEPT = frozenset({"id", "request_name", "version", "created_at", "updated_at"})  # of the workflow
 
 
@@ -91,7 +89,8 @@ def edit_draft(
     """Change any field of a draft's document, by the rules of an import. `on_behalf`: as an operator."""
     check_action(request, reason=reason, expected_version=expected_version)
     spec, edited = read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
-    columns = {name: getattr(edited, name) for name in _EDITED}
+    names = {*columns_of(spec, "request"), "request_data", "rank"} - _OWNED
+    columns = {name: getattr(edited, name) for name in names}
     planned = workflow_of(spec)
     fields = [field.name for field in Workflow._meta.concrete_fields if field.name not in _KEPT]
     now = timezone.now()

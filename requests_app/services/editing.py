@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,30 +19,20 @@ from dags_app.services.decisions import COLUMNS
 from dags_app.services.placing import find_landings
 from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
-from requests_app.documents.fields import MAX_THROTTLES
+from requests_app.documents.table import EDITABLE
 from requests_app.models import Request
 from requests_app.services.deciding import memory_refusal
-from requests_app.services.drafting import DOCUMENT, edit_draft, read_draft
+from requests_app.services.drafting import edit_draft, read_draft
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
-from sandbox.values import is_whole
 from sites_app.selectors import usable_sites
 from wms2_project import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
-from wms2_project.grammar import Name, check
 from wms2_project.words import counted
 
 SITE_LISTS = ("site_whitelist", "site_blacklist")
 MAX_NAMED = 10
-MAX_PRIORITY = MAX_MEMORY_MB = 1_000_000
-CHANGEABLE = {
-    "priority": f"must be a whole number from 0 to {MAX_PRIORITY:,}",
-    "memory_mb": f"must be a whole number from 1 to {MAX_MEMORY_MB:,}, or null to go by measurements",
-    "category_throttles": "must be at least 1 and at most "
-    + ", ".join(f"{name}={most}" for name, most in MAX_THROTTLES.items()),
-    **dict.fromkeys(SITE_LISTS, "must be a list of sites"),
-    DOCUMENT: "can be changed only while the request is a draft",
-}
+LIVE = tuple(one.name for one in EDITABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +184,6 @@ def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag
         effects.never.append("memory_mb: everything is planned already")
 
 
-def parse_throttles(words: Iterable[str]) -> dict[str, int]:
-    """Throttles as a person types them: `Processing=50 Merge=5`."""
-    pairs = [word.partition("=") for word in words]
-    wrong = [name for name, _, limit in pairs if not (limit.isascii() and limit.isdigit())]
-    if wrong:
-        told = f"{wrong[0]!r:.80} has no number; write such as Processing=50"
-        raise InvalidInput("nothing was changed", fields={"category_throttles": told})
-    return {name: int(limit) for name, _, limit in pairs}
-
-
 def _will_plan(request: Request, dag: DAG | None) -> bool:
     """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through.
 
@@ -217,31 +197,25 @@ def _will_plan(request: Request, dag: DAG | None) -> bool:
 
 
 def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What goes to the request and what to its workflow; all wrong fields are told at once."""
+    """Return the columns of the request and of its workflow that change; raise if that is impossible.
+
+    The values are validated where they enter, by the field table.
+    """
     if request.status in TERMINAL:
         raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
-    on_request: dict[str, Any] = {}
-    on_workflow: dict[str, Any] = {}
-    wrong: dict[str, str] = {}
-    for name, value in changes.items():
-        if name == "priority" and is_whole(value, 0, MAX_PRIORITY):
-            on_request |= {"priority": value, "rank": float(value)}
-        elif name == "memory_mb" and (value is None or is_whole(value, 1, MAX_MEMORY_MB)):
-            on_workflow[COLUMNS[name]] = value
-        elif name == "category_throttles" and _are_throttles(value):
-            on_workflow[name] = request.workflow.category_throttles | value
-        elif name in SITE_LISTS and isinstance(value, list):
-            try:
-                on_workflow[name] = [check(Name.SITE, site, field=name) for site in value]
-            except InvalidInput as error:
-                wrong |= error.fields
-        else:
-            unknown = f"cannot be changed; what can be: {', '.join(CHANGEABLE)}"
-            wrong[name] = CHANGEABLE.get(name, unknown)
-    if not wrong and on_workflow:
-        wrong = _impossible(request.workflow, on_workflow)
+    told = "can be changed only while the request is a draft"
+    wrong = {name: told for name in changes if name not in LIVE}
     if wrong or not changes:
         raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
+    on_workflow = {COLUMNS.get(name, name): value for name, value in changes.items()}
+    on_request: dict[str, Any] = {}
+    if "priority" in on_workflow:
+        priority = on_workflow.pop("priority")
+        on_request = {"priority": priority, "rank": float(priority)}
+    if throttles := on_workflow.get("category_throttles"):
+        on_workflow["category_throttles"] = request.workflow.category_throttles | throttles
+    if on_workflow and (wrong := _impossible(request.workflow, on_workflow)):
+        raise InvalidInput("nothing was changed", fields=wrong)
     return on_request, on_workflow
 
 
@@ -261,11 +235,3 @@ def _changed(workflow: Workflow, changes: Mapping[str, Any]) -> Workflow:
     for name, value in changes.items():
         setattr(changed, name, value)
     return changed
-
-
-def _are_throttles(value: object) -> bool:
-    return (
-        isinstance(value, Mapping)
-        and bool(value)
-        and all(is_whole(limit, 1, MAX_THROTTLES.get(name, 0)) for name, limit in value.items())
-    )

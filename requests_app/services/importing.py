@@ -15,6 +15,7 @@ from django.utils import timezone
 from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
+from requests_app.documents.table import columns_of
 from requests_app.models import Request
 from requests_app.quotas import check_submission
 from requests_app.selectors import owners_of
@@ -250,45 +251,18 @@ def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
         if previous is None:
             told = f"there is no request {spec.previous_version_request}"
             raise InvalidInput(f"previous_version_request: {told}", fields={"previous_version_request": told})
-    return Request(
-        request_name=spec.request_name,
-        request_data=dict(document),
-        requestor=spec.requestor,
-        requestor_dn=spec.requestor_dn,
-        group=spec.group,
-        submitted_by=spec.submitted_by,
-        campaign=spec.campaign,
-        wms_backend=spec.wms_backend,
-        priority=spec.priority,
-        rank=float(spec.priority),
-        urgent=spec.urgent,
-        processing_version=spec.processing_version,
-        previous_version=previous,
-        cleanup_policy=spec.cleanup_policy,
-        correlation_id=spec.correlation_id,
-        callback_url=spec.callback_url,
-    )
+    columns = columns_of(spec, "request") | {"previous_version": previous}
+    return Request(**columns, request_data=dict(document), rank=float(spec.priority))
 
 
 def workflow_of(spec: RequestSpec) -> Workflow:
     """The workflow that executes the request, not stored yet."""
-    same = (
-        "request_name", "input_dataset", "primary_dataset", "acquisition_era", "processing_string",
-        "processing_version", "prep_id", "cmssw_version", "scram_arch", "global_tag", "sandbox_url",
-        "config_cache_id", "splitting_algo", "target_merged_size_kb", "adaptive", "allocation", "memory_mb",
-        "cores", "gpus", "time_per_event_sec", "total_events", "filter_efficiency", "merged_lfn_base",
-        "unmerged_lfn_base",
-    )  # fmt: skip
-    return Workflow(
-        **{name: getattr(spec, name) for name in same},
-        secondary_input_datasets=list(spec.secondary_input_datasets),
-        output_datasets=[output.dataset for output in spec.output_datasets],
-        site_whitelist=list(spec.site_whitelist),
-        site_blacklist=list(spec.site_blacklist),
-        splitting_params=spec.splitting_params.to_json(),
-        payload_config=dict(spec.payload_config),
-        size_per_event_kb=spec.output_kb_per_event,
-        next_first_event=spec.first_event,
-        next_first_lumi=spec.first_lumi,
-        category_throttles=settings.CATEGORY_THROTTLES | dict(spec.category_throttles),
-    )
+    columns = columns_of(spec, "workflow") | {
+        "gpus": spec.gpus,
+        "output_datasets": [output.dataset for output in spec.output_datasets],
+        "splitting_params": spec.splitting_params.to_json(),
+        "payload_config": dict(spec.payload_config),
+        "size_per_event_kb": spec.output_kb_per_event,
+        "category_throttles": settings.CATEGORY_THROTTLES | dict(spec.category_throttles),
+    }
+    return Workflow(**columns)

@@ -18,7 +18,7 @@ from django.utils import timezone
 from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.states import DatasetStatus
-from requests_app.documents import RequestSpec, read_document
+from requests_app.documents import Allocation, RequestSpec, read_document
 from requests_app.documents.versions import next_version
 from requests_app.models import Request
 from requests_app.services import owning
@@ -163,8 +163,13 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
     workflow = request.workflow
     spec = read_document(
         request.request_data,
-        overrides={"request_name": request.request_name, "submitted_by": actor.partition(":")[2]},
+        overrides={
+            "request_name": request.request_name,
+            "submitted_by": actor.partition(":")[2],
+            "allocation": Allocation.PUSH,  # an older document may name another, which had no effect
+        },
         defaults={"requestor": request.requestor},
+        stored=True,
     )
     return replace(
         spec,

@@ -129,7 +129,7 @@ def test_a_wrong_change_of_a_release_is_refused_and_nothing_is_released(given: l
         (
             "--category-throttles",
             "Merging=3",
-            "category_throttles: must be at least 1",
+            "category_throttles: 'Merging' is unknown; use Processing, Merge, Cleanup, MergeGroup",
         ),
     ],
 )

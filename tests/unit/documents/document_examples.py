@@ -47,7 +47,7 @@ OWN: Json = {
     "submitted_by": "portal@example.org",
     "previous_version_request": "ana_Muons_2031A_v0",
     "cleanup_policy": "immediate_cleanup",
-    "allocation": "pull",
+    "allocation": "push",
     "wms_backend": "wms2",
     "payload_config": {"steps": ["reco"], "note": 'free text: "quotes", $HOME and\nlines'},
 }

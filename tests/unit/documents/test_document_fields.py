@@ -123,7 +123,7 @@ REFUSALS: dict[str, list[Any]] = {
         [f"T2_CH_S{i}" for i in range(1001)],
     ],
     "site_blacklist": ["CERN", ["T9_CH_CERN"]],
-    "allocation": ["PUSH", "steal", 1, ["pull"]],
+    "allocation": ["PUSH", "pull", "steal", 1, ["push"]],
     "cleanup_policy": ["later", True],
     "wms_backend": ["crab"],
     "splitting_algo": ["", "EventAwareLumiByWork", "filebased", 3, ["FileBased"]],

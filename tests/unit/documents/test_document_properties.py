@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from requests_app.documents import RequestSpec, read_document
-from requests_app.documents.names import ALIASES, REQMGR2_NAME
+from requests_app.documents.table import DOCUMENT, REQMGR2_NAME
 from wms2_project.errors import InvalidInput
 from wms2_project.grammar import Name, matches
 
@@ -116,7 +116,7 @@ def test_valid_document_with_one_value_replaced_is_read_or_refused(place: Any, v
 @QUICK
 @given(
     shape=st.sampled_from(list(ALL)),
-    overrides=st.dictionaries(st.sampled_from(list(ALIASES)), JSON, max_size=3),
+    overrides=st.dictionaries(st.sampled_from([field.name for field in DOCUMENT]), JSON, max_size=3),
 )
 def test_arbitrary_overrides_are_taken_or_refused(shape: str, overrides: dict[str, Any]) -> None:
     check_outcome(ALL[shape], overrides=overrides)

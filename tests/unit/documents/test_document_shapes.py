@@ -54,7 +54,7 @@ def test_own_field_names_are_taken_over() -> None:
     assert spec.secondary_input_datasets == ("/Noise/Run2031-Mix-v1/PREMIX",)
     assert (spec.site_whitelist, spec.site_blacklist) == (("T1_US_FNAL", "T2_CH_CERN"), ("T2_DE_DESY",))
     assert spec.splitting_algo is SplittingAlgo.FILE_BASED
-    assert (spec.allocation, spec.wms_backend) == (Allocation.PULL, Backend.WMS2)
+    assert (spec.allocation, spec.wms_backend) == (Allocation.PUSH, Backend.WMS2)
     assert spec.cleanup_policy is CleanupPolicy.IMMEDIATE_CLEANUP
     assert spec.callback_url == "https://hooks.example.org:8443/done"
     assert spec.payload_config == OWN["payload_config"]
