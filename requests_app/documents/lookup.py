@@ -144,7 +144,7 @@ def _check_spelling(scopes: Iterable[Scope], problems: Problems) -> None:
         problems.add("document", f"has more than {MAX_UNKNOWN} unknown fields; put them into payload_config")
         return
     for prefix, key in unknown:
-        if close := _nearest(key):
+        if close := _nearest(key[:MAX_SHOWN]):
             problems.add(prefix + key_shown(key), f"is not a field of a request; did you mean {close}?")
 
 
@@ -162,7 +162,7 @@ def _check_keyed(
 
 
 def _unknown(key: str) -> str:
-    close = _nearest(key)
+    close = _nearest(key[:MAX_SHOWN])
     return f"is not a field of a request; {f'did you mean {close}?' if close else 'leave it out'}"
 
 
@@ -176,7 +176,7 @@ _FOLDED = {_fold(one): name for name, other in REQMGR2_NAME.items() for one in (
 @lru_cache(maxsize=2 * MAX_UNKNOWN)
 def _nearest(key: str) -> str:
     """Return the field name that this one seems to misspell, in ReqMgr2's style if it is; else nothing."""
-    folded = _fold(key[:MAX_SHOWN])
+    folded = _fold(key)
     alike = [name for name in _FOLDED if abs(len(name) - len(folded)) <= MAX_ADDED]
     close = get_close_matches(folded, alike, n=1, cutoff=CUTOFF)
     name = _FOLDED[close[0]] if close else ""

@@ -119,22 +119,22 @@ def choice(kind: type[E]) -> Kind[E]:
 
 def limits(highest: Mapping[str, int]) -> Kind[dict[str, int]]:
     """{name: number}: a whole number from 1 up for some of these names, each with its own highest."""
+    kinds = {name: whole(1, most) for name, most in highest.items()}
 
     def parse(value: object) -> dict[str, int]:
         if not isinstance(value, Mapping):
             raise Refused(f"{shown(value)} is not an object; write {{name: number}}")
-        for name in value:
-            if name not in highest:
-                raise Refused(f"{shown(name)} is unknown; use {', '.join(highest)}")
         parsed = {}
         for name, number in value.items():
+            if name not in kinds:
+                raise Refused(f"{shown(name)} is unknown; use {', '.join(kinds)}")
             try:
-                parsed[name] = whole(1, highest[name])(number)
+                parsed[name] = kinds[name](number)
             except Refused as refused:
                 raise Refused(f"{name}: {refused}") from None
         return parsed
 
-    each = {name: dict(whole(1, most).schema) for name, most in highest.items()}
+    each = {name: kind.schema for name, kind in kinds.items()}
     return Kind(parse, {"type": "object", "properties": each, "additionalProperties": False})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from requests_app.documents.parsers import Kind
@@ -25,32 +24,25 @@ Inside `splitting_params`. Those with a name of ReqMgr2's may also be stated bes
 _STEP = {Read.FIRST: "first", Read.OWN_FIRST: "first", Read.STEPS: "every"}
 
 
+_TITLES = ("field", "ReqMgr2", "values", "default", "step", "stored in", "edit", "description")
+
+
 def render_reference() -> str:
     """Return the Markdown document."""
-    return "\n".join([HEAD, *_table(DOCUMENT), _BELOW, *_table(SPLITTING), ""])
+    head = [_row(*_TITLES), _row(*("---" for _ in _TITLES))]
+    return "\n".join([HEAD, *head, *map(_field, DOCUMENT), _BELOW, *head, *map(_field, SPLITTING), ""])
 
 
-def _table(fields: Iterable[Field]) -> list[str]:
-    head = ("field", "ReqMgr2", "values", "default", "step", "stored in", "edit", "description")
-    return [_row(head), _row(["---"] * len(head)), *(_row(_cells(one)) for one in fields)]
-
-
-def _row(cells: Iterable[str]) -> str:
+def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cells(one: Field) -> list[str]:
-    columns = ", ".join(f"`{column}`" for column in one.columns)
-    return [
-        f"`{one.name}`",
-        f"`{one.reqmgr2}`" if one.reqmgr2 else "",
-        _values(one.kind),
-        _default(one.default),
-        _STEP.get(one.read, ""),
-        columns,
-        "yes" if one.editable else "",
-        one.description,
-    ]
+def _field(one: Field) -> str:
+    columns, other = ", ".join(f"`{column}`" for column in one.columns), f"`{one.reqmgr2}`"
+    return _row(
+        f"`{one.name}`", other if one.reqmgr2 else "", _values(one.kind), _default(one.default),
+        _STEP.get(one.read, ""), columns, "yes" if one.editable else "", one.description,
+    )  # fmt: skip
 
 
 def _default(value: Any) -> str:

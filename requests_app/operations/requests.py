@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -209,17 +209,6 @@ def _check_change(call: Call) -> None:
         raise PermissionDenied(f"Requestors go up to {settings.REQUESTOR_MAX_PRIORITY}; ask an operator.")
 
 
-def _present(row: Request) -> Mapping[str, Any]:
-    flow = row.workflow
-    return {
-        "priority": row.priority,
-        "site_whitelist": flow.site_whitelist,
-        "site_blacklist": flow.site_blacklist,
-        "memory_mb": flow.chosen_memory_mb,
-        "category_throttles": flow.category_throttles,
-    }
-
-
 def _may_become(status: RequestStatus) -> Callable[[Request], bool]:
     return lambda row: may_move(S(row.status), status)
 
@@ -294,7 +283,7 @@ REQUEST_OPERATIONS = (
         body=RequestDetail,
         render=lambda call, done: render_detail(done.row),
         guard=_check_change,
-        initial=_present,
+        initial=editing.present_values,
         allows=lambda row: row.status not in TERMINAL,
         allowed_in="until it has ended",
         icon="edit",

@@ -62,6 +62,7 @@ def read_draft(
         request.request_data,
         overrides={**document, **given, **own},
         defaults={"requestor": request.requestor},
+        stored=True,
     )
     _check_own({"requestor": spec.requestor}, {"requestor": request.requestor})
     edited = request_of(spec, spec.to_document())

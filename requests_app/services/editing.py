@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,19 +84,19 @@ def change_request(
             target=request.request_name,
             reason=reason,
             changes=dict(changes),
-            previous=_previous(request, changes),
+            previous=present_values(request, changes),
         )
     request.refresh_from_db()
     request.workflow.refresh_from_db()
     return request
 
 
-def _previous(request: Request, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The values before a change, by the names of what is changed."""
+def present_values(request: Request, names: Iterable[str] = LIVE) -> dict[str, Any]:
+    """Return the present values of editable fields by name."""
     workflow = request.workflow
     return {
         name: request.priority if name == "priority" else getattr(workflow, COLUMNS.get(name, name))
-        for name in changes
+        for name in names
     }
 
 

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from requests_app.api.inputs import ChangeInput, ReleaseChanges
 from requests_app.documents import lookup, read_document
 from requests_app.documents.table import EDITABLE, FIELD
+from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import DOCUMENT, make_request, make_site
 from wms2_project.errors import InvalidInput
@@ -115,3 +116,20 @@ def test_memory_that_a_document_may_ask_for_may_also_be_edited(operator: APIClie
     answer = operator.patch(f"/api/v1/requests/{row}", {"reason": "r", "memory_mb": 1_500_000})
     row.workflow.refresh_from_db()
     assert (answer.status_code, row.workflow.chosen_memory_mb) == (200, 1_500_000)
+
+
+@pytest.mark.parametrize("action", ["restart", "edit"])
+@pytest.mark.django_db
+def test_requests_accepted_before_the_rule_stay_usable(
+    action: str, requestor: APIClient, operator: APIClient
+) -> None:
+    draft = action == "edit"
+    row = requestor.post("/api/v1/requests", DOCUMENT | {"draft": draft}).json()["request_name"]
+    older = DOCUMENT | {"Memroy": 1} | ({} if draft else {"allocation": "pull"})
+    Request.objects.filter(request_name=row).update(request_data=older)
+    body = {"reason": "r", "dry_run": True}
+    if draft:
+        answer = operator.patch(f"/api/v1/requests/{row}", body | {"priority": 7})
+    else:
+        answer = operator.post(f"/api/v1/requests/{row}/restart", body)
+    assert answer.status_code == 200, answer.json()
