@@ -42,7 +42,7 @@ _MAX_RUNNING = 20_000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
-_CLOCK_SKEW_SEC = 3600  # at most, between the schedd's host and ours
+CLOCK_SKEW_SEC = 3600  # at most, between the schedd's host and ours
 _HOLD_ROUNDS = 5
 _CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
 
@@ -75,7 +75,7 @@ class Schedd:
 
     def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
         check_batch_name(batch_name)
-        check_int("priority", priority, -1_000_000_000, 1_000_000_000)
+        check_priority(priority)
         try:
             return int(
                 self._calls.call(
@@ -120,7 +120,7 @@ class Schedd:
         ours = _batches(batch_names)
         if not ours:
             return []
-        limit = check_int("idle_sec", idle_sec, 0, 10**9)
+        limit = check_seconds("idle_sec", idle_sec)
         idle = f"(JobStatus == 1 && time() - EnteredCurrentStatus > {limit})"
         stuck = f"JobUniverse == 5 && (JobStatus == 5 || {idle}) && {ours}"
         return [build_stuck_job(ad) for ad in self._query(stuck, _STUCK_ATTRIBUTES, limit=_MAX_STUCK)]
@@ -130,13 +130,13 @@ class Schedd:
         ours = _batches(batch_names)
         if not ours:
             return []
-        limit = check_int("longer_than_sec", longer_than_sec, 0, 10**9)
+        limit = check_seconds("longer_than_sec", longer_than_sec)
         old = f"time() - JobCurrentStartExecutingDate >= {limit}"
         running = f'JobUniverse == 5 && JobStatus == 2 && CMS_NodeRole == "processing" && {old} && {ours}'
         return [build_running_job(ad) for ad in self._query(running, _RUNNING_ATTRIBUTES, limit=_MAX_RUNNING)]
 
     def remove_jobs(self, batch_name: str, cluster_ids: Collection[int], *, reason: str) -> int:
-        named = [f"ClusterId == {check_int('cluster_id', one, 1, 2**31 - 1)}" for one in cluster_ids]
+        named = [f"ClusterId == {check_cluster_id(one)}" for one in cluster_ids]
         if not named:
             return 0
         running = f"{_batch(batch_name)} && JobUniverse == 5 && JobStatus == 2"
@@ -150,7 +150,7 @@ class Schedd:
         return {(ad["JobBatchName"], group_of(ad)) for ad in ads}
 
     def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float = 0.0) -> DagmanAd | None:
-        check_int("cluster_id", cluster_id, 1, 2**31 - 1)
+        check_cluster_id(cluster_id)
         return self._from_history(batch_name, f" && ClusterId == {cluster_id}", not_before)
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
@@ -187,17 +187,14 @@ class Schedd:
         return self._act("Release", f"{_batch(batch_name)} && {_DAGMAN} && JobStatus == 5", reason)
 
     def set_priority(self, batch_name: str, priority: int) -> int:
-        check_int("priority", priority, -1_000_000_000, 1_000_000_000)
+        check_priority(priority)
         constraint = _batch(batch_name)
         if not self._query(constraint, ["ClusterId"], limit=1):
             return 0
         return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
 
     def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
-        lists = {
-            group: ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
-            for group, found in sites.items()
-        }
+        lists = build_landing_lists(sites)
         waiting = f'{_batch(batch_name)} && CMS_NodeRole == "landing" && JobStatus == 1'
         by_list: dict[str, list[int]] = {}
         for ad in self._query(waiting, ["ClusterId", "Iwd", "DESIRED_Sites"]):
@@ -259,7 +256,7 @@ class Schedd:
         Ads are appended when a job leaves the queue. Removed and spooled jobs may do that long after their
         last change of status, so these do not end the search.
         """
-        ended_before = f"EnteredCurrentStatus < {int(not_before - _CLOCK_SKEW_SEC)}"
+        ended_before = f"EnteredCurrentStatus < {int(not_before - CLOCK_SKEW_SEC)}"
         since = f"JobStatus == 4 && StageInFinish is undefined && {ended_before}" if not_before > 0 else None
         ads = self._call(
             "history",
@@ -296,6 +293,29 @@ def check_batch_name(value: str) -> str:
     if not matches(Name.WORD, value) or not value.startswith(BATCH_PREFIX):
         raise refuse("batch_name", f"{value!r:.80} is not a batch name such as {BATCH_PREFIX}<id>")
     return value
+
+
+def check_priority(value: int) -> int:
+    """Return a JobPrio within the bounds WMS2 uses."""
+    return check_int("priority", value, -1_000_000_000, 1_000_000_000)
+
+
+def check_cluster_id(value: int) -> int:
+    """Return a cluster id that HTCondor can have given."""
+    return check_int("cluster_id", value, 1, 2**31 - 1)
+
+
+def check_seconds(field_name: str, value: int) -> int:
+    """Return a duration in seconds."""
+    return check_int(field_name, value, 0, 10**9)
+
+
+def build_landing_lists(sites: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Return DESIRED_Sites of each group's landing; one without a site gets a name no site has."""
+    return {
+        group: ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
+        for group, found in sites.items()
+    }
 
 
 def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:

@@ -1,9 +1,12 @@
-"""The adapters to the outside world, made once per process from the settings. Always the real ones."""
+"""The adapters to the outside world: made once per process from the settings, or injected by a test."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import Any
 
 from django.conf import settings
 
@@ -54,15 +57,13 @@ def _options(service: str) -> HttpOptions:
     )
 
 
-@cache
-def reqmgr2() -> ReqMgr2Client:
-    """Requests as ReqMgr2 has them."""
+def build_reqmgr2() -> ReqMgr2Client:
+    """Build the ReqMgr2 client from the settings."""
     return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
 
 
-@cache
-def dbs(*, quick: bool = False) -> DbsClient:
-    """The file catalogue. `quick`: for a caller who waits, one short attempt per call.
+def build_dbs(*, quick: bool = False) -> DbsClient:
+    """Build the DBS client from the settings. `quick`: for a caller who waits, one short attempt per call.
 
     Its short timeouts are counted by a guard of their own: they must not stop the patient callers.
     """
@@ -81,9 +82,8 @@ def dbs(*, quick: bool = False) -> DbsClient:
     )
 
 
-@cache
-def rucio() -> RucioClient:
-    """Where files are, and the rules that keep them there."""
+def build_rucio() -> RucioClient:
+    """Build the Rucio client from the settings."""
     return RucioClient(
         RucioConfig(
             url=_setting("rucio_url"),
@@ -99,20 +99,85 @@ def rucio() -> RucioClient:
     )
 
 
-@cache
+def build_cric() -> CricClient:
+    """Build the CRIC client from the settings."""
+    return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
+
+
+def build_schedd(name: str) -> ScheddPort:
+    """Build the adapter of the schedd of this name; the pool's own if the name is empty."""
+    return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """A factory per adapter; by default each builds its adapter from the settings at the first call."""
+
+    reqmgr2: Callable[[], ReqMgr2Client] = field(default_factory=lambda: cache(build_reqmgr2))
+    dbs: Callable[..., DbsClient] = field(default_factory=lambda: cache(build_dbs))
+    rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
+    cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
+    schedd: Callable[[str], ScheddPort] = field(default_factory=lambda: cache(build_schedd))
+
+
+_adapters = Adapters()
+
+
+@contextmanager
+def use_adapters(
+    *,
+    reqmgr2: Any = None,
+    dbs: Any = None,
+    rucio: Any = None,
+    cric: Any = None,
+    schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
+) -> Iterator[None]:
+    """Use the adapters given in place of the current ones until the block ends, in every thread.
+
+    An adapter may be a stand-in with the methods that are called. `schedd` is one adapter for every name, or
+    one per name.
+    """
+    global _adapters
+    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric}
+    given: dict[str, Any] = {
+        name: partial(_always, client) for name, client in clients.items() if client is not None
+    }
+    if schedd is not None:
+        given["schedd"] = schedd.__getitem__ if isinstance(schedd, Mapping) else partial(_always, schedd)
+    before, _adapters = _adapters, replace(_adapters, **given)
+    try:
+        yield
+    finally:
+        _adapters = before
+
+
+def _always(adapter: Any, *_name: str, quick: bool = False) -> Any:
+    return adapter
+
+
+def reqmgr2() -> ReqMgr2Client:
+    """Requests as ReqMgr2 has them."""
+    return _adapters.reqmgr2()
+
+
+def dbs(*, quick: bool = False) -> DbsClient:
+    """The file catalogue. `quick`: for a caller who waits, one short attempt per call."""
+    return _adapters.dbs(quick=quick)
+
+
+def rucio() -> RucioClient:
+    """Where files are, and the rules that keep them there."""
+    return _adapters.rucio()
+
+
 def cric() -> CricClient:
     """Which sites exist and what storage they read."""
-    return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
+    return _adapters.cric()
 
 
 def schedd(name: str = "") -> ScheddPort:
     """The schedd of this name; where the settings list none, the pool's own whatever its name."""
-    return _schedd(name if settings.SCHEDDS else "")
-
-
-@cache
-def _schedd(name: str) -> ScheddPort:
-    return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
+    return _adapters.schedd(name if settings.SCHEDDS else "")
 
 
 def schedd_names() -> list[str]:

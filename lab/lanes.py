@@ -40,7 +40,6 @@ class Lane:
 
 # They freeze, kill or empty what every other test stands on, or let everybody's transfers hang.
 DISTURBING = (
-    "tests/integration/condor/test_silent_schedd.py",
     "tests/e2e/test_maintenance.py",
     "tests/e2e/test_outputs.py",
     "tests/e2e/test_survival.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.integration.condor.conftest import Bench
+from tests.pool_dags import Bench
 
 
 def test_an_idle_job_is_explained_by_htcondor_itself(bench: Bench) -> None:
@@ -20,7 +20,3 @@ def test_an_idle_job_is_explained_by_htcondor_itself(bench: Bench) -> None:
     assert told.counts["able"] == 0
     assert told.counts["rejecting_job"] == told.counts["slots"]  # START honours DESIRED_Sites
     assert told.conditions
-
-
-def test_nothing_idle_is_nothing_to_explain(bench: Bench) -> None:
-    assert bench.schedd.explain_idle("wms2-nobody") is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,8 @@ from condor.amend import GroupChange, change_group, replace_file, restart_group,
 from condor.dagfile import submit_lock
 from condor.schedd import Schedd
 from condor.statusfile import highest_rescue, parse_metrics, read_status
-from condor.types import DagmanAd, JobStatus, NodeState, Presence
-from tests.integration.condor.conftest import WORKFLOW_ID, Bench
-from wms2_project.errors import ServiceRejected
+from condor.types import JobStatus, NodeState
+from tests.pool_dags import WORKFLOW_ID, Bench
 
 NODES = ("landing", "proc_000000", "proc_000001", "merge", "cleanup")
 
@@ -40,8 +38,6 @@ class Ran:
     bench: Bench
     name: str
     directory: Path
-    first_seen: tuple[Presence, DagmanAd | None]
-    ad: DagmanAd
 
     @property
     def group(self) -> Path:
@@ -60,32 +56,9 @@ def ran(
         written.dag_file.with_name(f"workflow.dag.{suffix}").write_text("left by a killed worker\n")
     with submit_lock(written.dag_file.parent):
         name = bench.submit(written)
-    first_seen = schedd.find_dag(name)
-    yield Ran(bench, name, written.dag_file.parent, first_seen, bench.finish(name))
+    assert bench.finish(name).succeeded
+    yield Ran(bench, name, written.dag_file.parent)
     bench.clear()
-
-
-def test_a_dag_is_found_while_it_runs_and_after(ran: Ran) -> None:
-    presence, seen = ran.first_seen
-    assert presence is Presence.FOUND
-    assert seen is not None
-    assert not seen.finished
-    assert ran.ad.succeeded
-    assert (ran.ad.cluster_id, ran.ad.nodes_total) == (seen.cluster_id, 2)
-    assert ran.ad.directory == str(ran.directory)
-    assert ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id) == ran.ad
-    assert ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id + 1) is None
-
-
-def test_a_search_of_history_goes_back_to_the_time_given_and_no_further(ran: Ran) -> None:
-    def found(not_before: float) -> tuple[bool, Presence]:
-        ended = ran.bench.schedd.finished_dag(ran.name, ran.ad.cluster_id, not_before=not_before)
-        return ended is not None, ran.bench.schedd.find_dag(ran.name, not_before=not_before)[0]
-
-    assert ran.ad.submitted_at is not None
-    assert found(ran.ad.submitted_at.timestamp()) == (True, Presence.FOUND)
-    a_day_later = ran.ad.submitted_at.timestamp() + 86_400
-    assert found(a_day_later) == (False, Presence.ABSENT)
 
 
 def test_what_jobs_leave_in_back_comes_to_reports(ran: Ran) -> None:
@@ -288,22 +261,6 @@ def test_a_held_dag_that_nobody_resumes_leaves_at_once_with_its_jobs(bench: Benc
     bench.wait(lambda: not bench.jobs(name))
 
 
-def test_a_dag_that_cannot_be_submitted_is_rejected_with_the_reason(bench: Bench) -> None:
-    written = bench.write(bench.layout())
-    (written.dag_file.parent / "dagman.config").unlink()
-    with pytest.raises(ServiceRejected, match=r"dagman\.config"):
-        bench.submit(written)
-
-
-def test_what_nobody_submitted_is_absent(bench: Bench) -> None:
-    assert bench.schedd.find_dag("wms2-never-submitted", not_before=time.time() - 60) == (
-        Presence.ABSENT,
-        None,
-    )
-    assert bench.schedd.remove_dag("wms2-never-submitted", reason="x") == 0
-    assert bench.schedd.set_priority("wms2-never-submitted", 1) == 0
-
-
 def test_priority_changes_for_queued_and_for_later_jobs(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000001": "sleep"}, priority=7))
     name = bench.submit(written)
@@ -336,12 +293,3 @@ def test_a_failed_group_starts_over_elsewhere(bench: Bench) -> None:
     assert bench.finish(again).succeeded
     assert elected(group) != first
     assert sorted(job["DAGNodeName"] for job in bench.past(again)) == sorted(NODES)
-
-
-def test_the_schedd_tells_its_name_and_limits(bench: Bench) -> None:
-    assert bench.schedd.ping()
-    assert "@" in bench.schedd.name or bench.schedd.name
-    limits = bench.schedd.limits()
-    assert limits.scheduler_jobs_per_owner
-    assert limits.scheduler_jobs_total
-    assert limits.room()

@@ -8,8 +8,7 @@ from condor.layout import Asset, Retries
 from condor.types import RunningJob
 from sandbox.classify import HANG_MARK
 from sandbox.postrecord import last_records, read_record, record_name
-from tests.integration.condor.conftest import Bench
-from tests.integration.condor.test_real_sandbox import sandbox_assets
+from tests.pool_dags import Bench, sandbox_assets
 
 IDLE, BUSY = "proc_000000", "proc_000001"
 HANGS_ONCE = f"""#!/bin/sh

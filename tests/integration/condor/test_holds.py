@@ -9,8 +9,7 @@ import pytest
 from condor.dagfile import WrittenDag
 from condor.layout import Asset, Retries
 from sandbox.postrecord import PostRecord, last_records
-from tests.integration.condor.conftest import Bench
-from tests.integration.condor.test_real_sandbox import sandbox_assets
+from tests.pool_dags import Bench, sandbox_assets
 
 # Too much memory for the pool's policy, or too much time for the submit file's limit.
 GREEDY = rb"""#!/bin/sh

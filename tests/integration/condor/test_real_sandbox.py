@@ -6,21 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from condor.dagfile import read_assets
 from condor.layout import Asset, GroupLayout, NodeLayout, Retries
-from sandbox.build import build_sandbox, copy_run_script, copy_scripts
 from sandbox.postrecord import read_record
-from tests.integration.condor.conftest import WORKFLOW_ID, Bench
+from tests.pool_dags import WORKFLOW_ID, Bench, sandbox_assets
 
 DATASET = "/MinBias/Test-v1/GEN-SIM"
-
-
-def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
-    directory.mkdir()
-    copy_run_script(directory / "run.sh")
-    build_sandbox(directory / "sandbox.tar.gz")
-    copy_scripts(directory / "scripts")
-    return read_assets(directory)
 
 
 def manifest(storage: Path, jobs: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Sites of waiting landings and what DAGMans leave behind, on the real pool."""
+"""Sites of groups that land later, on the real pool."""
 
 from __future__ import annotations
 
@@ -7,37 +7,8 @@ from typing import Any
 
 from condor.amend import write_landing_sites
 from condor.layout import GroupLayout, NodeLayout, Throttles
-from condor.schedd import NO_SITE
 from sandbox.elect_site import elected_site
-from tests.integration.condor.conftest import Bench
-
-NOWHERE = "T3_XX_Nowhere"
-
-
-def test_a_waiting_landing_follows_its_sites_and_waits_without_one(bench: Bench) -> None:
-    node = NodeLayout("proc_000000", memory_mb=64, cpus=1, disk_kb=1024, wall_minutes=10)
-    group = GroupLayout(
-        name="mg_000000", sites=[NOWHERE, "T3_YY_Nowhere"], nodes=[node], manifest=json.dumps({}).encode()
-    )
-    name = bench.submit(bench.write(bench.layout(groups=[group])))
-
-    def landings() -> list[str]:
-        jobs = bench.jobs(name, "DESIRED_Sites")
-        return [str(job["DESIRED_Sites"]) for job in jobs if job["JobUniverse"] == 5]
-
-    bench.wait(lambda: landings() == [f"{NOWHERE},T3_YY_Nowhere"])
-    assert bench.schedd.working_groups([name]) == {(name, "mg_000000")}
-    assert bench.schedd.place_landings(name, {"mg_000000": [NOWHERE], "mg_000001": bench.sites}) == 1
-    assert landings() == [NOWHERE]
-    assert bench.schedd.place_landings(name, {"mg_000000": [NOWHERE]}) == 0
-    assert bench.schedd.place_landings(name, {"mg_000000": []}) == 1
-    assert landings() == [NO_SITE]
-    assert bench.schedd.place_landings(name, {"mg_000000": [NOWHERE, "T3_YY_Nowhere"]}) == 1
-    assert landings() == [f"{NOWHERE},T3_YY_Nowhere"]
-    # Everything at once, as if its DAGMans had died: no job of the batch may stay.
-    assert bench.schedd.clear_batch(name, reason="the test is over") == 3
-    bench.wait(lambda: bench.gone(name))
-    assert bench.schedd.clear_batch(name, reason="again") == 0
+from tests.pool_dags import Bench
 
 
 def test_groups_that_start_after_a_change_of_sites_land_where_it_says(bench: Bench) -> None:
