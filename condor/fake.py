@@ -113,12 +113,13 @@ class FakeSchedd:
             job |= {"EnteredCurrentStatus": since, "JobCurrentStartExecutingDate": since}
         return self._add(batch_name, job | ad)
 
-    def finish_dag(self, batch_name: str, *, exit_code: int = 0, **ad: Any) -> None:
-        """Let the DAG end by itself: its last ad goes to history and none of its jobs stays in the queue."""
+    def finish_dag(self, batch_name: str, *, exit_code: int | None = 0) -> None:
+        """Let the DAG end with this exit code, or by a signal (None): its last ad goes to history."""
         outer = self._outer(batch_name)
         if exit_code == 0:
             outer["DAG_NodesDone"] = outer["DAG_NodesTotal"]
-        self._leave(self._batch(batch_name), JobStatus.COMPLETED, ExitCode=exit_code, **ad)
+        ending = {"ExitSignal": 9} if exit_code is None else {"ExitCode": exit_code}
+        self._leave(self._batch(batch_name), JobStatus.COMPLETED, **ending)
 
     def clear_jobs(self) -> None:
         """Take every job out of the queue and leave the DAGMans there."""

@@ -1,8 +1,10 @@
-"""What holds for every test: default signals, a database for each lane, and no single example is timed."""
+"""What holds for every test: default signals, a database per lane, untimed examples, injected adapters."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import environ
@@ -12,6 +14,8 @@ from django.db import connection, connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from condor.fake import FakePool, FakeSchedd
+from dags_app.adapters import use_adapters
 from lab.lanes import lane_name
 from lab.processes import default_signals
 
@@ -52,3 +56,26 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up after by a TRUNCATE of every table, also of those that refuse it."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")
+
+
+@pytest.fixture
+def adapt() -> Iterator[Callable[..., None]]:
+    """A function that injects the adapters given to it until the test ends."""
+    with ExitStack() as stack:
+        yield lambda **given: stack.enter_context(use_adapters(**given))
+
+
+@pytest.fixture
+def fake_schedd(adapt: Callable[..., None]) -> FakeSchedd:
+    """A schedd in memory that answers for every name."""
+    made = FakeSchedd()
+    adapt(schedd=made)
+    return made
+
+
+@pytest.fixture
+def fake_pool(adapt: Callable[..., None]) -> FakePool:
+    """Schedds in memory, one for each name."""
+    made = FakePool()
+    adapt(schedd=made)
+    return made

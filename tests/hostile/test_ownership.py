@@ -12,10 +12,11 @@ import pytest
 from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
-from dags_app import adapters
+from dags_app.adapters import build_reqmgr2, use_adapters
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT, make_document, make_request
+from tests.stand_in import FromSettings
 from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
@@ -50,11 +51,10 @@ def reqmgr2(settings: Any) -> Iterator[Known]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/reqmgr2"
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": url}
-    adapters.reqmgr2.cache_clear()
-    yield known
+    with use_adapters(reqmgr2=FromSettings(build_reqmgr2)):
+        yield known
     server.shutdown()
     server.server_close()
-    adapters.reqmgr2.cache_clear()
 
 
 @pytest.fixture

@@ -127,6 +127,7 @@ def make_dag(round_: Round, **values: Any) -> DAG:
         "round": round_,
         "status": DAGStatus.RUNNING,
         "token": f"wms2-{number}",
+        "dagman_cluster_id": None if values.get("status") == DAGStatus.READY else number,
         "submit_dir": f"/srv/dags/{number}",
         "submitted_at": timezone.now(),
         "total_nodes": 10,

@@ -12,7 +12,7 @@ from rucio_peers import DESTINATION, SOURCE, RucioPeer
 
 from cms.rucio import RucioClient
 from cms.rucio_session import connect
-from dags_app import adapters
+from dags_app.adapters import build_dbs, build_rucio, use_adapters
 from lab.cms_world.server import running_world
 from outputs_app.models import OutputBlock
 from outputs_app.services import advance_block, find_differences, invalidate_outputs
@@ -39,11 +39,8 @@ def _on_this_rucio(peer: RucioPeer, settings: Any, tmp_path: Path) -> Iterator[N
             "rucio_password": config.password,
         }
         settings.TRANSFER_POLL_INTERVAL_SEC = 0.0
-        adapters.dbs.cache_clear()
-        adapters.rucio.cache_clear()
-        yield
-        adapters.dbs.cache_clear()
-        adapters.rucio.cache_clear()
+        with use_adapters(dbs=build_dbs(), rucio=build_rucio()):
+            yield
 
 
 @pytest.mark.usefixtures("_on_this_rucio")

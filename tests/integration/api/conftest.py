@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from dags_app import adapters
+from dags_app.adapters import build_reqmgr2, use_adapters
 from tests.integration.factories import DOCUMENT
+from tests.stand_in import FromSettings
 
 
 class ReqMgr2(BaseHTTPRequestHandler):
@@ -35,8 +36,7 @@ def reqmgr2(settings: Any) -> Iterator[None]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/reqmgr2"
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": url}
-    adapters.reqmgr2.cache_clear()
-    yield
+    with use_adapters(reqmgr2=FromSettings(build_reqmgr2)):
+        yield
     server.shutdown()
     server.server_close()
-    adapters.reqmgr2.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -235,11 +236,11 @@ def test_a_site_is_closed_for_maintenance_and_enabled_again(operator: APIClient)
 
 
 def test_storages_that_an_operator_names_stand_over_crics_until_null(
-    operator: APIClient, monkeypatch: pytest.MonkeyPatch
+    operator: APIClient, adapt: Callable[..., None]
 ) -> None:
     make_site("T2_CH_CERN")
     known = SimpleNamespace(name="T2_CH_CERN", rses=["T2_CH_CERN"])
-    monkeypatch.setattr("sites_app.services.cric", lambda: SimpleNamespace(sites=lambda: [known]))
+    adapt(cric=SimpleNamespace(sites=lambda: [known]))
     url, mine = "/api/v1/sites/T2_CH_CERN", ["T2_CH_CERN_New", "T1_US_FNAL_Disk"]
     told = operator.patch(url, {"reason": "moved", "storage_elements": mine, "notes": "ask Ana"}).json()
     assert (told["storage_elements"], told["config_data"]["notes"]) == (mine, "ask Ana")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
-from dags_app import adapters
+from dags_app.adapters import build_reqmgr2
 from requests_app.api.inputs import EXAMPLE
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT, make_document, make_request
+from tests.stand_in import FromSettings
 from wms2_project.api.roles import Role
 
 pytestmark = pytest.mark.django_db
@@ -189,12 +191,12 @@ def test_a_key_with_the_same_name_for_another_purpose_is_a_conflict(requestor: A
 
 
 def test_a_repeated_name_is_answered_without_reqmgr2(
-    requestor: APIClient, reqmgr2: None, settings: Any
+    requestor: APIClient, reqmgr2: None, settings: Any, adapt: Callable[..., None]
 ) -> None:
     body, key = {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"}, {"Idempotency-Key": "n1"}
     first = requestor.post(URL, body, headers=key)
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"reqmgr2_url": "http://127.0.0.1:1"}
-    adapters.reqmgr2.cache_clear()
+    adapt(reqmgr2=FromSettings(build_reqmgr2))
     again = requestor.post(URL, body, headers=key)
     assert (again.status_code, again.json()) == (201, first.json())
 

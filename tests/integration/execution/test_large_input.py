@@ -14,13 +14,14 @@ import requests
 from django.utils import timezone
 
 from cms.http import JsonService
-from dags_app.adapters import dbs
+from dags_app.adapters import dbs, use_adapters
 from dags_app.models import Workflow
 from dags_app.services import input_files
 from dags_app.services.input_files import InputLost, check_input, resolve_input
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_request, make_workflow
+from tests.stand_in import Overridden
 from wms2_project import locks
 from wms2_project.errors import ServiceUnavailable
 
@@ -99,9 +100,7 @@ def test_a_call_that_is_out_of_time_leaves_the_rest_to_the_next(dataset: str, as
     assert (workflow.input_files.count(), workflow.input_events) == (8, 800)
 
 
-def test_a_call_that_fails_keeps_what_it_has_read(
-    dataset: str, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_fails_keeps_what_it_has_read(dataset: str, asked: Counter[str]) -> None:
     workflow = make_workflow(input_dataset=dataset)
     read: Callable[[str], Any] = dbs().block_files
 
@@ -110,10 +109,8 @@ def test_a_call_that_fails_keeps_what_it_has_read(
             raise ServiceUnavailable("DBS is away")
         return read(block)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(dbs(), "block_files", broken)
-        with pytest.raises(ServiceUnavailable):
-            resolve_input(workflow=workflow, now=timezone.now())
+    with use_adapters(dbs=Overridden(dbs(), block_files=broken)), pytest.raises(ServiceUnavailable):
+        resolve_input(workflow=workflow, now=timezone.now())
     assert workflow.input_files.count() == 4
     again = Workflow.objects.get(pk=workflow.pk)
     assert again.input_resolved_at is None
@@ -144,7 +141,7 @@ def test_a_submitted_request_says_how_far_its_input_is(dataset: str, settings: A
 
 
 def test_a_released_request_reads_its_input_without_the_admission_lock(
-    dataset: str, monkeypatch: pytest.MonkeyPatch
+    dataset: str, monkeypatch: pytest.MonkeyPatch, adapt: Callable[..., None]
 ) -> None:
     request = make_request(workflow=make_workflow(input_dataset=dataset), status=RequestStatus.QUEUED)
     held, seen = note_locks(monkeypatch), []
@@ -154,7 +151,7 @@ def test_a_released_request_reads_its_input_without_the_admission_lock(
         seen.append(list(held))
         return read(block)
 
-    monkeypatch.setattr(dbs(), "block_files", noting)
+    adapt(dbs=Overridden(dbs(), block_files=noting))
     advance(request.pk)
     assert seen == [[f"request {request.pk}"]] * len(BLOCKS)
 

@@ -11,11 +11,12 @@ import htcondor2
 import pytest
 from django.utils import timezone
 
-from condor.types import Presence
-from dags_app.adapters import schedd
+from condor.fake import FakeSchedd
+from dags_app.adapters import schedd, use_adapters
 from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import production, submission
+from tests.stand_in import Overridden
 from wms2_project.errors import ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
@@ -55,71 +56,51 @@ def test_a_crash_between_submission_and_record_is_adopted(dag: DAG, monkeypatch:
     assert adopted.events.latest("id").event_type == "adopted"
 
 
-def test_a_submission_that_reports_an_error_but_happened_is_adopted(
-    dag: DAG, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_that_reports_an_error_but_happened_is_adopted(dag: DAG) -> None:
     real = schedd()
 
     def submit_then_fail(dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
-        type(real).submit_dag(real, dag_file, batch_name, priority=priority)
+        real.submit_dag(dag_file, batch_name, priority=priority)
         raise ScheddUnreachable("the answer was lost")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(real, "submit_dag", submit_then_fail)
-        with pytest.raises(ScheddUnreachable):
-            production.ensure_submitted(dag=dag, priority=0)
+    with use_adapters(schedd=Overridden(real, submit_dag=submit_then_fail)), pytest.raises(ScheddUnreachable):
+        production.ensure_submitted(dag=dag, priority=0)
     adopted = production.ensure_submitted(dag=DAG.objects.get(pk=dag.pk), priority=0)
     assert clusters(dag.token) == {adopted.dagman_cluster_id}
 
 
 def test_history_is_searched_back_to_the_intent_and_not_to_the_creation_of_the_row(
-    dag: DAG, monkeypatch: pytest.MonkeyPatch
+    dag: DAG, fake_schedd: FakeSchedd
 ) -> None:
     long_ago = timezone.now() - timedelta(days=7)  # a rescue may wait for its admission
     DAG.objects.filter(pk=dag.pk).update(created_at=long_ago)
-    searched: list[float] = []
-
-    def submit_nothing(*args: Any, **kwargs: Any) -> int:
-        raise ScheddUnreachable("no answer")
-
-    def find_nothing(token: str, *, not_before: float) -> tuple[Presence, None]:
-        searched.append(not_before)
-        return Presence.UNKNOWN, None
-
+    fake_schedd.silence("submit_dag", "find_dag")
     began = timezone.now().timestamp()
-    with monkeypatch.context() as broken:
-        broken.setattr(schedd(), "submit_dag", submit_nothing)
-        with pytest.raises(ScheddUnreachable, match="no answer"):
-            production.ensure_submitted(dag=dag, priority=0)
-        broken.setattr(schedd(), "find_dag", find_nothing)
-        with pytest.raises(ScheddUnreachable, match="cannot tell"):
-            production.ensure_submitted(dag=DAG.objects.get(pk=dag.pk), priority=0)
+    with pytest.raises(ScheddUnreachable, match="submit_dag"):
+        production.ensure_submitted(dag=dag, priority=0)
+    with pytest.raises(ScheddUnreachable, match="cannot tell"):
+        production.ensure_submitted(dag=DAG.objects.get(pk=dag.pk), priority=0)
 
-    assert len(searched) == 1
-    assert began <= searched[0] <= timezone.now().timestamp()
+    (search,) = fake_schedd.called("find_dag")
+    assert began <= search["not_before"] <= timezone.now().timestamp()
 
 
 def test_a_dag_placed_by_an_earlier_release_is_searched_back_to_its_creation(
-    dag: DAG, monkeypatch: pytest.MonkeyPatch
+    dag: DAG, fake_schedd: FakeSchedd
 ) -> None:
-    DAG.objects.filter(pk=dag.pk).update(schedd_name=schedd().name)
-    searched: list[float] = []
-
-    def find_nothing(token: str, *, not_before: float) -> tuple[Presence, None]:
-        searched.append(not_before)
-        return Presence.UNKNOWN, None
-
-    monkeypatch.setattr(schedd(), "find_dag", find_nothing)
+    DAG.objects.filter(pk=dag.pk).update(schedd_name=fake_schedd.name)
+    fake_schedd.silence()
     with pytest.raises(ScheddUnreachable):
         production.ensure_submitted(dag=dag, priority=0)
 
-    assert searched == [dag.created_at.timestamp()]
+    (search,) = fake_schedd.called("find_dag")
+    assert search["not_before"] == dag.created_at.timestamp()
 
 
-def test_no_answer_is_not_taken_for_absent(dag: DAG, monkeypatch: pytest.MonkeyPatch) -> None:
-    DAG.objects.filter(pk=dag.pk).update(schedd_name=schedd().name)  # it may have been sent there
-    monkeypatch.setattr(schedd(), "find_dag", lambda token, **how: (Presence.UNKNOWN, None))
+def test_no_answer_is_not_taken_for_absent(dag: DAG, fake_schedd: FakeSchedd) -> None:
+    DAG.objects.filter(pk=dag.pk).update(schedd_name=fake_schedd.name)  # it may have been sent there
+    fake_schedd.silence("find_dag")
     with pytest.raises(ScheddUnreachable):
         production.ensure_submitted(dag=dag, priority=0)
-    assert clusters(dag.token) == set()
+    assert fake_schedd.query_dags() == {}
     assert DAG.objects.get(pk=dag.pk).status == "ready"

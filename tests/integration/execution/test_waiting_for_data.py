@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ from sites_app.selectors import usable_sites
 from sites_app.services import enable_site
 from tests.integration.execution.test_large_input import add_block, note_locks
 from tests.integration.factories import make_request, make_site, make_workflow
+from tests.stand_in import Overridden
 from wms2_project.errors import ServiceUnavailable
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +42,7 @@ def _sites() -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def asked(adapt: Callable[..., None]) -> Asked:
     """The names Rucio was asked for, by call."""
     calls: Asked = []
     replicas = rucio().replicas
@@ -49,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         calls.append(list(lfns))
         return replicas(lfns)
 
-    monkeypatch.setattr(rucio(), "replicas", noting)
+    adapt(rucio=Overridden(rucio(), replicas=noting))
     return calls
 
 
@@ -112,7 +114,9 @@ def test_a_request_waits_for_its_data_by_name_and_goes_on_when_a_replica_appears
     assert production.decide_plan(workflow=request.workflow, sites=pool(request)).jobs == 2
 
 
-def test_rucio_is_asked_without_the_admission_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rucio_is_asked_without_the_admission_lock(
+    monkeypatch: pytest.MonkeyPatch, adapt: Callable[..., None]
+) -> None:
     request = resolved(("a", AWAY), status=S.QUEUED)
     Workflow.objects.update(unplaced_since=timezone.now())
     let_time_pass(request)
@@ -124,7 +128,7 @@ def test_rucio_is_asked_without_the_admission_lock(monkeypatch: pytest.MonkeyPat
         seen.append(list(held))
         return replicas(lfns)
 
-    monkeypatch.setattr(rucio(), "replicas", noting)
+    adapt(rucio=Overridden(rucio(), replicas=noting))
     assert step(request) == S.PLANNING
     assert seen == [[f"request {request.pk}"]]
 
@@ -216,14 +220,14 @@ def test_only_unfinished_files_are_asked_for_in_batches_and_slices(
     assert len(asked) == 3, "what was just looked up is not asked for again"
 
 
-def test_planning_goes_on_with_what_was_known_while_rucio_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planning_goes_on_with_what_was_known_while_rucio_is_away(adapt: Callable[..., None]) -> None:
     request = resolved(("a", AWAY))
     let_time_pass(request)
 
     def away(lfns: list[str]) -> Any:
         raise ServiceUnavailable("Rucio is away")
 
-    monkeypatch.setattr(rucio(), "replicas", away)
+    adapt(rucio=Overridden(rucio(), replicas=away))
     assert step(request) == S.QUEUED
     assert "no usable site can read 2 files" in request.transitions.latest("id").reason
     Workflow.objects.update(located_at=None)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from dags_app.services.input_files import NoInput
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
@@ -132,13 +133,13 @@ def test_requests_stopped_at_another_gate_let_those_behind_them_pass() -> None:
 
 
 def test_a_request_that_waits_out_an_error_lets_those_behind_it_pass(
-    monkeypatch: pytest.MonkeyPatch, settings: Any
+    adapt: Callable[..., None], settings: Any
 ) -> None:
-    def away(**given: Any) -> None:
+    def away(dataset: str) -> None:
         raise ServiceUnavailable("DBS does not answer")
 
     settings.ERROR_BACKOFF_BASE_SEC = 60.0
-    monkeypatch.setattr("dags_app.services.input_files.resolve_input", away)
+    adapt(dbs=SimpleNamespace(dataset=away))
     limit(1)
     make_site()
     first, behind = make_request(status=S.QUEUED, priority=9), runnable(priority=5)
@@ -191,10 +192,10 @@ def test_what_only_a_person_can_open_holds_a_request_when_its_turn_has_come() ->
     assert status_after_look(nowhere) == "held"
 
 
-def test_the_input_is_resolved_without_the_lock_of_admission(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_input_is_resolved_without_the_lock_of_admission(adapt: Callable[..., None]) -> None:
     held: list[bool] = []
 
-    def resolve(**given: Any) -> None:
+    def unknown(dataset: str) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory'"
@@ -202,9 +203,8 @@ def test_the_input_is_resolved_without_the_lock_of_admission(monkeypatch: pytest
                 [lock_key("admission")],
             )
             held.append(cursor.fetchone()[0])
-        raise NoInput("no such dataset")
 
-    monkeypatch.setattr("dags_app.services.input_files.resolve_input", resolve)
+    adapt(dbs=SimpleNamespace(dataset=unknown))
     assert status_after_look(make_request(status=S.QUEUED)) == "held"
     assert held == [False]
 

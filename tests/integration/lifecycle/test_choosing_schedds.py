@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from condor.types import ScheddLimits
+from condor.fake import FakePool, FakeSchedd
 from dags_app.models import Schedd
 from dags_app.services import schedds
 from tests.integration.factories import ago
@@ -19,25 +18,16 @@ NAMES = ["quiet@pool", "lively@pool"]
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch, settings: Any) -> list[str]:
-    """The schedds that were asked for their limits; one never answers."""
-    settings.SCHEDD_ASK_AGAIN_SEC = 600.0
-    names: list[str] = []
-
-    def limits(name: str) -> ScheddLimits:
-        names.append(name)
-        if name == "quiet@pool":
-            raise ScheddUnreachable("no answer")
-        return ScheddLimits(10, None, 0)
-
-    monkeypatch.setattr(schedds, "schedd_names", lambda: NAMES)
-    monkeypatch.setattr(schedds, "schedd", lambda name: SimpleNamespace(limits=lambda: limits(name)))
-    return names
+def quiet(fake_pool: FakePool, settings: Any) -> FakeSchedd:
+    """The one of two schedds that never answers."""
+    settings.SCHEDDS, settings.SCHEDD_ASK_AGAIN_SEC = NAMES, 600.0
+    fake_pool["quiet@pool"].silence()
+    return fake_pool["quiet@pool"]
 
 
-def test_a_schedd_that_did_not_answer_is_not_waited_for_by_the_next_dag(asked: list[str]) -> None:
+def test_a_schedd_that_did_not_answer_is_not_waited_for_by_the_next_dag(quiet: FakeSchedd) -> None:
     assert [schedds.choose_schedd() for _ in range(3)] == ["lively@pool"] * 3
-    assert asked.count("quiet@pool") == 1
+    assert len(quiet.calls) == 1
 
 
 def test_a_silent_schedd_is_asked_again_after_a_while_and_its_answer_is_noted() -> None:
@@ -46,9 +36,9 @@ def test_a_silent_schedd_is_asked_again_after_a_while_and_its_answer_is_noted() 
     assert Schedd.objects.get(name="lively@pool").silent_since is None
 
 
-def test_nothing_is_chosen_while_all_are_silent(asked: list[str]) -> None:
+def test_nothing_is_chosen_while_all_are_silent(fake_pool: FakePool) -> None:
     for name in NAMES:
         Schedd.objects.create(name=name, silent_since=ago(hours=2), asked_at=timezone.now())
     with pytest.raises(ScheddUnreachable):
         schedds.choose_schedd()
-    assert asked == []
+    assert [schedd.calls for schedd in fake_pool.values()] == [[]]

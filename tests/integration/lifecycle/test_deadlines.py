@@ -15,7 +15,7 @@ from django.core import mail
 from django.db import connection
 from django.utils import timezone
 
-from dags_app.services import control
+from condor.fake import FakeSchedd
 from requests_app.alerts import open_alerts, raise_alert
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
@@ -25,7 +25,7 @@ from requests_app.models import Alert
 from requests_app.notifications import MAX_ATTEMPTS, send_alerts
 from requests_app.states import DEADLINES, TRANSITIONS, Overdue, RequestStatus
 from requests_app.transitions import transition
-from tests.integration.factories import make_request
+from tests.integration.factories import make_dag, make_request, make_round, make_workflow
 from tests.integration.receiver import Receiver
 from wms2_project.errors import IllegalTransition, ServiceRejected, ServiceUnavailable
 from wms2_project.locks import lock_key
@@ -59,20 +59,20 @@ def test_overdue_internal_work_is_held(status: RequestStatus) -> None:
 
 
 @pytest.mark.parametrize(("reachable", "kind"), [(True, "slow_dag"), (False, "schedd_unreachable")])
-def test_a_slow_dag_is_told_from_a_silent_schedd(
-    monkeypatch: pytest.MonkeyPatch, reachable: bool, kind: str
-) -> None:
-    monkeypatch.setattr(control, "ping_schedd", lambda workflow: reachable)
+def test_a_slow_dag_is_told_from_a_silent_schedd(fake_schedd: FakeSchedd, reachable: bool, kind: str) -> None:
+    if not reachable:
+        fake_schedd.silence()
     row = overdue(S.ACTIVE)
     alert = Alert.objects.get()
     assert (row.status, alert.kind, alert.count) == (S.ACTIVE, kind, 2)
 
 
-def test_an_overdue_stop_is_removed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    removed: list[str] = []
-    monkeypatch.setattr(control, "remove_live_dag", lambda workflow, reason: removed.append(reason))
-    row = overdue(S.STOPPING)
-    assert (row.status, len(removed), Alert.objects.get().kind) == (S.STOPPING, 2, "stop_overdue")
+def test_an_overdue_stop_is_removed_again(fake_schedd: FakeSchedd) -> None:
+    workflow = make_workflow()
+    make_dag(make_round(workflow))
+    row = overdue(S.STOPPING, workflow=workflow)
+    assert (row.status, Alert.objects.get().kind) == (S.STOPPING, "stop_overdue")
+    assert len(fake_schedd.called("remove_dag")) == 2
 
 
 @pytest.mark.parametrize(("status", "kind"), [(S.QUEUED, "stuck_in_queued"), (S.PILOT_RUNNING, "slow_pilot")])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.types import DagmanAd, JobStatus, ScheddLimits
+from condor.fake import FakePool, FakeSchedd
 from dags_app.models import DAG, Schedd
-from dags_app.services import control, monitoring, schedds, submission
+from dags_app.services import schedds, submission
 from dags_app.states import DAGStatus, GroupStatus, ScheddStatus
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.watch import watch_dags
@@ -27,46 +27,13 @@ S = RequestStatus
 LOST, SPARE = "lost@pool", "spare@pool"
 
 
-class Spare:
-    """The schedd that is left; of the lost one nobody gets an answer."""
-
-    def __init__(self) -> None:
-        self.sent: list[str] = []
-        self.back = False
-        self.cleared: list[str] = []
-
-    def at(self, name: str = "") -> Spare:
-        if name == LOST and not self.back:
-            raise ScheddUnreachable(f"{name} does not answer", cure="It is asked again")
-        return self
-
-    def find_dag(self, batch_name: str, *, not_before: float) -> Any:
-        raise AssertionError("it was never sent here")
-
-    def query_dags(self) -> dict[str, DagmanAd]:
-        tokens = DAG.objects.values_list("token", flat=True)
-        return {token: DagmanAd(token, 1, JobStatus.RUNNING, finished=False) for token in tokens}
-
-    def limits(self) -> ScheddLimits:
-        return ScheddLimits(200, 500, 0)
-
-    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int) -> int:
-        self.sent.append(batch_name)
-        return 7
-
-    def clear_batch(self, batch_name: str, *, reason: str) -> int:
-        self.cleared.append(batch_name)
-        return 1
-
-
-@pytest.fixture
-def spare(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Spare:
+@pytest.fixture(autouse=True)
+def lost(settings: Any, fake_pool: FakePool) -> FakeSchedd:
+    """The schedd that gives nobody an answer; another one is left."""
     settings.SCHEDDS = [LOST, SPARE]
-    made = Spare()
-    for module in (control, monitoring, schedds, submission):
-        monkeypatch.setattr(module, "schedd", made.at)
     Schedd.objects.create(name=LOST, silent_since=ago(hours=1), asked_at=timezone.now())
-    return made
+    fake_pool[LOST].silence()
+    return fake_pool[LOST]
 
 
 def fence() -> None:
@@ -94,7 +61,7 @@ def look_and_advance(request: Request, times: int) -> Request:
     [(S.ACTIVE, S.QUEUED), (S.STOPPING, S.QUEUED), (S.QUEUED, S.QUEUED), (S.HELD, S.HELD)],
 )
 def test_what_a_fenced_schedd_ran_is_stopped_and_resumes(
-    spare: Spare, tmp_path: Path, status: RequestStatus, after: RequestStatus
+    tmp_path: Path, status: RequestStatus, after: RequestStatus
 ) -> None:
     asked = timezone.now() if status is S.STOPPING else None
     request, dag = on_lost(status, tmp_path / "dag", stop_requested_at=asked)
@@ -118,7 +85,7 @@ def test_what_a_fenced_schedd_ran_is_stopped_and_resumes(
         assert DAG.objects.get(parent=dag).kind == "resume"
 
 
-def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(spare: Spare, tmp_path: Path) -> None:
+def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(fake_pool: FakePool, tmp_path: Path) -> None:
     _, dag = on_lost(S.PLANNING, tmp_path / "dag", status=DAGStatus.READY, submitted_at=None)
     with pytest.raises(ScheddUnreachable):
         submission.ensure_submitted(dag=dag, priority=1)
@@ -127,13 +94,17 @@ def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(spare: Spare, tmp
     (group / "merge_output.json").touch()
     (tmp_path / "dag" / "workflow.dag.lock").touch()  # it had begun there, and nobody recorded that
     fence()
+    for name in ("workflow.dag", "dagman.config"):
+        (tmp_path / "dag" / name).touch()
     sent = submission.ensure_submitted(dag=dag, priority=1)
-    assert (sent.schedd_name, sent.status, spare.sent) == (SPARE, DAGStatus.SUBMITTED, [dag.token])
+    assert (sent.schedd_name, sent.status) == (SPARE, DAGStatus.SUBMITTED)
+    assert list(fake_pool[SPARE].query_dags()) == [dag.token]
+    assert fake_pool[SPARE].called("find_dag") == [], "it was never sent there"
     assert not (tmp_path / "dag" / "workflow.dag.lock").exists()
     assert (tmp_path / "dag" / "workflow.dag.rescue001").read_text() == "DONE mg_000000\n"
 
 
-def test_the_dag_of_an_ended_request_ends_with_the_fence(spare: Spare, tmp_path: Path) -> None:
+def test_the_dag_of_an_ended_request_ends_with_the_fence(tmp_path: Path) -> None:
     request, dag = on_lost(S.ACTIVE, tmp_path / "one")
     planned, unsent = on_lost(S.PLANNING, tmp_path / "two", status=DAGStatus.READY, submitted_at=None)
     for row in (request, planned):
@@ -148,18 +119,19 @@ def test_the_dag_of_an_ended_request_ends_with_the_fence(spare: Spare, tmp_path:
 
 @pytest.mark.parametrize("open_again", [schedds.enable_schedd, schedds.drain_schedd])
 def test_a_fenced_schedd_is_opened_when_it_answers_and_runs_nothing_a_second_time(
-    spare: Spare, tmp_path: Path, open_again: Callable[..., Schedd]
+    lost: FakeSchedd, tmp_path: Path, open_again: Callable[..., Schedd]
 ) -> None:
     _, ended = on_lost(S.HELD, tmp_path / "one", status=DAGStatus.STOPPED, completed_at=timezone.now())
     _, moved = on_lost(S.ACTIVE, tmp_path / "two")
     DAG.objects.filter(pk=moved.pk).update(schedd_name=SPARE)
     _, staying = on_lost(S.ACTIVE, tmp_path / "three")
+    for dag in (ended, moved, staying):
+        lost.add_dag(dag.token)
     fence()
     with pytest.raises(ScheddUnreachable):
         open_again(name=LOST, actor="user:olga", reason="it is back")
     assert schedds.is_fenced(LOST)
-    spare.back = True
+    lost.answer()
     row = open_again(name=LOST, actor="user:olga", reason="it is back")
     assert row.status != ScheddStatus.FENCED
-    assert sorted(spare.cleared) == sorted([ended.token, moved.token])
-    assert staying.token not in spare.cleared
+    assert list(lost.query_dags()) == [staying.token]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,8 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from dags_app import adapters
+from condor.fake import FakeSchedd
+from dags_app.adapters import build_dbs
 from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
@@ -43,6 +44,7 @@ from tests.integration.factories import (
     make_site,
     make_workflow,
 )
+from tests.stand_in import FromSettings
 from wms2_project.leases import wake
 
 pytestmark = pytest.mark.django_db
@@ -51,12 +53,10 @@ QUOTA = {"scope": "requestor", "name": "ana", "actor": "user:olga", "reason": "t
 
 
 @pytest.fixture(autouse=True)
-def _without_dbs(settings: Any) -> Iterator[None]:
+def _without_dbs(settings: Any, adapt: Callable[..., None]) -> None:
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
     settings.ERROR_BACKOFF_BASE_SEC = 60.0  # a cool-off that is not over before a busy machine has looked
-    adapters.dbs.cache_clear()
-    yield
-    adapters.dbs.cache_clear()
+    adapt(dbs=FromSettings(build_dbs))
 
 
 def resolved(status: RequestStatus, **values: Any) -> Request:
@@ -388,16 +388,12 @@ def test_a_message_delivered_late_does_not_end_a_cool_off_but_a_wake_does() -> N
 
 
 @pytest.mark.parametrize("status", [S.ACTIVE, S.STOPPING])
-def test_a_silent_schedd_is_left_alone(status: RequestStatus, monkeypatch: pytest.MonkeyPatch) -> None:
-    def touched(name: str) -> None:
-        raise AssertionError(f"{name} was asked")
-
-    monkeypatch.setattr("dags_app.services.control.schedd", touched)
+def test_a_silent_schedd_is_left_alone(status: RequestStatus, fake_schedd: FakeSchedd) -> None:
     row = on_silent_schedd()
     Request.objects.update(status=status)
     Workflow.objects.update(version=7)  # an edit that the jobs have not seen
     assert "a@pool does not answer" in step(row)
-    assert (row.status, row.attempt) == (status, 0)
+    assert (row.status, row.attempt, fake_schedd.calls) == (status, 0, [])
 
 
 def test_a_prepared_dag_has_its_sites(viewer: APIClient) -> None:

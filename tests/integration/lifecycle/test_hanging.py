@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,60 +10,55 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from condor.types import RunningJob
+from condor.fake import FakePool
 from dags_app.models import DAG
-from dags_app.services import hanging
-from dags_app.services.hanging import usual_runtimes
+from dags_app.services.hanging import MAX_REMOVED, usual_runtimes
 from dags_app.states import GroupStatus
 from requests_app.lifecycle.stalling import report_hanging
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
 from wms2_project import shared
-from wms2_project.errors import ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
 SITE = "T2_CH_CERN"
 
 
-class Queue:
-    """A queue of which only the running jobs matter."""
-
-    def __init__(self) -> None:
-        self.jobs: list[RunningJob] = []
-        self.queries = 0
-        self.silent = ""
-        self.removed: list[tuple[str, list[int], str]] = []
-
-    def at(self, name: str = "") -> Queue:
-        if name and name == self.silent:
-            raise ScheddUnreachable(f"{name} does not answer", cure="It is asked again")
-        return self
-
-    def running_jobs(self, batch_names: Iterable[str], *, longer_than_sec: int) -> list[RunningJob]:
-        self.queries += 1
-        return [job for job in self.jobs if job.batch_name in set(batch_names)]
-
-    def remove_jobs(self, batch_name: str, cluster_ids: Collection[int], *, reason: str) -> int:
-        self.removed.append((batch_name, list(cluster_ids), reason))
-        return len(cluster_ids)
-
-    def add(self, dag: DAG, *, minutes: float, cpu_sec: float) -> None:
-        number = len(self.jobs) + 1
-        job = RunningJob(
-            dag.token, "mg_000001", f"proc_{number:06d}", number, SITE, ago(minutes=minutes), cpu_sec
-        )
-        self.jobs.append(job)
-
-
 @pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Queue]:
+def queue(fake_pool: FakePool, settings: Any) -> Iterator[FakePool]:
     """With looks that are always due, and no sample of an earlier test."""
-    made = Queue()
-    monkeypatch.setattr(hanging, "schedd", made.at)
+    settings.SCHEDDS = ["one@pool"]
     forget()
-    yield made
+    yield fake_pool
     forget()
+
+
+def start(pool: FakePool, dag: DAG, *, minutes: float, cpu_sec: float) -> int:
+    """Start the DAG's next processing job that long ago; return its cluster id."""
+    schedd = pool[dag.schedd_name]
+    if dag.token not in schedd.query_dags():
+        schedd.add_dag(dag.token)
+    node = f"proc_{len(schedd.jobs(dag.token)):06d}"
+    since = ago(minutes=minutes).timestamp()
+    return schedd.start_job(dag.token, "mg_000001", node, site=SITE, since=since, RemoteUserCpu=cpu_sec)
+
+
+def removed(pool: FakePool) -> list[tuple[str, list[int], str]]:
+    """The jobs that were removed, by DAG, with the reason."""
+    return [
+        (call["batch_name"], call["cluster_ids"], call["reason"])
+        for schedd in pool.values()
+        for call in schedd.called("remove_jobs")
+    ]
+
+
+def clear(pool: FakePool) -> None:
+    for schedd in pool.values():
+        schedd.clear_jobs()
+
+
+def queries(pool: FakePool) -> int:
+    return sum(len(schedd.called("running_jobs")) for schedd in pool.values())
 
 
 def forget(pattern: str = "wms2:hanging:*") -> None:
@@ -90,47 +85,47 @@ def alerts(request: Request) -> list[str]:
     return [alert.message for alert in found]
 
 
-def test_a_job_without_cpu_time_since_its_start_is_told_at_the_first_look(queue: Queue) -> None:
+def test_a_job_without_cpu_time_since_its_start_is_told_at_the_first_look(queue: FakePool) -> None:
     request, dag = active()
-    queue.add(dag, minutes=31, cpu_sec=3)
-    queue.add(dag, minutes=31, cpu_sec=1500)
+    start(queue, dag, minutes=31, cpu_sec=3)
+    start(queue, dag, minutes=31, cpu_sec=1500)
     look()
 
     assert alerts(request) == [
         f"1 job hanging in mg_000001: proc_000001 at {SITE} used no CPU time for 31 min"
     ]
-    assert queue.removed == [], "a person decides, unless it is set otherwise"
+    assert removed(queue) == [], "a person decides, unless it is set otherwise"
 
 
-def test_a_job_that_stops_in_the_middle_is_told_once_it_stood_still_for_long_enough(queue: Queue) -> None:
+def test_a_job_that_stops_in_the_middle_is_told_once_it_stood_still_for_long_enough(queue: FakePool) -> None:
     request, dag = active()
-    queue.add(dag, minutes=120, cpu_sec=7000)
+    start(queue, dag, minutes=120, cpu_sec=7000)
     for minutes, told in ((0, 0), (20, 0), (31, 1)):
         look(minutes)
         assert len(alerts(request)) == told, minutes
 
 
-def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: Queue) -> None:
+def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> None:
     request, dag = active()
-    queue.add(dag, minutes=60, cpu_sec=0)
+    start(queue, dag, minutes=60, cpu_sec=0)
     look()
     assert alerts(request)
-    queue.jobs.clear()
+    clear(queue)
     report_hanging(now=timezone.now())
     assert alerts(request), "between two looks nothing is known"
     look()
     assert not alerts(request)
 
 
-def test_a_job_far_slower_than_those_that_finished_is_told(queue: Queue) -> None:
+def test_a_job_far_slower_than_those_that_finished_is_told(queue: FakePool) -> None:
     request, dag = active()
     for p95 in (300.0, 600.0):
         make_group(dag.round, status=GroupStatus.COLLECTED, jobs=8, metrics={"job_wall_p95_sec": p95})
-    queue.add(dag, minutes=25, cpu_sec=1400)
+    start(queue, dag, minutes=25, cpu_sec=1400)
     look()
     assert not alerts(request)
-    queue.jobs.clear()
-    queue.add(dag, minutes=31, cpu_sec=1800)
+    clear(queue)
+    start(queue, dag, minutes=31, cpu_sec=1800)
     look()
     (told,) = alerts(request)
     assert "has run for 31 min, where 95% of the finished jobs took at most 10 min" in told
@@ -145,60 +140,60 @@ def test_run_times_count_once_enough_jobs_were_measured(db: None) -> None:
     assert usual_runtimes([dag.round_id]) == {dag.round_id: 60.0}
 
 
-def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(queue: Queue, settings: Any) -> None:
+def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
+    queue: FakePool, settings: Any
+) -> None:
     settings.HANG_RETRY = True
     request, dag = active()
-    for _ in range(2):
-        queue.add(dag, minutes=60, cpu_sec=0)
+    ids = [start(queue, dag, minutes=60, cpu_sec=0) for _ in range(2)]
     look()
-    assert queue.removed == [(dag.token, [1, 2], "hanging job: used no CPU time for 60 min")]
+    assert removed(queue) == [(dag.token, ids, "hanging job: used no CPU time for 60 min")]
     assert alerts(request)[0].endswith("; removed to be tried again")
 
 
 def test_a_look_removes_a_bounded_number(
-    queue: Queue, settings: Any, monkeypatch: pytest.MonkeyPatch
+    queue: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HANG_RETRY = True
-    monkeypatch.setattr(hanging, "MAX_REMOVED", 3)
     for _ in range(2):
         _, dag = active()
-        for _ in range(2):
-            queue.add(dag, minutes=60, cpu_sec=0)
+        for _ in range(60):
+            start(queue, dag, minutes=60, cpu_sec=0)
     look()
-    assert sorted(len(ids) for _, ids, _ in queue.removed) == [1, 2]
+    assert sorted(len(ids) for _, ids, _ in removed(queue)) == [MAX_REMOVED - 60, 60]
 
 
-def test_one_query_per_schedd_and_none_without_a_suspect(queue: Queue) -> None:
+def test_one_query_per_schedd_and_none_without_a_suspect(queue: FakePool) -> None:
     active(submitted_at=ago(minutes=5))
     active(nodes_running=0)
     look()
-    assert queue.queries == 0
+    assert queries(queue) == 0
     for name in ("one@pool", "one@pool", "other@pool"):
         active(schedd_name=name)
     look()
-    assert queue.queries == 2
+    assert queries(queue) == 2
     report_hanging(now=timezone.now())
-    assert queue.queries == 2, "the next look is not due"
+    assert queries(queue) == 2, "the next look is not due"
 
 
-def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: Queue) -> None:
+def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: FakePool) -> None:
     deaf, fine = active(schedd_name="deaf@pool"), active(schedd_name="fine@pool")
-    queue.add(deaf[1], minutes=60, cpu_sec=0)
+    start(queue, deaf[1], minutes=60, cpu_sec=0)
     look()
-    queue.jobs.clear()
-    queue.add(fine[1], minutes=60, cpu_sec=0)
-    queue.silent = "deaf@pool"
+    clear(queue)
+    start(queue, fine[1], minutes=60, cpu_sec=0)
+    queue["deaf@pool"].silence()
     look()
     assert (len(alerts(deaf[0])), len(alerts(fine[0]))) == (1, 1)
 
 
 @pytest.mark.parametrize("retry", [False, True])
 def test_why_names_hanging_jobs_and_what_becomes_of_them(
-    queue: Queue, viewer: APIClient, settings: Any, retry: bool
+    queue: FakePool, viewer: APIClient, settings: Any, retry: bool
 ) -> None:
     settings.HANG_RETRY = retry
     request, dag = active()
-    queue.add(dag, minutes=60, cpu_sec=0)
+    start(queue, dag, minutes=60, cpu_sec=0)
     look()
     body = viewer.get(f"/api/v1/requests/{request.request_name}/why").json()
     (gate,) = [one for one in body["gates"] if one["name"] == "hanging jobs"]

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from condor.types import ScheddLimits
+from condor.fake import FakeSchedd
 from dags_app.models import Schedd
 from dags_app.services import monitoring, schedds
 from dags_app.states import DAGStatus
@@ -24,31 +24,12 @@ pytestmark = pytest.mark.django_db
 NAME = "a@pool"
 
 
-class Port:
-    """A schedd that says how many DAGMans it allows and runs; None: it does not answer."""
-
-    def __init__(self) -> None:
-        self.limits_asked = 0
-        self.running: int | None = 0
-
-    def limits(self) -> ScheddLimits:
-        self.limits_asked += 1
-        if self.running is None:
-            raise ScheddUnreachable("no answer")
-        return ScheddLimits(10, 500, self.running)
-
-    def query_dags(self) -> dict[str, Any]:
-        return {}
-
-
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Port:
+def port(fake_schedd: FakeSchedd, settings: Any) -> FakeSchedd:
     settings.SCHEDDS = [NAME]
     settings.ERROR_BACKOFF_BASE_SEC = 60.0
-    made = Port()
-    for module in (schedds, monitoring):
-        monkeypatch.setattr(module, "schedd", lambda name: made)
-    return made
+    fake_schedd.per_owner = 10
+    return fake_schedd
 
 
 def waiting(status: S = S.QUEUED) -> Request:
@@ -65,9 +46,9 @@ def step(row: Request) -> Request:
 
 @pytest.mark.parametrize(("running", "fits"), [(0, True), (8, True), (9, False), (10, False), (12, False)])
 def test_the_only_schedd_takes_a_dag_if_one_group_can_run_beside_it(
-    port: Port, running: int, fits: bool
+    port: FakeSchedd, running: int, fits: bool
 ) -> None:
-    port.running = running
+    port.other_dagmans = running
     if fits:
         assert schedds.choose_schedd() == NAME
         return
@@ -75,23 +56,23 @@ def test_the_only_schedd_takes_a_dag_if_one_group_can_run_beside_it(
         schedds.choose_schedd()
 
 
-def test_dags_on_their_way_count(port: Port) -> None:
-    port.running = 7
+def test_dags_on_their_way_count(port: FakeSchedd) -> None:
+    port.other_dagmans = 7
     for _ in range(2):
         make_dag(make_round(make_workflow()), schedd_name=NAME, status=DAGStatus.SUBMITTED)
     with pytest.raises(TransientError):
         schedds.choose_schedd()
 
 
-def test_a_request_waits_at_a_gate_while_the_schedd_is_full(port: Port, viewer: APIClient) -> None:
-    port.running = 9
+def test_a_request_waits_at_a_gate_while_the_schedd_is_full(port: FakeSchedd, viewer: APIClient) -> None:
+    port.other_dagmans = 9
     monitoring.observe_dags(now=timezone.now())
     row = step(waiting())
     assert (row.status, row.wait_gate) == ("queued", "schedds")
     assert "a@pool runs 9 of 10 DAGMans" in row.wait_reason
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
     assert body["summary"] == row.wait_reason
-    port.running = 4
+    port.other_dagmans = 4
     later = timezone.now() + timedelta(seconds=schedds.COUNT_SEC + 1)
     monitoring.observe_dags(now=later)
     admission.wake_by_news()
@@ -100,44 +81,44 @@ def test_a_request_waits_at_a_gate_while_the_schedd_is_full(port: Port, viewer: 
     assert step(row).status == "planning"
 
 
-def test_a_request_about_to_be_planned_goes_back_to_the_queue(port: Port) -> None:
-    port.running = 9
+def test_a_request_about_to_be_planned_goes_back_to_the_queue(port: FakeSchedd) -> None:
+    port.other_dagmans = 9
     monitoring.observe_dags(now=timezone.now())
     row = step(waiting(S.PLANNING))
     assert (row.status, "a@pool runs 9 of 10" in row.transitions.latest("id").reason) == ("queued", True)
 
 
-def test_the_pilot_is_not_submitted_either(port: Port) -> None:
-    port.running = 9
+def test_the_pilot_is_not_submitted_either(port: FakeSchedd) -> None:
+    port.other_dagmans = 9
     monitoring.observe_dags(now=timezone.now())
     row = step(waiting(S.PILOT_RUNNING))
     assert (row.status, row.wait_gate) == ("pilot_running", "schedds")
 
 
-def test_a_dag_that_was_sent_to_the_schedd_is_looked_for_there(port: Port) -> None:
-    port.running = 10
+def test_a_dag_that_was_sent_to_the_schedd_is_looked_for_there(port: FakeSchedd) -> None:
+    port.other_dagmans = 10
     monitoring.observe_dags(now=timezone.now())
     row = waiting(S.PLANNING)
     make_dag(make_round(row.workflow), schedd_name=NAME, status=DAGStatus.READY, submitted_at=None)
     assert "no schedd has slots" not in step(row).wait_reason
 
 
-def test_the_count_is_taken_once_in_a_while(port: Port) -> None:
+def test_the_count_is_taken_once_in_a_while(port: FakeSchedd) -> None:
     for _ in range(5):
         monitoring.observe_dags(now=timezone.now())
-    assert port.limits_asked == 1
+    assert len(port.called("limits")) == 1
 
 
 @pytest.mark.parametrize(
     "unknown", [{"counted_at": None}, {"counted_at": ago(hours=1)}, {"dagmans_allowed": None}]
 )
-def test_an_unknown_or_old_count_stops_nobody(port: Port, unknown: dict[str, Any]) -> None:
+def test_an_unknown_or_old_count_stops_nobody(port: FakeSchedd, unknown: dict[str, Any]) -> None:
     full: dict[str, Any] = {"dagmans_allowed": 10, "dagmans_running": 10, "counted_at": timezone.now()}
     Schedd.objects.create(name=NAME, **(full | unknown))
     assert step(waiting()).status == "planning"
 
 
-def test_a_silent_schedd_is_not_a_full_one(port: Port) -> None:
+def test_a_silent_schedd_is_not_a_full_one(port: FakeSchedd) -> None:
     now = timezone.now()
     Schedd.objects.create(
         name=NAME, dagmans_allowed=10, dagmans_running=10, counted_at=now, silent_since=now, asked_at=now
@@ -147,7 +128,7 @@ def test_a_silent_schedd_is_not_a_full_one(port: Port) -> None:
         schedds.choose_schedd()
 
 
-def test_another_schedd_with_room_takes_the_dag(port: Port, settings: Any) -> None:
+def test_another_schedd_with_room_takes_the_dag(port: FakeSchedd, settings: Any) -> None:
     settings.SCHEDDS = [NAME, "b@pool"]
     now = timezone.now()
     for name, running in ((NAME, 10), ("b@pool", 3)):

@@ -20,7 +20,7 @@ from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.look import Look
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
-from sites_app import configuring, services
+from sites_app import configuring
 from sites_app.bans import ban_site, expire_bans, lift_bans
 from sites_app.configuring import change_site, measure_storage
 from sites_app.models import Site
@@ -217,12 +217,12 @@ OPENED = [
 
 @pytest.mark.parametrize(("gate", "opens"), OPENED)
 def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
-    gate: str, opens: Callable[[], object], monkeypatch: pytest.MonkeyPatch, settings: Any
+    gate: str, opens: Callable[[], object], adapt: Callable[..., None], settings: Any
 ) -> None:
     settings.SCHEDDS = ["a@pool"]
     known = [SiteInfo(name=OTHER, rses=(OTHER,))]
-    monkeypatch.setattr(services, "cric", lambda: SimpleNamespace(sites=lambda: known))
-    monkeypatch.setattr(configuring, "rucio", lambda: SimpleNamespace(used_fraction=lambda rse: 0.4))
+    cric = SimpleNamespace(sites=lambda: known)
+    adapt(cric=cric, rucio=SimpleNamespace(used_fraction=lambda rse: 0.4))
     later = timezone.now() + timedelta(hours=1)
     make_request(status=S.ACTIVE)
     admission.change_limits(changes={"max_active_dags": 1}, **WHO)
@@ -238,8 +238,8 @@ def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
     assert waiting.wait_gate == "", "it has its place in the line again until its gates are asked"
 
 
-def test_a_measurement_that_changes_nothing_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuring, "rucio", lambda: SimpleNamespace(used_fraction=lambda rse: 0.99))
+def test_a_measurement_that_changes_nothing_wakes_nobody(adapt: Callable[..., None]) -> None:
+    adapt(rucio=SimpleNamespace(used_fraction=lambda rse: 0.99))
     make_site(config_data={configuring.MEASURED: 0.99})
     later = timezone.now() + timedelta(hours=1)
     row = make_request(status=S.QUEUED, wait_gate="storage", next_check_at=later)

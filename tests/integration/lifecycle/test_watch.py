@@ -8,45 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.types import ScheddLimits
+from condor.fake import FakeSchedd
 from dags_app.models import DAG
-from dags_app.services import control, monitoring
 from dags_app.services.monitoring import Seen
 from requests_app.lifecycle import watch
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import ago, make_dag, make_request, make_round
-from wms2_project.errors import ServiceRejected
 
 pytestmark = pytest.mark.django_db
-
-
-class Queue:
-    """A schedd with an empty queue; it may deny the removal of some DAGs."""
-
-    def __init__(self) -> None:
-        self.denied: set[str] = set()
-        self.removed: list[tuple[str, bool]] = []
-
-    def query_dags(self) -> dict[str, Any]:
-        return {}
-
-    def limits(self) -> ScheddLimits:
-        return ScheddLimits(200, 500, 0)
-
-    def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
-        if batch_name in self.denied:
-            raise ServiceRejected("Remove: the schedd denies permission", cure="Run WMS2 as the DAG's owner")
-        self.removed.append((batch_name, resumable))
-        return 1
-
-
-@pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    made = Queue()
-    for module in (monitoring, control):
-        monkeypatch.setattr(module, "schedd", lambda name="": made)
-    return made
 
 
 def running(status: S, **values: Any) -> tuple[Request, DAG]:
@@ -63,27 +33,33 @@ def sees(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
 
 
 def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
+    fake_schedd: FakeSchedd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (ended, foreign), (other, gone) = running(S.ABORTED), running(S.ABORTED)
     active, dag = running(S.ACTIVE)
-    queue.denied = {foreign.token}
+    fake_schedd.denied = {foreign.token}
     sees(monkeypatch, Seen(news={dag.workflow_id}))
     assert watch.watch_dags(now=timezone.now()) == 1
     active.refresh_from_db()
     assert active.next_check_at <= timezone.now()
-    assert queue.removed == [(gone.token, False)], "and nobody waits for a rescue file that nobody will use"
+    (denied, removed) = fake_schedd.called("remove_dag")
+    assert (denied["batch_name"], removed["batch_name"]) == (foreign.token, gone.token)
+    assert not removed["resumable"], "no rescue file is waited for that nobody will use"
     assert (opened(ended), opened(other)) == (["dag_not_removed"], [])
-    queue.denied.clear()
+    fake_schedd.denied.clear()
     watch.watch_dags(now=timezone.now())
     assert opened(ended) == []
 
 
-def test_a_dag_made_after_the_abort_by_a_worker_that_was_planning_counts_as_stopped(queue: Queue) -> None:
+def test_a_dag_made_after_the_abort_by_a_worker_that_was_planning_counts_as_stopped(
+    fake_schedd: FakeSchedd,
+) -> None:
     _, dag = running(S.ABORTED)
     watch.remove_abandoned(now=timezone.now())
     dag.refresh_from_db()
-    assert (dag.stop_reason, queue.removed) == ("the request has ended", [(dag.token, False)])
+    (removed,) = fake_schedd.called("remove_dag")
+    assert dag.stop_reason == "the request has ended"
+    assert (removed["batch_name"], removed["resumable"]) == (dag.token, False)
 
 
 def test_a_part_that_fails_is_told_after_the_others_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,51 +12,38 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from condor.types import DagmanAd, JobStatus, ScheddLimits
+from condor.fake import FakeSchedd
+from condor.types import JobStatus
 from dags_app.models import DAG
 from dags_app.services import monitoring
 from dags_app.services.schedds import silent_since
 from dags_app.states import DAGStatus, GroupStatus
 from tests.integration.factories import make_dag, make_group, make_round, make_workflow
-from wms2_project.errors import ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
 
 
-class Queue:
-    """A schedd in which every DAG of the test runs."""
-
-    def __init__(self) -> None:
-        self.ads: dict[str, DagmanAd] = {}
-        self.last: dict[str, Any] = {"job_status": JobStatus.COMPLETED, "exit_code": 1}
-        self.history_answers = self.limits_answer = True
-        self.searched: list[float] = []
-
-    def add(self, dag: DAG, **values: Any) -> None:
-        defaults: dict[str, Any] = {"cluster_id": 1, "job_status": JobStatus.RUNNING, "finished": False}
-        self.ads[dag.token] = DagmanAd(batch_name=dag.token, **(defaults | values))
-
-    def query_dags(self) -> dict[str, DagmanAd]:
-        return self.ads
-
-    def limits(self) -> ScheddLimits:
-        if not self.limits_answer:
-            raise ScheddUnreachable("describe: no answer within 15 s")
-        return ScheddLimits(200, 500, len(self.ads))
-
-    def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float) -> DagmanAd:
-        self.searched.append(not_before)
-        if not self.history_answers:
-            raise ScheddUnreachable("history: no answer within 15 s")
-        return DagmanAd(batch_name, cluster_id, finished=True, **self.last)
+HISTORY = "finished_dag"
 
 
-@pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
-    made = Queue()
-    monkeypatch.setattr(monitoring, "schedd", lambda name="": made)
-    monkeypatch.setattr(monitoring, "_known", {})
-    return made
+def enqueue(schedd: FakeSchedd, dag: DAG, groups: dict[str, dict[str, int]] | None = None, **ad: Any) -> None:
+    """Put the DAG into the queue, with these counts of its running groups (attributes of their DAGMans)."""
+    schedd.add_dag(dag.token, directory=dag.submit_dir, ClusterId=dag.dagman_cluster_id, **ad)
+    for name, counts in (groups or {}).items():
+        schedd.start_group(dag.token, name, **counts)
+
+
+def counts(done: int, failed: int) -> dict[str, int]:
+    return {"DAG_NodesDone": done, "DAG_NodesFailed": failed}
+
+
+def end(schedd: FakeSchedd, dag: DAG, *, exit_code: int | None = 1, removed: bool = False) -> None:
+    """Let the DAG leave the queue; without an exit code it was killed by a signal."""
+    enqueue(schedd, dag)
+    if removed:
+        schedd.remove_dag(dag.token, reason="a test")
+    else:
+        schedd.finish_dag(dag.token, exit_code=exit_code)
 
 
 def a_dag(root: Path, *, groups: int = 3, **values: Any) -> DAG:
@@ -104,9 +91,9 @@ def counts_of(dag: DAG) -> list[tuple[int, int, str]]:
     return list(rows)
 
 
-def test_finished_groups_and_counts_are_stored(tmp_path: Path, queue: Queue) -> None:
+def test_finished_groups_and_counts_are_stored(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    queue.add(dag, jobs_running=2, jobs_held=1)
+    enqueue(fake_schedd, dag, {"mg_000002": {"DAG_JobsRunning": 2, "DAG_JobsHeld": 1}})
     write_status(dag, done=2)
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
@@ -115,40 +102,39 @@ def test_finished_groups_and_counts_are_stored(tmp_path: Path, queue: Queue) -> 
     assert states == [GroupStatus.DONE, GroupStatus.DONE, GroupStatus.PLANNED]
 
 
-def test_what_is_stored_is_no_news_to_another_process(
-    tmp_path: Path, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_stored_is_no_news_to_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    queue.add(dag)
+    enqueue(fake_schedd, dag)
     write_status(dag, done=2)
     monitoring.observe_dags(now=timezone.now())
     assert monitoring.observe_dags(now=timezone.now()).news == set()
-    monkeypatch.setattr(monitoring, "_known", {})
+    monitoring._known.clear()  # what a process remembers
     assert monitoring.observe_dags(now=timezone.now()).news == set()
 
 
-def test_a_collected_group_stays_collected(tmp_path: Path, queue: Queue) -> None:
+def test_a_collected_group_stays_collected(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    queue.add(dag)
+    enqueue(fake_schedd, dag)
     dag.round.groups.filter(index=0).update(status=GroupStatus.COLLECTED)
     write_status(dag, done=1)
     assert monitoring.observe_dags(now=timezone.now()).news == set()
     assert dag.round.groups.get(index=0).status == GroupStatus.COLLECTED
 
 
-def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, queue: Queue) -> None:
+def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     bad, good = a_dag(tmp_path), a_dag(tmp_path)
     for dag in (bad, good):
-        queue.add(dag)
+        enqueue(fake_schedd, dag)
     write_status(good, done=1)
     write_status(bad, done=1, text='[\n  Type = "StatusEnd";\n  EndTime = 1;\n]\n')
     assert monitoring.observe_dags(now=timezone.now()).news == {good.workflow_id}
 
 
-def test_a_directory_that_cannot_be_read_hides_no_other_dag(tmp_path: Path, queue: Queue) -> None:
+def test_a_directory_that_cannot_be_read_hides_no_other_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     looked_at, ended, good = a_dag(tmp_path), a_dag(tmp_path), a_dag(tmp_path)
     for dag in (looked_at, good):
-        queue.add(dag)
+        enqueue(fake_schedd, dag)
+    end(fake_schedd, ended)
     Path(f"{looked_at.dag_file_path}.status").mkdir()
     Path(ended.submit_dir).rmdir()
     write_status(good, done=1)
@@ -160,58 +146,55 @@ def test_a_directory_that_cannot_be_read_hides_no_other_dag(tmp_path: Path, queu
     assert ended.status == DAGStatus.RUNNING, "a disk that is away proves nothing"
 
 
-def test_a_dag_that_is_given_up_ends_without_its_directory(tmp_path: Path, queue: Queue) -> None:
+def test_a_dag_that_is_given_up_ends_without_its_directory(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path, stop_requested_at=timezone.now())
+    end(fake_schedd, dag, removed=True)
     Path(dag.submit_dir).rmdir()
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
 
 
 @pytest.mark.parametrize(
-    ("job_status", "exit_code", "status"),
+    ("removed", "exit_code", "status"),
     [
-        (JobStatus.REMOVED, 1, DAGStatus.STOPPED),
-        (
-            JobStatus.COMPLETED,
-            None,
-            DAGStatus.STOPPED,
-        ),  # killed by a signal: nobody knows what it would have said
-        (JobStatus.COMPLETED, 1, DAGStatus.FAILED),
+        (True, None, DAGStatus.STOPPED),
+        (False, None, DAGStatus.STOPPED),  # killed by a signal: its exit code is not known
+        (False, 1, DAGStatus.FAILED),
     ],
 )
 def test_a_dag_that_ended_by_itself_was_not_stopped(
-    tmp_path: Path, queue: Queue, job_status: JobStatus, exit_code: int | None, status: DAGStatus
+    tmp_path: Path, fake_schedd: FakeSchedd, removed: bool, exit_code: int | None, status: DAGStatus
 ) -> None:
     dag = a_dag(tmp_path, stop_requested_at=timezone.now())
-    queue.last = {"job_status": job_status, "exit_code": exit_code}
+    end(fake_schedd, dag, exit_code=exit_code, removed=removed)
     monitoring.observe_dags(now=timezone.now())
     dag.refresh_from_db()
     assert dag.status == status
 
 
-def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, queue: Queue) -> None:
+def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    queue.add(dag, job_status=JobStatus.HELD)
+    enqueue(fake_schedd, dag, JobStatus=JobStatus.HELD)
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
     assert dag.status == DAGStatus.HALTED
     assert dag.events.get().to_status == DAGStatus.HALTED
 
 
-def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, queue: Queue) -> None:
+def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path, schedd_name="a@pool")
-    queue.add(dag)
+    enqueue(fake_schedd, dag)
     write_status(dag, done=1)
-    queue.limits_answer = False
+    fake_schedd.silence("limits")
     seen = monitoring.observe_dags(now=timezone.now())
     assert (seen.news, seen.unknown) == ({dag.workflow_id}, set())
     assert silent_since("a@pool") is None
 
 
-def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, queue: Queue) -> None:
+def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     gone, running, also_gone = (a_dag(tmp_path, schedd_name="busy") for _ in range(3))
-    queue.add(running)
+    enqueue(fake_schedd, running)
     write_status(running, done=2)
-    queue.history_answers = False
+    fake_schedd.silence(HISTORY)
 
     seen = monitoring.observe_dags(now=timezone.now())
 
@@ -219,28 +202,30 @@ def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, queue: Queue
     assert seen.unknown == {gone.workflow_id, also_gone.workflow_id}
     assert running.round.groups.filter(status=GroupStatus.DONE).count() == 2
     assert silent_since("busy") is None
-    assert len(queue.searched) == 1, "each query of a silent history costs a timeout"
+    assert len(fake_schedd.called(HISTORY)) == 1, "each query of a silent history costs a timeout"
     assert set(DAG.objects.values_list("status", flat=True)) == {DAGStatus.RUNNING}
 
 
-def test_a_silent_history_proves_no_dag_vanished(tmp_path: Path, queue: Queue) -> None:
+def test_a_silent_history_proves_no_dag_vanished(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     dag = a_dag(tmp_path, submitted_at=long_ago, observed_at=long_ago)
-    queue.history_answers = False
+    fake_schedd.silence(HISTORY)
 
     assert monitoring.observe_dags(now=timezone.now()).unknown == {dag.workflow_id}
     dag.refresh_from_db()
     assert dag.status == DAGStatus.RUNNING
 
 
-def test_the_ending_that_dagman_left_on_disk_needs_no_history(tmp_path: Path, queue: Queue) -> None:
+def test_the_ending_that_dagman_left_on_disk_needs_no_history(
+    tmp_path: Path, fake_schedd: FakeSchedd
+) -> None:
     long_ago = timezone.now() - timedelta(days=2)
     dag = a_dag(tmp_path, submitted_at=long_ago, observed_at=long_ago)
     numbers = ("nodes_succeeded", "dag_nodes_succeeded", "nodes_failed", "dag_nodes_failed", "start_time")
     metrics = dict.fromkeys([*numbers, "end_time", "total_nodes", "rescue_dag_number"], 0)
     metrics |= {"metrics_version": 2, "version": 25, "exitcode": 1, "DagStatus": 2}
     Path(f"{dag.dag_file_path}.metrics").write_text(json.dumps(metrics))
-    queue.history_answers = False
+    fake_schedd.silence(HISTORY)
 
     seen = monitoring.observe_dags(now=timezone.now())
 
@@ -249,16 +234,19 @@ def test_the_ending_that_dagman_left_on_disk_needs_no_history(tmp_path: Path, qu
     assert (dag.status, dag.exit_code) == (DAGStatus.FAILED, 1)
 
 
-def test_history_is_searched_back_to_when_the_dag_was_last_seen(tmp_path: Path, queue: Queue) -> None:
+def test_history_is_searched_back_to_when_the_dag_was_last_seen(
+    tmp_path: Path, fake_schedd: FakeSchedd
+) -> None:
     now = timezone.now()
     a_dag(tmp_path, submitted_at=now - timedelta(days=9), observed_at=now - timedelta(minutes=1))
 
     monitoring.observe_dags(now=now)
 
-    assert queue.searched == [(now - timedelta(minutes=1)).timestamp()]
+    (search,) = fake_schedd.called(HISTORY)
+    assert search["not_before"] == (now - timedelta(minutes=1)).timestamp()
 
 
-def test_dags_without_news_cost_no_statement_each(tmp_path: Path, queue: Queue) -> None:
+def test_dags_without_news_cost_no_statement_each(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     def statements() -> int:
         with CaptureQueriesContext(
             connection,
@@ -266,23 +254,25 @@ def test_dags_without_news_cost_no_statement_each(tmp_path: Path, queue: Queue) 
             monitoring.observe_dags(now=timezone.now())
         return len(asked)
 
-    queue.add(a_dag(tmp_path, nodes_running=0))
+    enqueue(fake_schedd, a_dag(tmp_path, nodes_running=0))
     monitoring.observe_dags(now=timezone.now())
     one = statements()
     for _ in range(5):
-        queue.add(a_dag(tmp_path, nodes_running=0))
+        enqueue(fake_schedd, a_dag(tmp_path, nodes_running=0))
     monitoring.observe_dags(now=timezone.now())
     assert statements() == one
 
 
-def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, queue: Queue) -> None:
+def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
     write_status(dag, done=1)
-    queue.add(dag, groups={"mg_000000": (7, 0), "mg_000001": (3, 1)})  # the first left since the query
+    # the first group left since the query
+    enqueue(fake_schedd, dag, {"mg_000000": counts(7, 0), "mg_000001": counts(3, 1)})
     monitoring.observe_dags(now=timezone.now())
     assert counts_of(dag) == [(0, 0, ""), (3, 1, ""), (0, 0, "")]
 
-    queue.add(dag, groups={"mg_000001": (4, 1), "mg_000002": (1, 0)})
+    fake_schedd.forget_dag(dag.token)
+    enqueue(fake_schedd, dag, {"mg_000001": counts(4, 1), "mg_000002": counts(1, 0)})
     monitoring.observe_dags(now=timezone.now())
     assert counts_of(dag) == [(0, 0, ""), (4, 1, ""), (1, 0, "")]
     with CaptureQueriesContext(connection) as queries:
@@ -292,10 +282,10 @@ def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, queu
 
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_group_that_is_not_done_keeps_its_counts_and_its_site(
-    tmp_path: Path, queue: Queue, *, stopped: bool
+    tmp_path: Path, fake_schedd: FakeSchedd, *, stopped: bool
 ) -> None:
-    queue.last = {"job_status": JobStatus.REMOVED if stopped else JobStatus.COMPLETED, "exit_code": 1}
     dag = a_dag(tmp_path, stop_requested_at=timezone.now() if stopped else None)
+    end(fake_schedd, dag, removed=stopped)
     write_group(dag, 0, [5, 5, 5, 6, 6, 7, 7], site="T2_CH_CERN")
     write_group(dag, 1, [6, 7, 7, 7, 7, 7, 7])
     monitoring.observe_dags(now=timezone.now())

@@ -17,6 +17,7 @@ from django.db import connection
 from django.test import Client
 from rest_framework.test import APIClient
 
+from condor.fake import FakePool
 from dags_app import health as outside
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
@@ -147,19 +148,9 @@ def test_a_certificate_is_told_before_it_ends(tmp_path: Path, settings: Any, hou
     assert bool(outside._certificate_ends()) == bool(words)
 
 
-def test_every_schedd_is_asked_and_the_silent_ones_are_named(
-    monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
+def test_every_schedd_is_asked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:
     """Which answer is the schedds' own business (tests/e2e); here it counts who is asked and named."""
-
-    class Known:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def ping(self) -> bool:
-            return self.name != "b@pool"
-
-    monkeypatch.setattr(outside, "schedd", Known)
+    fake_pool["b@pool"].silence()
     settings.SCHEDDS = ["a@pool", "b@pool"]
     assert outside._schedds_silent() == "no answer from b@pool"
     settings.SCHEDDS = []

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import requests
 
-from dags_app import adapters
+from dags_app.adapters import build_cric, build_dbs, build_reqmgr2, build_rucio, use_adapters
 from dags_app.models import Workflow
 from lab.cms_world.known import Credentials
 from lab.cms_world.server import World, running_world
 from outputs_app.models import OutputBlock
 from tests.integration.outputs.blocks import DESTINATION, add_block, make_producer
+from tests.stand_in import FromSettings
 
 Faults = Callable[..., None]
 
@@ -42,14 +43,13 @@ def _point_at_the_world(world: World, settings: Any) -> Iterator[None]:
     settings.TRANSFER_POLL_INTERVAL_SEC = 0.0
     settings.SERVICE_TIMEOUT_SEC = 10.0  # tests of timeouts have their own
     settings.BREAKER_FAILURES = 1000  # the breaker has tests of its own
-    _forget_adapters()
-    yield
-    _forget_adapters()
-
-
-def _forget_adapters() -> None:
-    for adapter in (adapters.dbs, adapters.rucio, adapters.reqmgr2, adapters.cric):
-        adapter.cache_clear()
+    with use_adapters(
+        dbs=FromSettings(build_dbs),
+        rucio=FromSettings(build_rucio),
+        reqmgr2=FromSettings(build_reqmgr2),
+        cric=FromSettings(build_cric),
+    ):
+        yield
 
 
 @pytest.fixture

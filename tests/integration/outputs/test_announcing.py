@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from django.utils import timezone
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
 from lab.cms_world.server import World
-from outputs_app import services
 from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.selectors import datasets_of
 from outputs_app.services import (
@@ -28,6 +28,7 @@ from requests_app.states import RequestStatus
 from tests.integration.factories import make_workflow
 from tests.integration.outputs.blocks import add_block, announce, walk
 from tests.integration.outputs.conftest import Faults
+from tests.stand_in import Overridden
 from wms2_project.errors import ServiceUnavailable
 
 pytestmark = pytest.mark.django_db
@@ -92,21 +93,21 @@ def test_an_announcement_that_dbs_refuses_is_repeated(
 
 @pytest.mark.parametrize(("shared", "after"), [(False, "INVALID"), (True, "VALID")])
 def test_an_invalidation_meanwhile_wins(
-    shared: bool, after: str, block: OutputBlock, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+    shared: bool, after: str, block: OutputBlock, workflow: Workflow, adapt: Callable[..., None]
 ) -> None:
     walk(block)
     if shared:
         walk(add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets)))
-    real = dbs()
+    real, announced = dbs(), list[str]()
 
-    class Slow:
-        def set_dataset_status(self, dataset: str, status: str) -> None:
-            if status == "VALID":
-                invalidate_outputs(workflow=workflow, actor="user:olga", reason="bad", now=timezone.now())
-                walk(block)
-            real.set_dataset_status(dataset, status)
+    def set_slowly(dataset: str, status: str) -> None:
+        if not announced:
+            announced.append(dataset)
+            invalidate_outputs(workflow=workflow, actor="user:olga", reason="bad", now=timezone.now())
+            walk(block)
+        real.set_dataset_status(dataset, status)
 
-    monkeypatch.setattr(services.announcing, "dbs", Slow)
+    adapt(dbs=Overridden(real, set_dataset_status=set_slowly))
     announce(workflow)
     assert access_type(workflow) == after
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dags_app.adapters import dbs, rucio
+from dags_app.adapters import dbs, rucio, use_adapters
 from dags_app.models import Workflow
-from outputs_app import steps
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import Step
 from outputs_app.services import invalidate_outputs
@@ -180,16 +179,14 @@ class Dying:
 
 @pytest.mark.usefixtures("subscribed")
 def test_a_worker_that_dies_after_any_call_leaves_nothing_lost_or_doubled(
-    workflow: Workflow, lab: Any, monkeypatch: pytest.MonkeyPatch
+    workflow: Workflow, lab: Any
 ) -> None:
     lab("PUT", "settings", {"rule_delay_sec": 0})
     real_dbs, real_rucio = dbs(), rucio()
     for nth in range(20):
         block = add_block(workflow, dataset=workflow.output_datasets[0].replace("-v1", f"-v{nth + 1}"))
         calls = count()
-        with monkeypatch.context() as patched:
-            patched.setattr(steps, "dbs", lambda c=calls, n=nth: Dying(real_dbs, c, n))
-            patched.setattr(steps, "rucio", lambda c=calls, n=nth: Dying(real_rucio, c, n))
+        with use_adapters(dbs=Dying(real_dbs, calls, nth), rucio=Dying(real_rucio, calls, nth)):
             try:
                 walk(block)
                 died = False

@@ -24,15 +24,16 @@ from sandbox.manifest import GroupManifest, MergedFile, Metrics, read_jobs, writ
 from sites_app.selectors import usable_sites
 from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
+from tests.stand_in import OwnFilesDbs
 
 CERN, DESY, PURDUE = "T2_CH_CERN", "T2_DE_DESY", "T2_US_Purdue"
 
 
 @pytest.fixture(autouse=True)
-def _own_submit_root(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_submit_root(settings: Any, tmp_path: Path, adapt: Callable[..., None]) -> None:
     settings.SUBMIT_ROOT = str(tmp_path)
     settings.STORAGE_PREFIX = "/srv/storage/{site}"
-    monkeypatch.setattr(production, "check_input", lambda workflow: None)  # these files are in no DBS
+    adapt(dbs=OwnFilesDbs())  # these files are in no other
 
 
 @dataclass

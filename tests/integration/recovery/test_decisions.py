@@ -9,7 +9,6 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from cms.types import DatasetInfo
 from dags_app.models import InputFile, Workflow
 from dags_app.services import production
 from dags_app.services.estimating import current_estimate
@@ -25,6 +24,7 @@ from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import DOCUMENT, make_file, make_request, make_site
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+from tests.stand_in import Overridden, OwnFilesDbs
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -178,9 +178,7 @@ def test_a_carried_ban_keeps_its_end_and_is_not_counted_as_a_second_workflows(re
     assert ban.removed_by == "user:olga"
 
 
-def test_a_file_excluded_in_an_earlier_version_is_not_read_in_the_next(
-    released: Round, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_excluded_in_an_earlier_version_is_not_read_in_the_next(released: Round) -> None:
     new = restart_request(request=released.request, actor="user:olga", reason="again")
     files = [
         InputFile(workflow=new.workflow, lfn=f"/store/data/Run2031A/{number}.root", size_bytes=1, events=10,
@@ -188,7 +186,6 @@ def test_a_file_excluded_in_an_earlier_version_is_not_read_in_the_next(
         for number in range(4)
     ]  # fmt: skip
     InputFile.objects.bulk_create(files, ignore_conflicts=True)  # as input is resolved
-    monkeypatch.setattr(production, "check_input", lambda workflow: None)
     pool = usable_sites(workflow=new.workflow, now=timezone.now())
     plan = production.decide_plan(workflow=new.workflow, sites=pool)
     read = {window.file.lfn for group in plan.groups for job in group.jobs for window in job.files}
@@ -196,16 +193,9 @@ def test_a_file_excluded_in_an_earlier_version_is_not_read_in_the_next(
 
 
 def test_a_dataset_of_which_every_file_is_excluded_gives_no_input(
-    released: Round, monkeypatch: pytest.MonkeyPatch
+    released: Round, adapt: Callable[..., None]
 ) -> None:
-    class Dbs:
-        def dataset(self, name: str) -> DatasetInfo:
-            return DatasetInfo(name, "VALID", "data", "", 1, "", "", 1, 1, 1, 1, 1)
-
-        def blocks(self, name: str) -> list[str]:
-            return []
-
     new = restart_request(request=released.request, actor="user:olga", reason="again")
-    monkeypatch.setattr("dags_app.services.input_files.dbs", Dbs)
+    adapt(dbs=Overridden(OwnFilesDbs(), blocks=lambda name: []))
     with pytest.raises(NoInput, match="exclude all 1 files"):
         resolve_input(workflow=new.workflow, now=timezone.now())

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dags_app.models import DAGEvent, MergeGroup, Round
-from dags_app.services import control, production
+from condor.fake import FakeSchedd
+from dags_app.models import DAG, DAGEvent, MergeGroup, Round
+from dags_app.services import production
 from dags_app.services.production import merged_lfns
 from dags_app.states import DAGStatus, GroupStatus
 from requests_app.lifecycle.tidying import clean_storage
@@ -20,7 +21,6 @@ from requests_app.states import RequestStatus as S
 from sandbox.manifest import read_jobs
 from tests.integration.recovery.conftest import CERN, DESY, PURDUE
 from tests.integration.recovery.conftest import Round as Made
-from wms2_project.errors import ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Made]
@@ -118,7 +118,7 @@ def test_a_stop_keeps_what_a_resume_needs_until_the_request_ends(
 
 
 def test_nothing_is_removed_while_the_dag_or_a_job_of_it_is_in_a_queue(
-    planned: Planned, storage: Path, monkeypatch: pytest.MonkeyPatch
+    planned: Planned, storage: Path, fake_schedd: FakeSchedd
 ) -> None:
     made = planned([[CERN]] * 2)
     unmerged(storage, made, 0)
@@ -126,17 +126,12 @@ def test_nothing_is_removed_while_the_dag_or_a_job_of_it_is_in_a_queue(
     clean_storage(now=timezone.now())
     assert len(files(storage)) == 2, "the DAG is not gone yet"
     made.end(DAGStatus.STOPPED)
-    answers: list[Any] = [3, ScheddUnreachable("no answer"), 0]
-
-    def clear(**given: Any) -> int:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return int(answer)
-
-    monkeypatch.setattr(control, "clear_queue", clear)
+    DAG.objects.update(schedd_name=fake_schedd.name)
+    fake_schedd.add_dag(made.dag.token)
+    fake_schedd.start_job(made.dag.token, "mg_000000", "proc_000000")
     left = []
-    for _ in range(3):
+    for meanwhile in (fake_schedd.silence, fake_schedd.answer, fake_schedd.answer):
+        meanwhile()
         Round.objects.update(sweep_at=timezone.now())
         clean_storage(now=timezone.now())
         left.append(len(files(storage)))

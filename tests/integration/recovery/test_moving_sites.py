@@ -9,8 +9,9 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from condor.fake import FakeSchedd
 from dags_app.models import DAG
-from dags_app.services import control, production, repairing
+from dags_app.services import production, repairing
 from dags_app.states import DAGKind, DAGStatus
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.edits import STRANDED
@@ -24,29 +25,13 @@ from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
 pytestmark = pytest.mark.django_db
 
 
-class Port:
-    """A schedd with nothing of ours in its queue."""
-
-    def __init__(self) -> None:
-        self.placed: list[Mapping[str, Collection[str]]] = []
-
-    def set_priority(self, batch_name: str, priority: int) -> int:
-        return 0
-
-    def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
-        self.placed.append(sites)
-        return 0
+def placed(schedd: FakeSchedd) -> list[Mapping[str, Collection[str]]]:
+    """The sites of waiting landings the schedd was given, by call."""
+    return [call["sites"] for call in schedd.called("place_landings")]
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Port:
-    made = Port()
-    monkeypatch.setattr(control, "schedd", lambda name: made)
-    return made
-
-
-@pytest.fixture
-def running(planned: Callable[..., Round], port: Port) -> Round:
+def running(planned: Callable[..., Round], fake_schedd: FakeSchedd) -> Round:
     """Three groups in the queue: the first landed at CERN, two may land at CERN or DESY, or at DESY only."""
     round_ = planned([[CERN]] * 2 + [[CERN, DESY]] * 2 + [[DESY]] * 2)
     DAG.objects.filter(pk=round_.dag.pk).update(
@@ -80,21 +65,21 @@ def post(client: APIClient, path: str, **body: Any) -> None:
     assert answer.status_code == 200, answer.json()
 
 
-def test_nothing_is_written_while_no_site_changes(running: Round, port: Port) -> None:
+def test_nothing_is_written_while_no_site_changes(running: Round, fake_schedd: FakeSchedd) -> None:
     poll(running)
-    assert port.placed == []
+    assert placed(fake_schedd) == []
     assert not (running.directory(0).parent / "landing_sites").exists()
 
 
 @pytest.mark.parametrize("how", ["drain", "ban"])
 def test_a_drained_or_banned_site_takes_no_later_landing_until_it_is_back(
-    running: Round, port: Port, operator: APIClient, how: str
+    running: Round, fake_schedd: FakeSchedd, operator: APIClient, how: str
 ) -> None:
     name = groups(running)
     post(operator, f"{CERN}/{how}")
     poll(running)
     assert listed(running) == {name["free"]: DESY, name["bound"]: DESY}
-    assert port.placed == [{name["free"]: {DESY}, name["bound"]: {DESY}}]
+    assert placed(fake_schedd) == [{name["free"]: {DESY}, name["bound"]: {DESY}}]
     if how == "drain":
         post(operator, f"{CERN}/enable")
     else:
@@ -102,7 +87,7 @@ def test_a_drained_or_banned_site_takes_no_later_landing_until_it_is_back(
     poll(running)
     assert listed(running)[name["free"]] == f"{CERN},{DESY}"
     poll(running)
-    assert len(port.placed) == 2, "applied once per change"
+    assert len(placed(fake_schedd)) == 2, "applied once per change"
 
 
 def test_a_ban_of_one_request_and_its_end_reach_that_request(running: Round, operator: APIClient) -> None:
@@ -158,14 +143,14 @@ def test_a_dry_run_names_the_groups_that_move_wait_and_stay(running: Round, oper
 
 
 def test_a_held_request_whose_jobs_run_on_follows_too(
-    running: Round, port: Port, operator: APIClient
+    running: Round, fake_schedd: FakeSchedd, operator: APIClient
 ) -> None:
     running.move(S.HELD)
     post(operator, f"{CERN}/drain")
     follow_edits_of_held(now=timezone.now())
     assert listed(running)[groups(running)["free"]] == DESY
     follow_edits_of_held(now=timezone.now())
-    assert len(port.placed) == 1
+    assert len(placed(fake_schedd)) == 1
 
 
 def test_a_rescue_starts_from_the_sites_of_its_own_files(running: Round, operator: APIClient) -> None:

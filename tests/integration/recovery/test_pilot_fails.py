@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dags_app.models import DAG, Workflow
+from dags_app.models import Workflow
 from dags_app.services import pilot, production, repairing
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundKind
 from requests_app.lifecycle import handlers
@@ -184,18 +184,8 @@ def test_a_release_after_a_failed_pilot_measures_again_without_an_estimate(
     assert moved.to is to
 
 
-def submitted(*, dag: DAG, **_: Any) -> DAG:
-    """The DAG in a queue that no test needs."""
-    queued = {"status": DAGStatus.RUNNING, "submitted_at": timezone.now()}
-    DAG.objects.filter(pk=dag.pk).update(**queued, applied_version=dag.workflow.version)
-    return DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
-
-
-@pytest.mark.usefixtures("sites")
-def test_the_pilot_after_a_release_is_a_new_round_at_a_site_where_none_has_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(production, "ensure_submitted", submitted)
+@pytest.mark.usefixtures("sites", "fake_schedd")
+def test_the_pilot_after_a_release_is_a_new_round_at_a_site_where_none_has_failed() -> None:
     round_ = measure([CERN, DESY, PURDUE])
     fail_twice(round_)
     release(round_)
@@ -204,11 +194,8 @@ def test_the_pilot_after_a_release_is_a_new_round_at_a_site_where_none_has_faile
     assert allowed_sites(round_.directory(0)) == {PURDUE}
 
 
-@pytest.mark.usefixtures("sites")
-def test_the_pilot_after_a_release_uses_a_site_again_where_no_other_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(production, "ensure_submitted", submitted)
+@pytest.mark.usefixtures("sites", "fake_schedd")
+def test_the_pilot_after_a_release_uses_a_site_again_where_no_other_is_left() -> None:
     round_ = measure([CERN, DESY])
     fail_twice(round_)
     release(round_)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from condor.fake import FakeSchedd
 from dags_app.models import DAG
 from dags_app.services import pilot, production
 from dags_app.states import DAGStatus, GroupStatus, RoundKind, RoundStatus
@@ -25,16 +26,9 @@ FIRST = (10, 20, 40, 80)
 
 
 @pytest.fixture
-def measuring(sites: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Round]:
-    """A request whose first pilot is planned; what is submitted runs at once."""
+def measuring(sites: None, settings: Any, fake_schedd: FakeSchedd) -> Callable[..., Round]:
+    """A request whose first pilot is planned."""
     settings.PILOT_INITIAL_EVENTS, settings.PILOT_TIME_BUDGET_SEC, settings.PILOT_MAX_ROUNDS = 10, 1000, 6
-
-    def submitted(*, dag: DAG, priority: int, version: int) -> DAG:
-        DAG.objects.filter(pk=dag.pk).update(status=DAGStatus.RUNNING, submitted_at=timezone.now())
-        dag.refresh_from_db()
-        return dag
-
-    monkeypatch.setattr(production, "ensure_submitted", submitted)
 
     def make(*, events: int = 1000) -> Round:
         workflow = make_workflow(

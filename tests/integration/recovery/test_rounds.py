@@ -71,14 +71,14 @@ def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planne
                        (DAGKind.RESCUE, "rescue of round 0 submitted: 1 of 6 groups"),
                        (DAGKind.RESUME, "resume of round 0 submitted: 1 of 6 groups")]
 )  # fmt: skip
+@pytest.mark.usefixtures("fake_schedd")
 def test_a_submission_says_how_much_of_the_round_goes_on(
-    planned: Planned, monkeypatch: pytest.MonkeyPatch, kind: DAGKind | None, told: str
+    planned: Planned, kind: DAGKind | None, told: str
 ) -> None:
     round_ = planned([[CERN]] * 12)
     if kind is not None:
         one_bad(round_, 2)
         production.prepare_dag(parent=round_.dag, kind=kind)
-    monkeypatch.setattr(production, "ensure_submitted", lambda dag, **given: dag)
     moved = handlers.on_planning(round_.move(S.PLANNING), timezone.now())
     assert isinstance(moved, Move)
     assert (moved.to, moved.reason) == (S.ACTIVE, told)

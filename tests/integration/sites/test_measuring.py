@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(adapt: Callable[..., None]) -> list[str]:
     """The storages Rucio was asked about; one of them makes it fail."""
     names: list[str] = []
 
@@ -28,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise ServiceUnavailable("Rucio did not answer")
         return 0.5
 
-    monkeypatch.setattr(configuring, "rucio", lambda: SimpleNamespace(used_fraction=used_fraction))
+    adapt(rucio=SimpleNamespace(used_fraction=used_fraction))
     return names
 
 
