@@ -13,6 +13,7 @@ from wms2_project.console import ReadOnlyAdmin
 
 pytestmark = pytest.mark.django_db
 IDS = ["junk", "9" * 30, "00000000-0000-4000-8000-000000000000", "a\0b", "_00", "../../x", "_2F", "'; --"]
+OWN_PAGES = {"alert", "dag", "request", "schedd", "site"}  # they read the row before Django does
 ACTIONS = [
     f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}"
     for model, page in admin.site._registry.items()
@@ -43,4 +44,5 @@ def test_a_page_of_what_does_not_exist_is_no_error_of_ours(console: Client, made
         if isinstance(page, ReadOnlyAdmin):
             place = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=["PLACE"])
             answer = console.get(place.replace("PLACE", quote(made_up, safe="")))
-            assert answer.status_code in (302, 404), (place, answer.status_code)  # Django leads to its index
+            status = 404 if model._meta.model_name in OWN_PAGES else 302  # Django leads to its index
+            assert answer.status_code == status, place

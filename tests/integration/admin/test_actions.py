@@ -158,7 +158,7 @@ def test_whoever_may_only_look_sees_no_buttons_and_cannot_press_them(onlooker: C
     )
     row.refresh_from_db()
     assert row.status == S.HELD
-    assert answer.status_code in (200, 302, 403)
+    assert answer.status_code == 200  # the list again: the action is not offered
 
 
 def test_a_site_is_drained_and_enabled(console: Client) -> None:
