@@ -61,6 +61,7 @@ ASSETS = (
 )
 FAST = DagmanSettings(status_interval_sec=1, queue_update_sec=1, log_scan_sec=1)
 WORKFLOW_ID = "0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44"
+DATASET = "/MinBias/Test-v1/GEN-SIM"
 
 
 def pool_sites() -> tuple[str, ...]:
@@ -80,6 +81,36 @@ def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
     build_sandbox(directory / "sandbox.tar.gz")
     copy_scripts(directory / "scripts")
     return read_assets(directory)
+
+
+def manifest(storage: Path, jobs: int) -> bytes:
+    """Return the jobs.json of a group of generating jobs that the real sandbox accepts."""
+
+    def job(index: int) -> dict[str, Any]:
+        first = index * 10 + 1
+        window = {"first_event": first, "last_event": first + 9, "first_lumi": index + 1}
+        generate = window | {"events_per_lumi": 10, "run": 1}
+        return {"files": [], "generate": generate, "mask": None, "events": 10}
+
+    outputs = {
+        "dataset": DATASET,
+        "unmerged_base": "/store/unmerged/Test/MinBias/GEN-SIM/v1",
+        "merged_base": "/store/mc/Test/MinBias/GEN-SIM/v1",
+    }
+    return json.dumps(
+        {
+            "schema": 1,
+            "request_name": "ana_test-v1",
+            "workflow_id": WORKFLOW_ID,
+            "round": 0,
+            "group": "mg_000000",
+            "storage": f"{storage}/{{site}}",
+            "outputs": [outputs],
+            "pilot": None,
+            "merged_ids": {DATASET: "c0ffee00c0ffee00c0ffee00c0ffee00"},
+            "jobs": {f"proc_{n:06d}": job(n) for n in range(jobs)},
+        }
+    ).encode()
 
 
 @dataclass

@@ -31,10 +31,13 @@ class Overridden:
 
 
 class OwnFilesDbs:
-    """A DBS in which every dataset is valid and has the files our tables have of it."""
+    """A DBS in which every input dataset is valid and has the files of our tables; it has no output."""
 
     def dataset(self, name: str) -> DatasetInfo:
         return DatasetInfo(name, "VALID", "data", "", 1, "", "", 1, 1, 1, 1, 1)
+
+    def content(self, name: str) -> None:
+        """Nobody has produced a dataset."""
 
     def blocks(self, name: str) -> set[str]:
         return set(self._files(name).values_list("block_name", flat=True))

@@ -26,7 +26,8 @@ from sandbox.tree import Tree
 from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_group, make_workflow
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, _own_submit_root, planned, sites
+from tests.integration.recovery.conftest import _own_submit_root, planned, sites
+from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 from tests.unit.sandbox.conftest import NODE, tarball, world
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from sandbox.fjrwrite import write_fjr
 from sandbox.manifest import read_jobs
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
+from tests.stand_in import OwnFilesDbs
 from tests.unit.sandbox.conftest import NODE, RUN, SITE, World
 
 REFUSED = 99310
@@ -248,11 +249,11 @@ def test_a_forged_framework_report_is_refused_where_it_is_all_there_is(group: Wo
 
 
 @pytest.fixture
-def waiting(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, db: None) -> MergeGroup:
+def waiting(tmp_path: Path, settings: Any, adapt: Callable[..., None], db: None) -> MergeGroup:
     """A planned group in the tables and on disk, whose jobs have ended."""
     settings.SUBMIT_ROOT = str(tmp_path)
     settings.STORAGE_PREFIX = "/srv/storage/{site}"
-    monkeypatch.setattr(production, "check_input", lambda workflow: None)  # these files are in no DBS
+    adapt(dbs=OwnFilesDbs())
     make_site(SITE)
     workflow = make_workflow(splitting_params={"files_per_job": 1})
     make_file(workflow, lfn="/store/data/in.root", events=50, locations=[SITE], lumis=[[RUN, 1, 5]])

@@ -16,9 +16,8 @@ from condor.schedd import Schedd
 from condor.submitfile import ALLOWED_KEYS, Role, SubmitDescription, render_submit
 from dags_app.planning.types import SitePool
 from dags_app.services import production
-from tests.integration.condor.conftest import WORKFLOW_ID, Bench
-from tests.integration.condor.test_real_sandbox import manifest, sandbox_assets
 from tests.integration.factories import make_workflow
+from tests.pool_dags import WORKFLOW_ID, Bench, manifest, sandbox_assets
 
 SECRETS = (
     "SECRET_KEY", "WMS2_AUDIT_KEY", "DATABASE_URL", "REDIS_URL", "WMS2_RUCIO_USERNAME", "WMS2_RUCIO_PASSWORD",

@@ -11,8 +11,7 @@ import pytest
 
 from condor.layout import GroupLayout, NodeLayout
 from tests.hostile.test_payload_tree import FORGE, HEAD, MAX_STREAM_BYTES, WAITS
-from tests.integration.condor.conftest import Bench
-from tests.integration.condor.test_real_sandbox import manifest, sandbox_assets
+from tests.pool_dags import Bench, manifest, sandbox_assets
 
 SPOIL = """
 def work():

@@ -28,7 +28,8 @@ from requests_app.lifecycle.tidying import clean_storage
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import DOCUMENT, make_dag, make_request, make_round, make_site, make_workflow
-from tests.integration.recovery.conftest import CERN, Round, _own_submit_root, planned, sites
+from tests.integration.recovery.conftest import _own_submit_root, planned, sites
+from tests.integration.recovery.factories import CERN, Round
 
 __all__ = ["_own_submit_root", "planned", "sites"]
 pytestmark = pytest.mark.django_db

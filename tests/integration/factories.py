@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from condor.fake import FakeSchedd
 from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
 from dags_app.services.ledger import tally
 from dags_app.states import DAGStatus, SplittingAlgo
@@ -136,6 +138,17 @@ def make_dag(round_: Round, **values: Any) -> DAG:
         "nodes_running": 3,
     }
     return DAG.objects.create(**(defaults | values))
+
+
+def queue_dag(
+    schedd: FakeSchedd, dag: DAG, groups: Mapping[str, Mapping[str, int]] | None = None, **ad: Any
+) -> FakeSchedd:
+    """Put the DAG into the schedd's queue unless it is there, with the DAGMans of these groups."""
+    if not schedd.jobs(dag.token):
+        schedd.add_dag(dag.token, directory=dag.submit_dir, ClusterId=dag.dagman_cluster_id, **ad)
+        for name, counts in (groups or {}).items():
+            schedd.start_group(dag.token, name, **counts)
+    return schedd
 
 
 def make_group(round_: Round, **values: Any) -> MergeGroup:

@@ -126,6 +126,8 @@ ACTIONS: dict[str, Doors] = {
     "enable a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
 }  # fmt: skip
 
+CREATE = ("POST requests/<request_name:name>/restart", "POST dags/<uuid:dag_id>/rescue")
+
 
 def _identity(row: Any) -> str:
     return str(row.request_name if isinstance(row, Request) else row.pk)
@@ -136,7 +138,7 @@ def by_rest(client: APIClient, doors: Doors, row: Any, why: str) -> bool:
     parts = [_identity(row) if part.startswith("<") else part for part in route.split("/")]
     body = json.dumps(doors.body | {"reason": why})
     answer = client.generic(method, f"/api/v1/{'/'.join(parts)}", body, content_type="application/json")
-    done = 201 if parts[-1] in ("rescue", "restart") else 200  # these two create something
+    done = 201 if doors.rest in CREATE else 200
     assert answer.status_code == (done if why.strip() else 422), answer.content
     return answer.status_code == done
 

@@ -4,41 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from condor.layout import Asset, GroupLayout, NodeLayout, Retries
 from sandbox.postrecord import read_record
-from tests.pool_dags import WORKFLOW_ID, Bench, sandbox_assets
-
-DATASET = "/MinBias/Test-v1/GEN-SIM"
-
-
-def manifest(storage: Path, jobs: int) -> bytes:
-    def job(index: int) -> dict[str, Any]:
-        first = index * 10 + 1
-        window = {"first_event": first, "last_event": first + 9, "first_lumi": index + 1}
-        generate = window | {"events_per_lumi": 10, "run": 1}
-        return {"files": [], "generate": generate, "mask": None, "events": 10}
-
-    outputs = {
-        "dataset": DATASET,
-        "unmerged_base": "/store/unmerged/Test/MinBias/GEN-SIM/v1",
-        "merged_base": "/store/mc/Test/MinBias/GEN-SIM/v1",
-    }
-    return json.dumps(
-        {
-            "schema": 1,
-            "request_name": "ana_test-v1",
-            "workflow_id": WORKFLOW_ID,
-            "round": 0,
-            "group": "mg_000000",
-            "storage": f"{storage}/{{site}}",
-            "outputs": [outputs],
-            "pilot": None,
-            "merged_ids": {DATASET: "c0ffee00c0ffee00c0ffee00c0ffee00"},
-            "jobs": {f"proc_{n:06d}": job(n) for n in range(jobs)},
-        }
-    ).encode()
+from tests.pool_dags import Bench, manifest, sandbox_assets
 
 
 def test_a_job_that_returns_too_much_fails_for_good_and_not_against_its_site(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import requests
 from django.utils import timezone
 
 from cms.http import JsonService
@@ -20,32 +17,13 @@ from dags_app.services import input_files
 from dags_app.services.input_files import InputLost, check_input, resolve_input
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus
+from tests.integration.execution.factories import add_block, note_locks
 from tests.integration.factories import make_request, make_workflow
 from tests.stand_in import Overridden
-from wms2_project import locks
 from wms2_project.errors import ServiceUnavailable
 
 pytestmark = pytest.mark.django_db
-LAB = os.environ.get("WMS2_LAB_CMS_URL", "")
 BLOCKS = ["a", "b", "c", "d"]
-
-
-def add_block(
-    dataset: str, block: str, *, files: int = 2, rses: Sequence[str] = ("T1_US_FNAL_Disk",)
-) -> None:
-    """Put a block into the lab's DBS and Rucio; one that exists gets further replicas."""
-    rows = [
-        {
-            "lfn": f"/store/data{dataset}/{block}{n}.root",
-            "size_bytes": 1000,
-            "events": 100,
-            "adler32": "0123abcd",
-            "lumis": {"1": [[n + 1, n + 1]]},
-        }
-        for n in range(files)
-    ]
-    body = {"dataset": dataset, "blocks": [{"name": f"{dataset}#{block}", "rses": list(rses), "files": rows}]}
-    assert requests.post(f"{LAB}/lab/datasets", json=body, timeout=10).status_code == 201
 
 
 @pytest.fixture
@@ -69,22 +47,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(JsonService, "get", counting)
     return counts
-
-
-def note_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the locks that steps of the lifecycle hold."""
-    held: list[str] = []
-    lock = locks.try_lock
-
-    @contextmanager
-    def noting(name: str) -> Iterator[bool]:
-        held.append(name)
-        with lock(name) as got:
-            yield got
-        held.remove(name)
-
-    monkeypatch.setattr("requests_app.lifecycle.advance.try_lock", noting)
-    return held
 
 
 def test_a_call_that_is_out_of_time_leaves_the_rest_to_the_next(dataset: str, asked: Counter[str]) -> None:

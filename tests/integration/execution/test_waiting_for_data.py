@@ -25,7 +25,7 @@ from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.services import enable_site
-from tests.integration.execution.test_large_input import add_block, note_locks
+from tests.integration.execution.factories import add_block, note_locks
 from tests.integration.factories import make_request, make_site, make_workflow
 from tests.stand_in import Overridden
 from wms2_project.errors import ServiceUnavailable

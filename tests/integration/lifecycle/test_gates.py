@@ -296,7 +296,7 @@ class Case:
 
 MOVED = ("pilot_running", "")
 RUNS = ("active", "running")
-HOLDING = ("sites", "memory")  # only a person can open these
+HOLDING = ("ownership", "sites", "memory")  # only a person can open these
 CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),

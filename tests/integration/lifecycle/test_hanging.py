@@ -17,7 +17,7 @@ from dags_app.states import GroupStatus
 from requests_app.lifecycle.stalling import report_hanging
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
-from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
+from tests.integration.factories import ago, make_dag, make_group, make_request, make_round, queue_dag
 from wms2_project import shared
 
 pytestmark = pytest.mark.django_db
@@ -35,9 +35,7 @@ def queue(fake_pool: FakePool, settings: Any) -> Iterator[FakePool]:
 
 def start(pool: FakePool, dag: DAG, *, minutes: float, cpu_sec: float) -> int:
     """Start the DAG's next processing job that long ago; return its cluster id."""
-    schedd = pool[dag.schedd_name]
-    if dag.token not in schedd.query_dags():
-        schedd.add_dag(dag.token)
+    schedd = queue_dag(pool[dag.schedd_name], dag)
     node = f"proc_{len(schedd.jobs(dag.token)):06d}"
     since = ago(minutes=minutes).timestamp()
     return schedd.start_job(dag.token, "mg_000001", node, site=SITE, since=since, RemoteUserCpu=cpu_sec)

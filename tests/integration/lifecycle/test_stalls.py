@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from condor.fake import FakePool, FakeSchedd
+from condor.fake import FakePool
 from condor.types import JobStatus
 from dags_app.models import DAG, Schedd
 from requests_app.lifecycle.stalling import report_stalls
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_dag, make_request, make_round
+from tests.integration.factories import make_dag, make_request, make_round, queue_dag
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def queue(fake_pool: FakePool, settings: Any) -> FakePool:
 
 def stick(pool: FakePool, dag: DAG, *, code: int, seconds: float, reason: str = "via condor_hold") -> None:
     """Leave a job of the DAG on hold for that long, or idle (code 0)."""
-    schedd = known(pool, dag)
+    schedd = queue_dag(pool[dag.schedd_name], dag)
     status = JobStatus.HELD if code else JobStatus.IDLE
     since = timezone.now().timestamp() - seconds
     hold = {"HoldReasonCode": code, "HoldReason": reason} if code else {}
@@ -36,14 +36,7 @@ def stick(pool: FakePool, dag: DAG, *, code: int, seconds: float, reason: str = 
 
 def work(pool: FakePool, dag: DAG, group: str) -> None:
     """Let another job of the group run."""
-    known(pool, dag).start_job(dag.token, group, "proc_000004")
-
-
-def known(pool: FakePool, dag: DAG) -> FakeSchedd:
-    schedd = pool[dag.schedd_name]
-    if dag.token not in schedd.query_dags():
-        schedd.add_dag(dag.token)
-    return schedd
+    queue_dag(pool[dag.schedd_name], dag).start_job(dag.token, group, "proc_000004")
 
 
 def clear(pool: FakePool) -> None:

@@ -18,19 +18,12 @@ from dags_app.models import DAG
 from dags_app.services import monitoring
 from dags_app.services.schedds import silent_since
 from dags_app.states import DAGStatus, GroupStatus
-from tests.integration.factories import make_dag, make_group, make_round, make_workflow
+from tests.integration.factories import make_dag, make_group, make_round, make_workflow, queue_dag
 
 pytestmark = pytest.mark.django_db
 
 
 HISTORY = "finished_dag"
-
-
-def enqueue(schedd: FakeSchedd, dag: DAG, groups: dict[str, dict[str, int]] | None = None, **ad: Any) -> None:
-    """Put the DAG into the queue, with these counts of its running groups (attributes of their DAGMans)."""
-    schedd.add_dag(dag.token, directory=dag.submit_dir, ClusterId=dag.dagman_cluster_id, **ad)
-    for name, counts in (groups or {}).items():
-        schedd.start_group(dag.token, name, **counts)
 
 
 def counts(done: int, failed: int) -> dict[str, int]:
@@ -39,7 +32,7 @@ def counts(done: int, failed: int) -> dict[str, int]:
 
 def end(schedd: FakeSchedd, dag: DAG, *, exit_code: int | None = 1, removed: bool = False) -> None:
     """Let the DAG leave the queue; without an exit code it was killed by a signal."""
-    enqueue(schedd, dag)
+    queue_dag(schedd, dag)
     if removed:
         schedd.remove_dag(dag.token, reason="a test")
     else:
@@ -93,7 +86,7 @@ def counts_of(dag: DAG) -> list[tuple[int, int, str]]:
 
 def test_finished_groups_and_counts_are_stored(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    enqueue(fake_schedd, dag, {"mg_000002": {"DAG_JobsRunning": 2, "DAG_JobsHeld": 1}})
+    queue_dag(fake_schedd, dag, {"mg_000002": {"DAG_JobsRunning": 2, "DAG_JobsHeld": 1}})
     write_status(dag, done=2)
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
@@ -104,7 +97,7 @@ def test_finished_groups_and_counts_are_stored(tmp_path: Path, fake_schedd: Fake
 
 def test_what_is_stored_is_no_news_to_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    enqueue(fake_schedd, dag)
+    queue_dag(fake_schedd, dag)
     write_status(dag, done=2)
     monitoring.observe_dags(now=timezone.now())
     assert monitoring.observe_dags(now=timezone.now()).news == set()
@@ -114,7 +107,7 @@ def test_what_is_stored_is_no_news_to_another_process(tmp_path: Path, fake_sched
 
 def test_a_collected_group_stays_collected(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    enqueue(fake_schedd, dag)
+    queue_dag(fake_schedd, dag)
     dag.round.groups.filter(index=0).update(status=GroupStatus.COLLECTED)
     write_status(dag, done=1)
     assert monitoring.observe_dags(now=timezone.now()).news == set()
@@ -124,7 +117,7 @@ def test_a_collected_group_stays_collected(tmp_path: Path, fake_schedd: FakeSche
 def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     bad, good = a_dag(tmp_path), a_dag(tmp_path)
     for dag in (bad, good):
-        enqueue(fake_schedd, dag)
+        queue_dag(fake_schedd, dag)
     write_status(good, done=1)
     write_status(bad, done=1, text='[\n  Type = "StatusEnd";\n  EndTime = 1;\n]\n')
     assert monitoring.observe_dags(now=timezone.now()).news == {good.workflow_id}
@@ -133,7 +126,7 @@ def test_an_unreadable_status_file_hides_no_other_dag(tmp_path: Path, fake_sched
 def test_a_directory_that_cannot_be_read_hides_no_other_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     looked_at, ended, good = a_dag(tmp_path), a_dag(tmp_path), a_dag(tmp_path)
     for dag in (looked_at, good):
-        enqueue(fake_schedd, dag)
+        queue_dag(fake_schedd, dag)
     end(fake_schedd, ended)
     Path(f"{looked_at.dag_file_path}.status").mkdir()
     Path(ended.submit_dir).rmdir()
@@ -173,7 +166,7 @@ def test_a_dag_that_ended_by_itself_was_not_stopped(
 
 def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
-    enqueue(fake_schedd, dag, JobStatus=JobStatus.HELD)
+    queue_dag(fake_schedd, dag, JobStatus=JobStatus.HELD)
     assert monitoring.observe_dags(now=timezone.now()).news == {dag.workflow_id}
     dag.refresh_from_db()
     assert dag.status == DAGStatus.HALTED
@@ -182,7 +175,7 @@ def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, fake_schedd: FakeSchedd) 
 
 def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path, schedd_name="a@pool")
-    enqueue(fake_schedd, dag)
+    queue_dag(fake_schedd, dag)
     write_status(dag, done=1)
     fake_schedd.silence("limits")
     seen = monitoring.observe_dags(now=timezone.now())
@@ -192,7 +185,7 @@ def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, fak
 
 def test_a_silent_history_hides_no_dag_of_the_queue(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     gone, running, also_gone = (a_dag(tmp_path, schedd_name="busy") for _ in range(3))
-    enqueue(fake_schedd, running)
+    queue_dag(fake_schedd, running)
     write_status(running, done=2)
     fake_schedd.silence(HISTORY)
 
@@ -254,11 +247,11 @@ def test_dags_without_news_cost_no_statement_each(tmp_path: Path, fake_schedd: F
             monitoring.observe_dags(now=timezone.now())
         return len(asked)
 
-    enqueue(fake_schedd, a_dag(tmp_path, nodes_running=0))
+    queue_dag(fake_schedd, a_dag(tmp_path, nodes_running=0))
     monitoring.observe_dags(now=timezone.now())
     one = statements()
     for _ in range(5):
-        enqueue(fake_schedd, a_dag(tmp_path, nodes_running=0))
+        queue_dag(fake_schedd, a_dag(tmp_path, nodes_running=0))
     monitoring.observe_dags(now=timezone.now())
     assert statements() == one
 
@@ -267,12 +260,12 @@ def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, fake
     dag = a_dag(tmp_path)
     write_status(dag, done=1)
     # the first group left since the query
-    enqueue(fake_schedd, dag, {"mg_000000": counts(7, 0), "mg_000001": counts(3, 1)})
+    queue_dag(fake_schedd, dag, {"mg_000000": counts(7, 0), "mg_000001": counts(3, 1)})
     monitoring.observe_dags(now=timezone.now())
     assert counts_of(dag) == [(0, 0, ""), (3, 1, ""), (0, 0, "")]
 
     fake_schedd.forget_dag(dag.token)
-    enqueue(fake_schedd, dag, {"mg_000001": counts(4, 1), "mg_000002": counts(1, 0)})
+    queue_dag(fake_schedd, dag, {"mg_000001": counts(4, 1), "mg_000002": counts(1, 0)})
     monitoring.observe_dags(now=timezone.now())
     assert counts_of(dag) == [(0, 0, ""), (4, 1, ""), (1, 0, "")]
     with CaptureQueriesContext(connection) as queries:

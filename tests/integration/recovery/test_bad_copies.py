@@ -16,8 +16,16 @@ from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.states import SiteStatus
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, write_record
-from tests.integration.recovery.test_rounds import one_bad, partial, rescued
+from tests.integration.recovery.factories import (
+    CERN,
+    DESY,
+    PURDUE,
+    Round,
+    one_bad,
+    partial,
+    rescued,
+    write_record,
+)
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]

@@ -17,7 +17,7 @@ from requests_app.lifecycle.look import Look
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app.selectors import usable_sites
-from tests.integration.recovery.conftest import CERN, Round
+from tests.integration.recovery.factories import CERN, Round
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]

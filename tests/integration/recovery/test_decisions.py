@@ -23,7 +23,7 @@ from sites_app.bans import ban_site
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
 from tests.integration.factories import DOCUMENT, make_file, make_request, make_site
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 from tests.stand_in import Overridden, OwnFilesDbs
 from wms2_project.models import AuditEvent
 

@@ -23,7 +23,7 @@ from requests_app.services.releasing import release_request
 from requests_app.services.rescuing import rescue_dag
 from requests_app.states import RequestStatus as S
 from sites_app.models import SiteBan
-from tests.integration.recovery.conftest import CERN, Round
+from tests.integration.recovery.factories import CERN, Round
 
 pytestmark = pytest.mark.django_db
 SAID = "DBS writer: POST bulkblocks answered 503"

@@ -19,8 +19,8 @@ from dags_app.states import DAGStatus, GroupStatus
 from requests_app.lifecycle.tidying import clean_storage
 from requests_app.states import RequestStatus as S
 from sandbox.manifest import read_jobs
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE
-from tests.integration.recovery.conftest import Round as Made
+from tests.integration.recovery.factories import CERN, DESY, PURDUE
+from tests.integration.recovery.factories import Round as Made
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Made]

@@ -20,7 +20,7 @@ from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 
 pytestmark = pytest.mark.django_db
 

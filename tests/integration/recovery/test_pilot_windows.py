@@ -19,7 +19,7 @@ from requests_app.lifecycle.outcome import Move, Outcome, Wait
 from requests_app.states import RequestStatus as S
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_workflow
-from tests.integration.recovery.conftest import CERN, Round
+from tests.integration.recovery.factories import CERN, Round
 
 pytestmark = pytest.mark.django_db
 FIRST = (10, 20, 40, 80)

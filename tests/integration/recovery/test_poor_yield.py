@@ -18,7 +18,7 @@ from requests_app.services.releasing import release_request
 from requests_app.states import RequestStatus
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_request, make_workflow
-from tests.integration.recovery.conftest import CERN, Round
+from tests.integration.recovery.factories import CERN, Round
 
 pytestmark = pytest.mark.django_db
 Generating = Callable[..., Round]

@@ -22,7 +22,7 @@ from sites_app.models import SiteBan
 from sites_app.selectors import usable_sites
 from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_request, make_workflow
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

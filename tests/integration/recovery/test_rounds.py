@@ -19,35 +19,19 @@ from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
 from tests.dagfiles import allowed_sites
 from tests.integration.factories import make_file, make_round, make_workflow
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round, write_record
+from tests.integration.recovery.factories import (
+    CERN,
+    DESY,
+    PURDUE,
+    Round,
+    one_bad,
+    partial,
+    rescued,
+    write_record,
+)
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]
-
-
-def partial(round_: Round) -> Move:
-    """What Level 2 decides now."""
-    outcome = handlers.on_partial(round_.move(S.PARTIAL), timezone.now())
-    assert isinstance(outcome, Move)
-    return outcome
-
-
-def rescued(round_: Round) -> None:
-    """The rescue is prepared and its directory brought up to date, as before a submission."""
-    moved = handlers.on_resubmitting(round_.move(S.RESUBMITTING), timezone.now())
-    assert isinstance(moved, Move)
-    assert moved.to is S.QUEUED
-    pool = usable_sites(workflow=round_.workflow, now=timezone.now())
-    repairing.repair_dag(dag=round_.dag, sites=pool)
-
-
-def one_bad(round_: Round, index: int, **values: object) -> None:
-    """All groups are done but this one."""
-    for group in round_.groups:
-        if group.index != index:
-            round_.finish(group.index)
-    round_.fail(index, **values)  # type: ignore[arg-type]
-    round_.end()
 
 
 def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planned) -> None:

@@ -14,7 +14,7 @@ from dags_app.services.failures import record_failures
 from dags_app.states import DAGKind
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus as S
-from tests.integration.recovery.conftest import CERN, DESY, PURDUE, Round
+from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]

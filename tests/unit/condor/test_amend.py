@@ -21,7 +21,7 @@ from condor.dagfile import write_dag
 from condor.types import RenderError
 from sandbox.elect_site import elected_site
 from tests.dagfiles import allowed_sites
-from tests.unit.condor.builders import make_layout
+from tests.unit.condor.factories import make_layout
 from wms2_project.errors import InvalidInput
 
 SAMPLES = Path(__file__).parent / "samples"

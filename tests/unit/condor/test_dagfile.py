@@ -13,7 +13,7 @@ from condor import dagtext
 from condor.dagfile import dag_entries, read_assets, submit_lock, write_dag
 from condor.layout import DagmanSettings, GroupLayout, NodeLayout, Retries
 from condor.types import RenderError
-from tests.unit.condor.builders import ASSETS, make_group, make_layout
+from tests.unit.condor.factories import ASSETS, make_group, make_layout
 from wms2_project.errors import Conflict, InvalidInput, TransientError
 
 GOLDEN = Path(__file__).parent / "golden"

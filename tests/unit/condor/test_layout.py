@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from condor.layout import Asset, DagLayout, GroupLayout, NodeLayout, Retries, Throttles
-from tests.unit.condor.builders import WORKFLOW_ID, make_group, make_layout, make_node
+from tests.unit.condor.factories import WORKFLOW_ID, make_group, make_layout, make_node
 from wms2_project.errors import InvalidInput
 
 ATTACKS = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from condor import submitfile
 from condor.submitfile import Role, SubmitDescription, parse_submit, quote, render_priority, render_submit
 from condor.types import RenderError
-from tests.unit.condor.builders import WORKFLOW_ID
+from tests.unit.condor.factories import WORKFLOW_ID
 from wms2_project.errors import InvalidInput, Wms2Error
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -28,9 +28,8 @@ from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, Plan, PlanSpec
 from dags_app.states import FileState, SplittingAlgo
 from sandbox.lumis import Ranges, count
-from tests.unit.planning.builders import HINTS, file, spec
-from tests.unit.planning.test_splitters import files
-from tests.unit.planning.test_splitters import params as any_params
+from tests.unit.planning.factories import HINTS, file, files, spec
+from tests.unit.planning.factories import params as any_params
 
 # Jobs of an event each would make rounds without end where a round is one of them.
 params = any_params.map(lambda drawn: drawn | {"events_per_job": drawn["events_per_job"] + 20})

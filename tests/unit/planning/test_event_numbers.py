@@ -15,7 +15,7 @@ from dags_app.planning.types import EventBudget, Generation, Plan
 from dags_app.states import SplittingAlgo
 from sandbox.manifest import Generate
 from sandbox.payload import generated_events
-from tests.unit.planning.builders import HINTS, spec
+from tests.unit.planning.factories import HINTS, spec
 from wms2_project.errors import InvalidInput
 
 SITES = frozenset({"T1_US_FNAL"})

@@ -12,7 +12,7 @@ from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.planning.layout import LayoutSpec, build_layout
 from dags_app.planning.plan import build_plan
 from dags_app.planning.types import Estimate
-from tests.unit.planning.builders import file, spec
+from tests.unit.planning.factories import file, spec
 
 LAYOUT = LayoutSpec(
     round_number=0,

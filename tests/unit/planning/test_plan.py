@@ -16,7 +16,7 @@ from dags_app.planning.plan import build_generation_plan, build_plan
 from dags_app.planning.splitters import UnsupportedSplitting, split
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, JobSpec, Plan
 from dags_app.states import SplittingAlgo
-from tests.unit.planning.builders import HINTS, file, spec
+from tests.unit.planning.factories import HINTS, file, spec
 
 SITES = ["T1_US_FNAL", "T2_CH_CERN", "T2_DE_DESY"]
 files = st.lists(

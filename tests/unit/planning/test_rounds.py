@@ -9,7 +9,7 @@ from dags_app.planning.estimates import Measurement, estimate_from_rounds, steer
 from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, SitePool
 from dags_app.states import SplittingAlgo
-from tests.unit.planning.builders import HINTS, file, spec
+from tests.unit.planning.factories import HINTS, file, spec
 
 FNAL, CERN = "T1_US_FNAL", "T2_CH_CERN"
 POOL = SitePool(names=frozenset({FNAL, CERN}), by_storage={})

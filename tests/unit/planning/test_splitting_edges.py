@@ -16,7 +16,7 @@ from dags_app.planning.splitters.event_based import LAST_EVENT_NUMBER, split_gen
 from dags_app.planning.types import EventBudget, FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
 from sandbox.lumis import LumiRange
-from tests.unit.planning.builders import HINTS, spec
+from tests.unit.planning.factories import HINTS, spec
 from wms2_project.errors import InvalidInput
 
 LUMI, AWARE = SplittingAlgo.LUMI_BASED, SplittingAlgo.EVENT_AWARE_LUMI_BASED

@@ -12,7 +12,7 @@ from dags_app.planning.plan import build_generation_plan, build_plan
 from dags_app.planning.types import EventBudget, FileSpec, Plan, PlanSpec
 from dags_app.states import SplittingAlgo as Algo
 from sandbox.manifest import read_group_manifest
-from tests.unit.planning.builders import HINTS, spec
+from tests.unit.planning.factories import HINTS, spec
 from tests.unit.planning.test_layout import LAYOUT
 from tests.unit.sandbox.conftest import RUN, SITE
 
