@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cms.http import HttpOptions, JsonService
@@ -29,8 +29,19 @@ class CricClient:
         self._service = JsonService(service="CRIC", base_url=config.url, options=config.http)
 
     def sites(self) -> list[SiteInfo]:
-        """Every processing site with its storages, both sorted by name."""
-        params: dict[str, str | int] = {"json": "", "preset": "data-processing", "rcsite_state": "ANY"}
+        """Return every processing site with its storages, both sorted by name.
+
+        The answer has no column for the state, but the query filters by it: a site of `ANY` that `ACTIVE`
+        leaves out is not in operation. Raises ServiceUnavailable if CRIC lists no active site at all.
+        """
+        every, active = (self._query(state) for state in ("ANY", "ACTIVE"))
+        in_operation = {site.name for site in active}
+        if not in_operation:
+            raise ServiceUnavailable("CRIC lists no active site", cure="Ask the administrators of CRIC")
+        return [replace(site, active=site.name in in_operation) for site in every]
+
+    def _query(self, state: str) -> list[SiteInfo]:
+        params: dict[str, str | int] = {"json": "", "preset": "data-processing", "rcsite_state": state}
         return parse_sites(self._service.get(QUERY, params))
 
 

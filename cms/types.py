@@ -136,10 +136,11 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class SiteInfo:
-    """A processing site and the storages its jobs read from."""
+    """A processing site, the storages its jobs read from, and whether CRIC has it in operation."""
 
     name: str
     rses: tuple[str, ...]
+    active: bool = True
 
 
 def fold_lumis(rows: Iterable[tuple[int, int]]) -> Ranges:

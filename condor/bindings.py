@@ -50,6 +50,13 @@ def query(schedd: str, constraint: str, attributes: list[str], limit: int) -> li
     return [_plain(ad, attributes) for ad in ads]
 
 
+def slots(attributes: list[str]) -> list[dict[str, Any]]:
+    """The pool's slots but dynamic ones, which are parts of others."""
+    collector = htcondor2.Collector()
+    ads = collector.query(htcondor2.AdType.Startd, 'SlotType =!= "Dynamic"', attributes)
+    return [_plain(ad, attributes) for ad in ads]
+
+
 def history(
     schedd: str, constraint: str, attributes: list[str], limit: int, since: str | None
 ) -> list[dict[str, Any]]:
@@ -93,7 +100,7 @@ def analyze(schedd: str, constraint: str, within_sec: float) -> str:
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     operation.__name__: operation
-    for operation in (describe, identify, query, history, act, edit, submit_dag, analyze)
+    for operation in (describe, identify, query, slots, history, act, edit, submit_dag, analyze)
 }
 
 

@@ -84,6 +84,10 @@ class ScheddPort(Protocol):
         """
         ...
 
+    def idle_cores(self) -> Mapping[str, int]:
+        """By site, the cores our idle jobs request; a job that may run at several sites counts at each."""
+        ...
+
     def ping(self) -> bool:
         """Does the schedd answer?"""
         ...

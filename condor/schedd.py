@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ _RUNNING_ATTRIBUTES = [
     "RemoteUserCpu", "RemoteSysCpu",
 ]  # fmt: skip
 _MAX_RUNNING = 20_000
+_MAX_IDLE = 100_000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
@@ -208,6 +210,15 @@ class Schedd:
                 self._call("edit", constraint=among, attribute="DESIRED_Sites", value=f'"{wanted}"')
             )
         return changed
+
+    def idle_cores(self) -> Mapping[str, int]:
+        """Where the bound cuts, the youngest jobs are left out."""
+        idle = f'JobUniverse == 5 && JobStatus == 1 && regexp("^{BATCH_PREFIX}", JobBatchName)'
+        cores: Counter[str] = Counter()
+        for ad in self._query(idle, ["DESIRED_Sites", "RequestCpus"], limit=_MAX_IDLE):
+            for site in str(ad.get("DESIRED_Sites", "")).split(","):
+                cores[site] += int(ad.get("RequestCpus", 1))
+        return cores
 
     def ping(self) -> bool:
         try:

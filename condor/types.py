@@ -100,6 +100,14 @@ class DagmanAd:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotCount:
+    """The cores of a site in the pool, and those of them that jobs have claimed."""
+
+    total: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StuckJob:
     """A job of a group that is on hold (`hold_code` is its HoldReasonCode), or that waits to start (0)."""
 

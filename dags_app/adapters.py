@@ -16,6 +16,7 @@ from cms.http import HttpOptions
 from cms.reqmgr2 import ReqMgr2Client, ReqMgr2Config
 from cms.rucio import RucioClient
 from cms.rucio_session import RucioConfig
+from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
 from wms2_project import metrics
@@ -173,6 +174,12 @@ def rucio() -> RucioClient:
 def cric() -> CricClient:
     """Which sites exist and what storage they read."""
     return _adapters.cric()
+
+
+@cache
+def collector() -> Collector:
+    """The collector of the pool."""
+    return Collector(timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
 
 
 def schedd(name: str = "") -> ScheddPort:

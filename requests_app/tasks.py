@@ -12,7 +12,9 @@ from requests_app.lifecycle.tidying import clean_storage, tidy_up
 from requests_app.lifecycle.watch import watch_dags
 from requests_app.reporting import report_statuses
 from requests_app.services import callbacks
+from sites_app import services as sites
 from sites_app.configuring import measure_storage
+from sites_app.slots import measure_on_schedule
 from wms2_project.celery import app
 
 
@@ -60,6 +62,18 @@ def clean() -> None:
 def measure() -> None:
     """Ask Rucio how full the sites' storages are; what it does not tell now, it tells the next time."""
     measure_storage()
+
+
+@shared_task(ignore_result=True)
+def sync_sites() -> None:
+    """Take over sites, their storages and states from CRIC."""
+    sites.sync_on_schedule(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def slots() -> None:
+    """Measure the sites' slots from the pool."""
+    measure_on_schedule(now=timezone.now())
 
 
 @shared_task(ignore_result=True)

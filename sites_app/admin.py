@@ -55,13 +55,17 @@ class SiteAdmin(OperationAdmin):
 
     operations = OPERATIONS
 
-    list_display = ("name", "shown_status", "drain_until", "bans_in_force", "synced_at")
+    list_display = (
+        "name", "shown_status", "drain_until", "cric_state", "running_slots", "total_slots", "bans_in_force",
+        "synced_at",
+    )  # fmt: skip
     fields = (
-        "name", "status", "drain_until", "work", "storage_elements", "storage_path", "thresholds",
-        "config_data", "synced_at",
+        "name", "status", "drain_until", "status_by", "status_reason", "cric_state", "work",
+        "total_slots", "running_slots", "pending_slots", "slots_measured_at", "storage_elements",
+        "storage_path", "thresholds", "config_data", "synced_at",
     )  # fmt: skip
     inlines = (BanTable,)
-    list_filter = ("status",)
+    list_filter = ("status", "cric_state")
     search_fields = ("name",)
     ordering = ("name",)
 

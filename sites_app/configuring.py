@@ -18,14 +18,13 @@ from sites_app.models import Site
 from sites_app.selectors import storage_at
 from sites_app.states import SiteStatus
 from wms2_project import audit
-from wms2_project.errors import InvalidInput, NotAllowed, StaleVersion, Wms2Error
+from wms2_project.errors import NotAllowed, StaleVersion, Wms2Error
 from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 MEASURE_SEC = 200.0  # within the time limit of a task
 MEASURED = "storage_measured_fraction"
 STORAGES = "storage_elements"  # in config_data as decided, and in its column as used
-_COLUMNS = ("total_slots", "running_slots", "pending_slots", "status")
 
 
 def change_site(
@@ -50,17 +49,14 @@ def change_site(
             refuse_operators_status(locked, now=timezone.now())
         previous = {name: _known(locked, name) for name in changes}
         for name, value in changes.items():
-            if name in _COLUMNS:
-                setattr(locked, name, value)
+            if name == "status":
+                put_status(locked, SiteStatus(value), actor=actor, reason=reason, by_operator=by_operator)
             elif name == "memory_mb_per_core":
                 locked.thresholds = _with(locked.thresholds, name, value)
             else:
                 locked.config_data = _with(locked.config_data, name, value)
         if changes.get(STORAGES):
             locked.storage_elements = list(changes[STORAGES])
-        if "status" in changes:
-            locked.drain_until, locked.set_by_operator = None, by_operator
-        _check_slots(locked, changes)
         locked.version += 1
         locked.save()
         audit.record(
@@ -80,20 +76,28 @@ def refuse_operators_status(site: Site, *, now: datetime) -> None:
     """Raise NotAllowed if the site is closed by an operator's decision that still holds."""
     over = site.drain_until is not None and site.drain_until <= now
     if site.set_by_operator and site.status != SiteStatus.ENABLED and not over:
-        raise NotAllowed(f"{site} is {site.status} by an operator's decision", cure="Ask an operator")
+        because = f" ({site.status_reason})" if site.status_reason else ""
+        raise NotAllowed(
+            f"{site} is {site.status}{because}, and only an operator changes that", cure="Ask an operator"
+        )
+
+
+def put_status(
+    site: Site,
+    status: SiteStatus,
+    *,
+    actor: str,
+    reason: str,
+    by_operator: bool,
+    until: datetime | None = None,
+) -> None:
+    """Set the status of a locked row, which the caller saves and audits."""
+    site.status, site.drain_until = status, until
+    site.status_by, site.status_reason, site.set_by_operator = actor, reason, by_operator
 
 
 def _known(site: Site, name: str) -> Any:
-    return getattr(site, name) if name in _COLUMNS else (site.thresholds | site.config_data).get(name)
-
-
-def _check_slots(site: Site, changes: Mapping[str, Any]) -> None:
-    """Where the number of slots is known, no more than that can run."""
-    if site.total_slots and site.running_slots > site.total_slots:
-        told = f"{site.running_slots} slots cannot run where there are {site.total_slots}"
-        wrong = [name for name in ("total_slots", "running_slots") if name in changes]
-        if wrong:
-            raise InvalidInput(f"{site.name} is not changed", fields=dict.fromkeys(wrong, told))
+    return site.status if name == "status" else (site.thresholds | site.config_data).get(name)
 
 
 def measure_storage() -> int:

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from dags_app.models import Workflow
-from sites_app.states import SiteStatus
+from sites_app.states import CricState, SiteStatus
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
 
@@ -19,23 +19,42 @@ class Site(models.Model):
 
     name = name_field(Name.SITE, primary_key=True)
     status = enum_field(SiteStatus, default=SiteStatus.ENABLED)
-    drain_until = models.DateTimeField(null=True, blank=True)
+    drain_until = models.DateTimeField(null=True, blank=True)  # when a drain or a maintenance ends by itself
+    status_by = models.CharField(max_length=250, blank=True, default="")
+    status_reason = models.TextField(blank=True, default="")
     set_by_operator = models.BooleanField(default=False)  # then the site's admins do not change it
     storage_elements = ArrayField(name_field(Name.RSE), default=list, blank=True)
     storage_path = models.TextField(blank=True, default="")
     total_slots = models.PositiveIntegerField(default=0)
     running_slots = models.PositiveIntegerField(default=0)
     pending_slots = models.PositiveIntegerField(default=0)
+    slots_measured_at = models.DateTimeField(null=True, blank=True)
     thresholds = models.JSONField(default=dict, blank=True)
     config_data = models.JSONField(default=dict, blank=True)
     storage_asked_at = models.DateTimeField(null=True, blank=True)  # when Rucio was asked how full it is
     version = models.PositiveIntegerField(default=0)
-    synced_at = models.DateTimeField(null=True, blank=True)
+    cric_state = enum_field(CricState, default=CricState.ACTIVE)
+    synced_at = models.DateTimeField(null=True, blank=True)  # when CRIC listed it last
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ["name"]
-        constraints = [one_of(SiteStatus, field="status", name="site_status")]
+        constraints = [
+            one_of(SiteStatus, field="status", name="site_status"),
+            one_of(CricState, field="cric_state", name="site_cric_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SiteSource(models.Model):
+    """A service that sites are read from on schedule, and how that went."""
+
+    name = models.CharField(primary_key=True, max_length=32)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    failures = models.PositiveIntegerField(default=0)  # in a row
+    error = models.TextField(blank=True, default="")
 
     def __str__(self) -> str:
         return self.name

@@ -8,13 +8,20 @@ from django.utils import timezone
 from rest_framework.exceptions import PermissionDenied
 
 from dags_app.selectors import workflow_named
-from sites_app.api.serializers import BanInput, DrainInput, LiftInput, SiteDetail, SiteInput
+from sites_app.api.serializers import (
+    BanInput,
+    DrainInput,
+    LiftInput,
+    MaintenanceInput,
+    SiteDetail,
+    SiteInput,
+)
 from sites_app.bans import ban_site, in_force, lift_bans
 from sites_app.configuring import change_site
 from sites_app.models import Site
 from sites_app.selectors import site_by_name
-from sites_app.services import drain_site, enable_site
-from sites_app.states import SiteStatus
+from sites_app.services import disable_site, drain_site, enable_site, start_maintenance
+from sites_app.states import BY_CRIC, CricState, SiteStatus
 from wms2_project.api.roles import Role
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 from wms2_project.words import counted
@@ -46,7 +53,20 @@ def _drain(call: Call) -> Done:
 
 def _enable(call: Call) -> Done:
     site = enable_site(site=call.row, **_signed(call))
+    if site.cric_state != CricState.ACTIVE:
+        return Done(site, f"{site} is enabled, and takes work when CRIC lists it as active again.")
     return Done(site, f"{site} takes work again.")
+
+
+def _disable(call: Call) -> Done:
+    site = disable_site(site=call.row, **_signed(call))
+    return Done(site, f"{site} takes no new work until it is enabled.")
+
+
+def _maintain(call: Call) -> Done:
+    site = start_maintenance(site=call.row, **_signed(call), **call.values)
+    until = f"until {site.drain_until:%F %R} UTC" if site.drain_until else "until it is enabled"
+    return Done(site, f"{site} is in maintenance {until}.")
 
 
 def _ban(call: Call) -> Done:
@@ -73,9 +93,8 @@ def _change(call: Call) -> Done:
 
 def _known(site: Site) -> dict[str, Any]:
     known = site.thresholds | site.config_data
-    slots = {name: getattr(site, name) for name in ("total_slots", "running_slots", "pending_slots")}
     names = ("storage_elements", "notes", "memory_mb_per_core", "storage_used_fraction")
-    return slots | {name: known.get(name) for name in names}
+    return {name: known.get(name) for name in names}
 
 
 OPERATIONS = (
@@ -91,6 +110,36 @@ OPERATIONS = (
         allowed_in="while the site is enabled",
         checks_version=False,
         icon="block",
+        weight=Weight.CAREFUL,
+        bulk=True,
+    ),
+    Operation(
+        target=SITE,
+        name="maintenance",
+        label="Start maintenance",
+        effect="No new work lands at the site until the time given or until it is enabled. Running jobs"
+        " continue.",
+        input=MaintenanceInput,
+        run=_maintain,
+        role=Role.SITE_ADMIN,
+        allows=lambda site: site.status in (SiteStatus.ENABLED, SiteStatus.DRAINING),
+        allowed_in="while the site is enabled or drained",
+        checks_version=False,
+        icon="build",
+        weight=Weight.CAREFUL,
+        bulk=True,
+    ),
+    Operation(
+        target=SITE,
+        name="disable",
+        label="Disable",
+        effect="No new work lands at the site until it is enabled. Running jobs continue.",
+        run=_disable,
+        role=Role.SITE_ADMIN,
+        allows=lambda site: site.status != SiteStatus.DISABLED or site.status_by == BY_CRIC,
+        allowed_in="while no person has disabled the site",
+        checks_version=False,
+        icon="power_settings_new",
         weight=Weight.CAREFUL,
         bulk=True,
     ),
@@ -139,7 +188,7 @@ OPERATIONS = (
         target=SITE,
         name="edit",
         label="Configure",
-        effect="Slots, memory per core, storages, their use and notes change, or the site is closed.",
+        effect="Memory per core, storages, their use and notes change, or the site is closed.",
         input=SiteInput,
         run=_change,
         role=Role.SITE_ADMIN,

@@ -1,4 +1,4 @@
-"""Sites that cannot be used now and come back by themselves: a drain with an end, a ban."""
+"""Sites that cannot be used now and come back by themselves: a drain or maintenance with an end, a ban."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services.ledger import storages_to_read
 from sites_app.models import Site, SiteBan
-from sites_app.states import SiteStatus
+from sites_app.states import TIMED, CricState, SiteStatus
+
+_CAUSES: dict[str, str] = {SiteStatus.DRAINING: "draining", SiteStatus.MAINTENANCE: "in maintenance"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,17 @@ class AwaitedSite:
 
 
 def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
-    """By name, the sites of the workflow's lists that only drains with an end and bans keep away now."""
-    may_return = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__isnull=False)
-    rows = Site.objects.filter(may_return).exclude(name__in=workflow.site_blacklist)
+    """By name, the sites of the workflow's lists that only ends of drains, maintenance and bans keep away."""
+    may_return = Q(status=SiteStatus.ENABLED) | Q(status__in=TIMED, drain_until__isnull=False)
+    rows = Site.objects.filter(may_return, cric_state=CricState.ACTIVE)
+    rows = rows.exclude(name__in=workflow.site_blacklist)
     if workflow.site_whitelist:
         rows = rows.filter(name__in=workflow.site_whitelist)
-    known = dict(rows.values_list("name", "drain_until"))
+    known = {site.name: site for site in rows.only("name", "status", "drain_until")}
     found = {
-        name: Absence(name, until, "draining")
-        for name, until in known.items()
-        if until is not None and until > now
+        name: Absence(name, site.drain_until, _CAUSES[site.status])
+        for name, site in known.items()
+        if site.drain_until is not None and site.drain_until > now
     }
     bans = SiteBan.objects.filter(
         Q(workflow__isnull=True) | Q(workflow_id=workflow.pk),

@@ -9,7 +9,7 @@ from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from sites_app.models import Site, SiteBan
-from sites_app.states import SiteStatus
+from sites_app.states import BY_CRIC, TIMED, CricState, SiteStatus
 from wms2_project.errors import NotFound
 
 
@@ -21,9 +21,16 @@ def site_by_name(name: str) -> Site:
     return site
 
 
+def open_for_work(*, now: datetime) -> Q:
+    """Match sites that CRIC has in operation and that are enabled, or whose drain or maintenance is over."""
+    return Q(cric_state=CricState.ACTIVE) & (
+        Q(status=SiteStatus.ENABLED) | Q(status__in=TIMED, drain_until__lte=now)
+    )
+
+
 def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
     """The sites this workflow may land on: enabled, wanted by its lists, not banned."""
-    takes_work = Q(status=SiteStatus.ENABLED) | Q(status=SiteStatus.DRAINING, drain_until__lte=now)
+    takes_work = open_for_work(now=now)
     if workflow.site_whitelist:
         takes_work &= Q(name__in=workflow.site_whitelist)
     unwanted = banned(workflow=workflow, now=now).union(workflow.site_blacklist)
@@ -52,17 +59,25 @@ def banned(*, workflow: Workflow, now: datetime) -> set[str]:
     return set(in_force.values_list("site_id", flat=True))
 
 
+def new_disabled_sites() -> QuerySet[Site]:
+    """Sites that are disabled because they were new in CRIC, and on which no person has decided since."""
+    return Site.objects.filter(status=SiteStatus.DISABLED, status_by=BY_CRIC, cric_state=CricState.ACTIVE)
+
+
 def bans_for_all(*, now: datetime) -> QuerySet[SiteBan]:
     """The bans in force that keep every request away from a site."""
     return SiteBan.objects.filter(workflow__isnull=True, removed_at__isnull=True, expires_at__gt=now)
 
 
 def count_sites(*, now: datetime) -> dict[str, int]:
-    """How many sites there are by status. One that would take work but is banned for all is `banned`."""
-    over = Q(status=SiteStatus.DRAINING, drain_until__lte=now)
+    """Count sites by status.
+
+    `closed_by_cric`: CRIC does not have it in operation. `banned`: it would take work but is banned for all.
+    """
     state = Case(
+        When(~Q(cric_state=CricState.ACTIVE), then=Value("closed_by_cric")),
         When(
-            Q(status=SiteStatus.ENABLED) | over,
+            open_for_work(now=now),
             then=Case(
                 When(name__in=bans_for_all(now=now).values("site_id"), then=Value("banned")),
                 default=Value(SiteStatus.ENABLED.value),

@@ -14,4 +14,14 @@ class SiteStatus(StrEnum):
     MAINTENANCE = "maintenance"
 
 
+class CricState(StrEnum):
+    """What CRIC says of a site. Only an active one receives new work, whatever its status is."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"  # listed, but not in operation
+    ABSENT = "absent"  # listed once, and no longer
+
+
+BY_CRIC = "system:cric"  # who sets what CRIC says
+TIMED = (SiteStatus.DRAINING, SiteStatus.MAINTENANCE)  # over at `drain_until`, if that is set
 CLOSED = (SiteStatus.DISABLED, SiteStatus.MAINTENANCE)  # until somebody enables the site

@@ -35,6 +35,8 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
             return _change_rules(db, call.document(), call.now)
         case "PUT", ("rses",):
             return _add_rses(db, call.document())
+        case "PUT", ("sites",):
+            return _change_sites(db, call.document())
         case "POST", ("requests",):
             return json_reply({"request": add_request(db, call.document())}, 201)
         case "POST", ("subscriptions",):
@@ -141,6 +143,12 @@ def _add_rses(db: sqlite3.Connection, document: list[Document]) -> Reply:
         readers = [(rse["name"], site) for site in rse.get("readers", ())]
         db.executemany("INSERT OR IGNORE INTO readers VALUES (?, ?)", readers)
     return json_reply({"rses": [row["name"] for row in db.execute("SELECT name FROM rses ORDER BY name")]})
+
+
+def _change_sites(db: sqlite3.Connection, document: Document) -> Reply:
+    """Set the state of sites in CRIC: {site: "ACTIVE", "DISABLED" or "ABSENT", which is listed nowhere}."""
+    db.executemany("INSERT OR REPLACE INTO site_states VALUES (?, ?)", document.items())
+    return json_reply(document)
 
 
 def _add_subscription(

@@ -23,6 +23,9 @@ CREATE TABLE IF NOT EXISTS rses (
 CREATE TABLE IF NOT EXISTS readers (  -- sites besides its own that read from a storage
     rse TEXT NOT NULL REFERENCES rses, site TEXT NOT NULL, PRIMARY KEY (rse, site)) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS site_states (  -- of sites that CRIC does not have in operation, or not at all
+    site TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, status TEXT NOT NULL, document TEXT NOT NULL);
 
 CREATE TABLE IF NOT EXISTS dbs_datasets (

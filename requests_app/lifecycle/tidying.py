@@ -18,11 +18,11 @@ from requests_app.services.restarting import retire_replaced_outputs
 from requests_app.states import TERMINAL, RequestStatus
 from sites_app.bans import expire_bans
 from sites_app.models import Site
-from sites_app.selectors import bans_for_all
+from sites_app.selectors import bans_for_all, new_disabled_sites
 from wms2_project.audit import seal_soon
 from wms2_project.locks import try_lock
 
-BANNED = "site_banned"
+BANNED, NEW = "site_banned", "site_new"
 
 
 def tidy_up(*, now: datetime) -> None:
@@ -37,6 +37,7 @@ def tidy_up(*, now: datetime) -> None:
         ship_audit_head()
         expire_bans(now=now)
         alert_bans(now=now)
+        alert_new_sites()
         watch_space()
         watch_outputs(now=now)
         announce_shared(now=now)
@@ -51,6 +52,13 @@ def alert_bans(*, now: datetime) -> None:
         for ban in bans_for_all(now=now)
     }
     raise_site_alerts(kind=BANNED, messages=messages)
+
+
+def alert_new_sites() -> None:
+    """Hold an alert for every site that CRIC brought and that stays disabled until an operator enables it."""
+    message = "new in CRIC and disabled; enable it, or disable it with a reason"
+    sites = new_disabled_sites().values_list("name", flat=True)
+    raise_site_alerts(kind=NEW, messages=dict.fromkeys(sites, message))
 
 
 def clean_storage(*, now: datetime) -> None:

@@ -16,6 +16,8 @@ from wms2_project.api.views import ReasonInput
 from wms2_project.fields import LegalName
 from wms2_project.grammar import Name
 
+MEASURED_SLOTS = "It is measured from the pool."
+
 
 class SiteRow(serializers.ModelSerializer[Site]):
     """One site."""
@@ -24,7 +26,8 @@ class SiteRow(serializers.ModelSerializer[Site]):
         model = Site
         fields: tuple[str, ...] = (
             "name", "status", "drain_until", "storage_elements", "total_slots", "running_slots",
-            "pending_slots", "synced_at", "updated_at", "version",
+            "pending_slots", "slots_measured_at", "status_by", "status_reason", "cric_state", "synced_at",
+            "updated_at", "version",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -72,14 +75,17 @@ class SiteInput(ReasonInput):
     """What is known of a site beyond CRIC; what is absent stays, null forgets."""
 
     elsewhere: ClassVar[dict[str, str]] = {
-        "drain_until": "Use /drain with until.",
+        "drain_until": "Use /drain or /maintenance with until.",
+        "total_slots": MEASURED_SLOTS,
+        "running_slots": MEASURED_SLOTS,
+        "pending_slots": MEASURED_SLOTS,
         "bans": "Use /ban.",
         "name": "The name of a site does not change.",
         "synced_at": "It is set when the sites are taken over from CRIC.",
     }
     status = serializers.ChoiceField(
         choices=[(one.value, one.value) for one in CLOSED], required=False,
-        help_text="Close the site until it is enabled: no new work lands there, what runs goes on."
+        help_text="Close the site until it is enabled, as /disable and /maintenance do."
         " Use /drain and /enable for the other statuses.",
     )  # fmt: skip
     storage_elements = serializers.ListField(
@@ -91,9 +97,6 @@ class SiteInput(ReasonInput):
     notes = serializers.CharField(
         max_length=2000, required=False, allow_null=True, help_text="For whoever operates the site."
     )
-    total_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
-    running_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
-    pending_slots = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False)
     memory_mb_per_core = serializers.IntegerField(
         min_value=1, max_value=1_000_000, required=False, allow_null=True
     )
@@ -124,6 +127,15 @@ class DrainInput(ReasonInput):
     until = serializers.DateTimeField(
         required=False, allow_null=True, default=None, validators=[in_the_future],
         help_text="When it ends by itself; absent: not.",
+    )  # fmt: skip
+
+
+class MaintenanceInput(ReasonInput):
+    """Close a site for maintenance."""
+
+    until = serializers.DateTimeField(
+        required=False, allow_null=True, default=None, validators=[in_the_future],
+        help_text="When the site takes work again by itself. Leave empty for a maintenance without an end.",
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_a_site_an_operator_closed_is_not_opened_by_its_admin(clients: dict[str,
     assert clients["sam"].post(f"{URL}/enable", WHY).status_code == 403
     assert clients["sam"].post(f"{URL}/drain", WHY).status_code == 403
     assert clients["sam"].patch(URL, WHY | {"status": "maintenance"}).status_code == 403
-    assert clients["sam"].patch(URL, WHY | {"total_slots": 7}).status_code == 200
+    assert clients["sam"].patch(URL, WHY | {"memory_mb_per_core": 2500}).status_code == 200
 
 
 def test_an_admin_opens_the_site_the_admin_closed(clients: dict[str, Any], site: Site) -> None:

@@ -3,6 +3,8 @@ lists them with their meaning."""
 
 from __future__ import annotations
 
+from django.core.exceptions import ImproperlyConfigured
+
 from wms2_project.settings.environment import LAB, env
 
 # Lifecycle
@@ -80,6 +82,11 @@ SITE_BAN_PROMOTION_THRESHOLD = env.int("WMS2_SITE_BAN_PROMOTION_THRESHOLD", defa
 SITE_BAN_PROMOTION_REQUESTORS = env.int("WMS2_SITE_BAN_PROMOTION_REQUESTORS", default=3)
 SITE_BAN_MIN_FAILURES = env.int("WMS2_SITE_BAN_MIN_FAILURES", default=3)
 SITE_BAN_FAILURE_RATIO = env.float("WMS2_SITE_BAN_FAILURE_RATIO", default=0.50)
+
+# Sites: the status of one that CRIC lists for the first time
+NEW_SITES = env.str("WMS2_NEW_SITES", default="enabled" if LAB else "disabled")
+if NEW_SITES not in ("enabled", "disabled"):
+    raise ImproperlyConfigured(f"WMS2_NEW_SITES is {NEW_SITES!r}; set it to enabled or disabled")
 
 # Alerts beyond the console: where they are sent, if anywhere
 ALERT_WEBHOOK_URL = env.str("WMS2_ALERT_WEBHOOK_URL", default="")

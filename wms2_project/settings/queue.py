@@ -9,6 +9,8 @@ from wms2_project.settings.environment import LAB, env
 REDIS_URL = env.str("REDIS_URL")
 SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)
 MEASURE_INTERVAL_SEC = env.float("WMS2_MEASURE_INTERVAL_SEC", default=3600.0)
+SITE_SYNC_INTERVAL_SEC = env.float("WMS2_SITE_SYNC_INTERVAL_SEC", default=3600.0)
+SLOTS_INTERVAL_SEC = env.float("WMS2_SLOTS_INTERVAL_SEC", default=10.0 if LAB else 300.0)
 TIDY_INTERVAL_SEC = env.float("WMS2_TIDY_INTERVAL_SEC", default=5.0 if LAB else 60.0)
 MONITOR_INTERVAL_SEC = env.float("WMS2_MONITOR_INTERVAL_SEC", default=1.0 if LAB else 2.0)
 
@@ -62,6 +64,16 @@ CELERY_BEAT_SCHEDULE = {
         "task": "requests_app.tasks.measure",
         "schedule": MEASURE_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": MEASURE_INTERVAL_SEC * 0.9},
+    },
+    "sync_sites": {
+        "task": "requests_app.tasks.sync_sites",
+        "schedule": SITE_SYNC_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": SITE_SYNC_INTERVAL_SEC * 0.9},
+    },
+    "slots": {
+        "task": "requests_app.tasks.slots",
+        "schedule": SLOTS_INTERVAL_SEC,
+        "options": {"queue": "condor", "expires": SLOTS_INTERVAL_SEC * 0.9},
     },
     "clean": {
         "task": "requests_app.tasks.clean",

@@ -7,5 +7,5 @@ from wms2_project.operations.command import OperationCommand
 
 
 class Command(OperationCommand):
-    help = "Drain, enable, ban or configure a site."
+    help = "Drain, disable, enable, ban or configure a site, or start its maintenance."
     operations = OPERATIONS

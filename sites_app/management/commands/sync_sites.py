@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from sites_app.services import sync_sites
@@ -13,12 +13,18 @@ from wms2_project.shell import refusal
 
 
 class Command(BaseCommand):
-    help = "Take every site and its storages over from CRIC."
+    help = "Take over sites, their storages and states from CRIC."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Define the options."""
+        parser.add_argument(
+            "--force", action="store_true", help="Close sites that CRIC no longer has even if they are most."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sync once."""
         try:
-            count = sync_sites(now=timezone.now())
+            count = sync_sites(now=timezone.now(), force=options["force"])
         except Wms2Error as error:
             raise refusal(error) from error
         self.stdout.write(f"{count} sites")

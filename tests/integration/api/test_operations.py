@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from cms.types import SiteInfo
 from requests_app.models import AdmissionConfig
 from requests_app.states import RequestStatus
 from sites_app.models import Site, SiteBan
@@ -191,12 +192,12 @@ def test_what_is_measured_of_a_site_is_told_and_forgotten(operator: APIClient) -
     make_site("T2_CH_CERN", config_data={"note": "kept"})
     url, body = (
         "/api/v1/sites/T2_CH_CERN",
-        {"reason": "robot", "storage_used_fraction": 0.97, "total_slots": 9},
+        {"reason": "robot", "storage_used_fraction": 0.97, "memory_mb_per_core": 2500},
     )
     told = operator.patch(url, body, headers={"If-Match": '"0"'})
     assert (told.status_code, told["ETag"]) == (200, '"1"'), told.content
     assert told.json()["config_data"] == {"note": "kept", "storage_used_fraction": 0.97}
-    assert told.json()["total_slots"] == 9
+    assert told.json()["thresholds"] == {"memory_mb_per_core": 2500}
     assert operator.patch(url, body, headers={"If-Match": '"0"'}).status_code == 412
     forgotten = operator.patch(url, {"reason": "r", "storage_used_fraction": None}).json()
     assert forgotten["config_data"] == {"note": "kept"}
@@ -213,12 +214,12 @@ def test_what_is_measured_of_a_site_is_told_and_forgotten(operator: APIClient) -
         ({"storage_elements": []}, "storage_elements"),
         ({"storage_elements": ["no storage"]}, "storage_elements[0]"),
         ({"memory_mb_per_core": 0}, "memory_mb_per_core"),
-        ({"running_slots": 11}, "running_slots"),
+        ({"total_slots": 11}, "total_slots"),
         ({"notes": "x" * 2001}, "notes"),
     ],
 )
 def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[str, Any], field: str) -> None:
-    make_site("T2_CH_CERN", total_slots=10)
+    make_site("T2_CH_CERN")
     answer = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "r"} | body)
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
     assert Site.objects.get().version == 0
@@ -239,7 +240,7 @@ def test_storages_that_an_operator_names_stand_over_crics_until_null(
     operator: APIClient, adapt: Callable[..., None]
 ) -> None:
     make_site("T2_CH_CERN")
-    known = SimpleNamespace(name="T2_CH_CERN", rses=["T2_CH_CERN"])
+    known = SiteInfo(name="T2_CH_CERN", rses=("T2_CH_CERN",))
     adapt(cric=SimpleNamespace(sites=lambda: [known]))
     url, mine = "/api/v1/sites/T2_CH_CERN", ["T2_CH_CERN_New", "T1_US_FNAL_Disk"]
     told = operator.patch(url, {"reason": "moved", "storage_elements": mine, "notes": "ask Ana"}).json()

@@ -1,0 +1,19 @@
+"""Health of what sites are read from: CRIC's list and the pool's slots."""
+
+from __future__ import annotations
+
+from sites_app.sources import COLLECTOR, CRIC, failing_sources
+from wms2_project.health import Part, register_local
+
+_PARTS = {CRIC: "site_sync", COLLECTOR: "site_slots"}
+
+
+def _sources() -> list[Part]:
+    failing = failing_sources()
+    return [
+        Part(part, works=source not in failing, detail=failing.get(source, ""))
+        for source, part in _PARTS.items()
+    ]
+
+
+register_local(_sources)

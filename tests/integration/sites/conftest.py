@@ -1,0 +1,38 @@
+"""A CRIC over HTTP for one test, whose sites the test changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from dags_app import adapters
+from lab.cms_world.server import World, running_world
+
+Lab = Callable[[str, str, Any], Any]
+
+
+@pytest.fixture
+def world(tmp_path: Path, settings: Any) -> Iterator[World]:
+    with running_world(tmp_path / "cms") as running:
+        settings.CMS_SERVICES = {**settings.CMS_SERVICES, "cric_url": f"{running.url}/cric"}
+        settings.SERVICE_TIMEOUT_SEC = 10.0
+        settings.BREAKER_FAILURES = 1000  # the breaker has tests of its own
+        adapters.cric.cache_clear()
+        yield running
+    adapters.cric.cache_clear()
+
+
+@pytest.fixture
+def lab(world: World) -> Lab:
+    """Call the lab's own endpoints: lab("PUT", "sites", {...})."""
+
+    def call(method: str, path: str, body: Any) -> Any:
+        answer = requests.request(method, f"{world.url}/lab/{path}", json=body, timeout=10)
+        answer.raise_for_status()
+        return answer.json()
+
+    return call
