@@ -77,6 +77,8 @@ TABLE: dict[str, dict[str, Role]] = {
     "sites": {"GET": VIEWER},
     "sites/<slug:name>": {"GET": VIEWER, "PATCH": SITE_ADMIN},
     "sites/<slug:name>/drain": {"POST": SITE_ADMIN},
+    "sites/<slug:name>/disable": {"POST": SITE_ADMIN},
+    "sites/<slug:name>/maintenance": {"POST": SITE_ADMIN},
     "sites/<slug:name>/enable": {"POST": SITE_ADMIN},
     "sites/<slug:name>/ban": {"POST": SITE_ADMIN, "DELETE": SITE_ADMIN},
 }
