@@ -273,6 +273,14 @@ class FakeSchedd:
             ad["DESIRED_Sites"] = wanted
         return changed
 
+    def idle_cores(self) -> Mapping[str, int]:
+        self._asked("idle_cores")
+        cores: Counter[str] = Counter()
+        for ad in self._all(JobUniverse=VANILLA, JobStatus=int(JobStatus.IDLE)):
+            for site in str(ad.get("DESIRED_Sites", "")).split(","):
+                cores[site] += int(ad.get("RequestCpus", 1))
+        return cores
+
     def ping(self) -> bool:
         try:
             self._asked("ping")
@@ -311,7 +319,8 @@ class FakeSchedd:
 
     def _add(self, batch_name: str, ad: Ad) -> int:
         now = self._now()
-        known = {"JobBatchName": batch_name, "JobStatus": int(JobStatus.RUNNING), "JobPrio": 0, "QDate": now}
+        known: dict[str, Any] = {"JobBatchName": batch_name, "JobStatus": int(JobStatus.RUNNING)}
+        known |= {"JobPrio": 0, "QDate": now}
         known |= {"EnteredCurrentStatus": now, "JobCurrentStartExecutingDate": now}
         known |= {"ClusterId": self._last_cluster + 1} | ad
         self._last_cluster = max(self._last_cluster, known["ClusterId"])

@@ -54,7 +54,8 @@ MAX_LENGTH = names.MAX_LENGTH
 
 def described(name: Name) -> tuple[str, str]:
     """Return the grammar of this kind of name as a regular expression and in words."""
-    return _PATTERNS[name]
+    pattern, words = _PATTERNS[name]
+    return pattern.pattern, words
 
 
 def matches(name: Name, value: object) -> bool:

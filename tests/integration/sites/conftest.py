@@ -9,21 +9,20 @@ from typing import Any
 import pytest
 import requests
 
-from dags_app import adapters
+from dags_app.adapters import build_cric
 from lab.cms_world.server import World, running_world
 
 Lab = Callable[[str, str, Any], Any]
 
 
 @pytest.fixture
-def world(tmp_path: Path, settings: Any) -> Iterator[World]:
+def world(tmp_path: Path, settings: Any, adapt: Callable[..., None]) -> Iterator[World]:
     with running_world(tmp_path / "cms") as running:
         settings.CMS_SERVICES = {**settings.CMS_SERVICES, "cric_url": f"{running.url}/cric"}
         settings.SERVICE_TIMEOUT_SEC = 10.0
         settings.BREAKER_FAILURES = 1000  # the breaker has tests of its own
-        adapters.cric.cache_clear()
+        adapt(cric=build_cric())
         yield running
-    adapters.cric.cache_clear()
 
 
 @pytest.fixture
