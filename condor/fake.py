@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -276,7 +277,7 @@ class FakeSchedd:
     def idle_cores(self) -> Mapping[str, int]:
         self._asked("idle_cores")
         cores: Counter[str] = Counter()
-        for ad in self._all(JobUniverse=VANILLA, JobStatus=int(JobStatus.IDLE)):
+        for ad in self._all(JobUniverse=JOB, JobStatus=int(JobStatus.IDLE)):
             for site in str(ad.get("DESIRED_Sites", "")).split(","):
                 cores[site] += int(ad.get("RequestCpus", 1))
         return cores
