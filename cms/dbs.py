@@ -19,6 +19,14 @@ from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
 ADLER32_DIGITS = 8
+# The fields that each record of an answer must have; others may be missing or null.
+NEEDED: dict[str, tuple[str, ...]] = {
+    "datasets": ("dataset", "dataset_access_type"),
+    "blocks": ("block_name",),
+    "files": ("logical_file_name",),
+    "filelumis": ("logical_file_name", "run_num", "lumi_section_num"),
+    "filesummaries": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,13 @@ class DbsClient:
         """Sums over the valid files of a block, or None if DBS does not know it."""
         if self.block(block_name) is None:
             return None
-        row = self._rows("filesummaries", {"block_name": block_name, "validFileOnly": 1})[0]
+        rows = self._rows("filesummaries", {"block_name": block_name, "validFileOnly": 1})
+        row = rows[0] if rows else {}
         return FileCounts(
-            files=_number(row.get("num_file")),
-            bytes=_number(row.get("file_size")),
-            events=_number(row.get("num_event")),
-            lumis=_number(row.get("num_lumi")),
+            files=_number(row, "num_file"),
+            bytes=_number(row, "file_size"),
+            events=_number(row, "num_event"),
+            lumis=_number(row, "num_lumi"),
         )
 
     def register_block(self, record: BlockRecord) -> None:
@@ -146,7 +155,7 @@ class DbsClient:
         if found is None:
             return False
         ours = (len(record.files), record.size_bytes)
-        theirs = (_number(found.get("file_count")), _number(found.get("block_size")))
+        theirs = (_number(found, "file_count"), _number(found, "block_size"))
         if ours != theirs:
             raise ServiceRejected(
                 f"DBS has block {record.block_name} with {theirs[0]} files and {theirs[1]} bytes, "
@@ -160,6 +169,9 @@ class DbsClient:
             answer = self._reader.get(path, params)
         if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
             raise ServiceUnavailable(f"DBS reader: GET {path} answered without a list of records")
+        for key in NEEDED[path]:
+            if any(row.get(key) is None for row in answer):
+                raise ServiceUnavailable(f"DBS reader: GET {path} answered a record without {key}")
         return answer
 
 
@@ -172,8 +184,8 @@ def parse_files(rows: list[dict[str, Any]], lumi_rows: list[dict[str, Any]]) -> 
     return [
         DatasetFile(
             lfn=lfn,
-            size_bytes=_number(row.get("file_size")),
-            events=_number(row.get("event_count")),
+            size_bytes=_number(row, "file_size"),
+            events=_number(row, "event_count"),
             adler32=_adler32(row.get("adler32")),
             block_name=str(row.get("block_name") or ""),
             lumis=fold_lumis(lumis.get(lfn, ())),
@@ -184,9 +196,9 @@ def parse_files(rows: list[dict[str, Any]], lumi_rows: list[dict[str, Any]]) -> 
 
 def _lumi_numbers(row: dict[str, Any]) -> Iterator[tuple[int, int]]:
     """One row carries one lumi section; older servers send a list of them."""
-    run, numbers = int(row["run_num"]), row["lumi_section_num"]
+    run, numbers = _whole(row["run_num"], "run_num"), row["lumi_section_num"]
     for lumi in numbers if isinstance(numbers, list) else (numbers,):
-        yield run, int(lumi)
+        yield run, _whole(lumi, "lumi_section_num")
 
 
 def _dataset_info(row: dict[str, Any], summary: dict[str, Any]) -> DatasetInfo:
@@ -195,21 +207,31 @@ def _dataset_info(row: dict[str, Any], summary: dict[str, Any]) -> DatasetInfo:
         access_type=str(row["dataset_access_type"]),
         primary_type=str(row.get("primary_ds_type") or ""),
         acquisition_era=str(row.get("acquisition_era_name") or ""),
-        processing_version=_number(row.get("processing_version")),
+        processing_version=_number(row, "processing_version"),
         physics_group=str(row.get("physics_group_name") or ""),
         prep_id=str(row.get("prep_id") or ""),
-        blocks=_number(summary.get("num_block")),
-        files=_number(summary.get("num_file")),
-        lumis=_number(summary.get("num_lumi")),
-        events=_number(summary.get("num_event")),
-        size_bytes=_number(summary.get("file_size")),
-        changed_at=_number(summary.get("max_ldate")),
+        blocks=_number(summary, "num_block"),
+        files=_number(summary, "num_file"),
+        lumis=_number(summary, "num_lumi"),
+        events=_number(summary, "num_event"),
+        size_bytes=_number(summary, "file_size"),
+        changed_at=_number(summary, "max_ldate"),
     )
 
 
-def _number(value: Any) -> int:
-    """DBS sends null for sums over nothing and for counts nobody filled in."""
-    return int(value or 0)
+def _number(row: dict[str, Any], key: str) -> int:
+    """Read a count; DBS sends null for sums over nothing and for counts nobody filled in."""
+    return _whole(row.get(key) or 0, key)
+
+
+def _whole(value: Any, key: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if number < 0:
+        raise ServiceUnavailable(f"DBS reader: {key} is {value!r:.40}, expected a whole number from 0 up")
+    return number
 
 
 def _adler32(value: Any) -> str:
