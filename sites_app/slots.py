@@ -12,7 +12,7 @@ from condor.types import SlotCount
 from dags_app.adapters import collector, schedd, schedd_names
 from sites_app.models import Site
 from sites_app.sources import COLLECTOR, reading
-from wms2_project.errors import Wms2Error
+from wms2_project.errors import ScheddUnreachable, Wms2Error
 from wms2_project.locks import try_lock
 
 logger = logging.getLogger(__name__)
@@ -21,14 +21,12 @@ logger = logging.getLogger(__name__)
 def measure_slots(*, now: datetime) -> int:
     """Store the slots of every site; return how many sites have some. One slot is one core.
 
-    A site without a slot in the pool has none. Without an answer from the collector and every schedd nothing
-    is stored, and the error is raised.
+    A site without a slot in the pool has none. Without an answer from the collector nothing is stored and the
+    error is raised. Jobs of a schedd that does not answer are not counted as pending.
     """
     with reading(COLLECTOR, now=now):
         counts = collector().count_slots()
-        pending: Counter[str] = Counter()
-        for name in schedd_names():
-            pending.update(schedd(name).idle_cores())
+        pending = _pending_cores()
         with transaction.atomic():
             sites = list(Site.objects.select_for_update().order_by("name"))
             for site in sites:
@@ -39,6 +37,16 @@ def measure_slots(*, now: datetime) -> int:
                 sites, ["total_slots", "running_slots", "pending_slots", "slots_measured_at"]
             )
     return sum(site.total_slots > 0 for site in sites)
+
+
+def _pending_cores() -> Counter[str]:
+    pending: Counter[str] = Counter()
+    for name in schedd_names():
+        try:
+            pending.update(schedd(name).idle_cores())
+        except ScheddUnreachable as error:
+            logger.warning("jobs that wait at %s are not counted: %s", name, error)
+    return pending
 
 
 def measure_on_schedule(*, now: datetime) -> None:

@@ -92,6 +92,17 @@ def test_without_an_answer_nothing_changes_and_health_says_so(client: Client, se
     assert client.get("/api/v1/health").json()["parts"]["site_slots"] == "down"
 
 
+@pytest.mark.django_db
+def test_a_schedd_that_does_not_answer_keeps_no_site_from_being_measured(
+    pool_sites: tuple[str, ...], settings: Any
+) -> None:
+    settings.SCHEDDS = ["nobody@nowhere"]
+    site = make_site(pool_sites[0])
+    assert measure_slots(now=timezone.now()) == 1
+    site.refresh_from_db()
+    assert site.total_slots > 0
+
+
 def test_the_measurement_is_scheduled() -> None:
     entry = django_settings.CELERY_BEAT_SCHEDULE["slots"]
     assert (entry["task"], entry["schedule"]) == (tasks.slots.name, django_settings.SLOTS_INTERVAL_SEC)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from cms.types import SiteInfo
 from condor.fake import FakeSchedd
 from dags_app.models import DAG
 from dags_app.services import production, repairing
@@ -20,6 +22,7 @@ from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
+from sites_app.services import sync_sites
 from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 
 pytestmark = pytest.mark.django_db
@@ -71,8 +74,8 @@ def test_nothing_is_written_while_no_site_changes(running: Round, fake_schedd: F
     assert not (running.directory(0).parent / "landing_sites").exists()
 
 
-@pytest.mark.parametrize("how", ["drain", "ban"])
-def test_a_drained_or_banned_site_takes_no_later_landing_until_it_is_back(
+@pytest.mark.parametrize("how", ["drain", "disable", "maintenance", "ban"])
+def test_a_closed_or_banned_site_takes_no_later_landing_until_it_is_back(
     running: Round, fake_schedd: FakeSchedd, operator: APIClient, how: str
 ) -> None:
     name = groups(running)
@@ -80,14 +83,29 @@ def test_a_drained_or_banned_site_takes_no_later_landing_until_it_is_back(
     poll(running)
     assert listed(running) == {name["free"]: DESY, name["bound"]: DESY}
     assert placed(fake_schedd) == [{name["free"]: {DESY}, name["bound"]: {DESY}}]
-    if how == "drain":
-        post(operator, f"{CERN}/enable")
-    else:
+    if how == "ban":
         operator.delete(f"/api/v1/sites/{CERN}/ban", {"reason": "repaired"})
+    else:
+        post(operator, f"{CERN}/enable")
     poll(running)
     assert listed(running)[name["free"]] == f"{CERN},{DESY}"
     poll(running)
     assert len(placed(fake_schedd)) == 2, "applied once per change"
+
+
+def test_a_site_decommissioned_in_cric_takes_no_later_landing_and_keeps_what_landed(
+    running: Round, fake_schedd: FakeSchedd, adapt: Callable[..., None]
+) -> None:
+    name = groups(running)
+    Site.objects.update(synced_at=timezone.now())
+    sites = [SiteInfo(site, (site,), active=site != CERN) for site in (CERN, DESY, PURDUE)]
+    adapt(cric=SimpleNamespace(sites=lambda: sites))
+    sync_sites(now=timezone.now())
+    poll(running)
+    assert listed(running) == {name["free"]: DESY, name["bound"]: DESY}
+    landed = running.directory(int(name["landed"].removeprefix("mg_"))) / "elected_site.inc"
+    assert landed.read_text() == f"elected_site = {CERN}\n"
+    assert DAG.objects.get(pk=running.dag.pk).status == DAGStatus.RUNNING
 
 
 def test_a_ban_of_one_request_and_its_end_reach_that_request(running: Round, operator: APIClient) -> None:

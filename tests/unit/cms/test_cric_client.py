@@ -28,6 +28,19 @@ def test_lab_sites_and_their_storages(cric: CricClient) -> None:
     ]
 
 
+def test_a_site_that_only_the_query_of_any_state_lists_is_not_active(cric: CricClient, lab: Any) -> None:
+    lab("PUT", "sites", {"T2_DE_DESY": "DISABLED", "T2_CH_CERN": "ABSENT"})
+    assert {site.name: site.active for site in cric.sites()} == {
+        "T1_US_FNAL": True, "T2_DE_DESY": False, "T2_US_Purdue": True,
+    }  # fmt: skip
+
+
+def test_no_active_site_is_an_error_rather_than_no_sites(cric: CricClient, lab: Any) -> None:
+    lab("PUT", "sites", {site.name: "DISABLED" for site in cric.sites()})
+    with pytest.raises(ServiceUnavailable, match="no active site"):
+        cric.sites()
+
+
 def test_sites_and_storages_are_many_to_many() -> None:
     answer = flattened(
         ("T2_UK_London_IC", "T3_UK_A"), ("T2_UK_London_IC", "T3_UK_B"), ("T2_UK_Brunel", "T3_UK_A")
