@@ -320,9 +320,8 @@ class FakeSchedd:
 
     def _add(self, batch_name: str, ad: Ad) -> int:
         now = self._now()
-        known: dict[str, Any] = {"JobBatchName": batch_name, "JobStatus": int(JobStatus.RUNNING)}
-        known |= {"JobPrio": 0, "QDate": now}
-        known |= {"EnteredCurrentStatus": now, "JobCurrentStartExecutingDate": now}
+        known: Ad = {"JobBatchName": batch_name, "JobStatus": int(JobStatus.RUNNING), "JobPrio": 0}
+        known |= {"QDate": now, "EnteredCurrentStatus": now, "JobCurrentStartExecutingDate": now}
         known |= {"ClusterId": self._last_cluster + 1} | ad
         self._last_cluster = max(self._last_cluster, known["ClusterId"])
         self._queue.append(known)

@@ -71,15 +71,21 @@ def real_silencer(directory: Path) -> Iterator[Silencer]:
 
 
 def schedd_pid(config: Path) -> int:
-    """Return the schedd's process: the one of its name that was started with this configuration."""
+    """Return the schedd of this configuration, not a child it has just forked to start a DAGMan."""
     mark = f"CONDOR_CONFIG={config}".encode()
-    found = [
-        int(path.parent.name)
+    found = {
+        int(path.parent.name): path.parent
         for path in Path("/proc").glob("[0-9]*/comm")
         if _read(path) == b"condor_schedd\n" and mark in _read(path.with_name("environ")).split(b"\0")
-    ]
-    assert len(found) == 1, found
-    return found[0]
+    }
+    schedds = [pid for pid, process in found.items() if _parent(process) not in (0, *found)]
+    assert len(schedds) == 1, found
+    return schedds[0]
+
+
+def _parent(process: Path) -> int:
+    lines = _read(process / "status").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"PPid:")), 0)
 
 
 def _read(path: Path) -> bytes:

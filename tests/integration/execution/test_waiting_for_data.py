@@ -182,23 +182,15 @@ def test_what_can_be_placed_is_planned_and_the_rest_waits(viewer: APIClient) -> 
     assert data_gate(viewer, request)["detail"].startswith("no usable site can read 2 files of the input")
 
 
-def test_a_release_looks_replicas_up_again(
-    operator: APIClient, asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("fake_schedd")
+def test_a_release_looks_replicas_up_again(operator: APIClient, asked: Asked) -> None:
     request = resolved(("a", AWAY), status=S.HELD)
     replicate(request, "a")
     path = f"/api/v1/requests/{request.request_name}/release"
     assert operator.post(path, {"reason": "the replica is there"}).status_code == 200
     asked.clear()
-    planned: list[int] = []
-
-    def plan(**given: Any) -> DAG:
-        planned.append(production.decide_plan(workflow=given["workflow"], sites=given["sites"]).jobs)
-        raise production.PlanRefused("planned enough for a test")
-
-    monkeypatch.setattr("requests_app.lifecycle.handlers.production.plan_round", plan)
-    assert [step(request), step(request)] == [S.PLANNING, S.HELD]
-    assert (planned, [len(call) for call in asked]) == ([2], [2])
+    assert [step(request), step(request)] == [S.PLANNING, S.ACTIVE]
+    assert (request.workflow.rounds.get().jobs, [len(call) for call in asked]) == (2, [2])
 
 
 def test_only_unfinished_files_are_asked_for_in_batches_and_slices(

@@ -12,9 +12,8 @@ from django.utils import timezone
 from kombu import Connection, Queue
 from rest_framework.test import APIClient
 
-from dags_app.adapters import rucio
+from dags_app.adapters import rucio, use_adapters
 from dags_app.models import Workflow
-from outputs_app import steps
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.pipeline import PIPELINE, RATE_LIMIT_PATIENCE_SEC, RATE_LIMIT_RETRY_SEC, Step, Tier
 from outputs_app.selectors import unannounced
@@ -31,6 +30,7 @@ from requests_app.models import Alert, Request, StatusTransition
 from requests_app.states import TERMINAL, RequestStatus
 from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
+from tests.stand_in import Overridden
 from wms2_project.errors import RateLimited
 from wms2_project.guards import Turn, current_turn
 
@@ -336,17 +336,16 @@ def test_a_step_that_succeeds_before_a_rate_limit_ends_the_row_of_errors(
 
 @pytest.mark.usefixtures("subscribed")
 def test_a_poll_that_found_the_limit_used_up_is_repeated_before_the_next_interval(
-    block: OutputBlock, lab: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+    block: OutputBlock, lab: Any, settings: Any
 ) -> None:
     settings.TRANSFER_POLL_INTERVAL_SEC = 300.0
     lab("PUT", "settings", {"rule_delay_sec": 0})
     walk(block, until=B.TRANSFERS_REQUESTED)
 
-    def refuse(rule: RucioRule, now: datetime) -> None:
+    def refuse(rule_id: str) -> None:
         raise RateLimited(LIMITED)
 
-    with monkeypatch.context() as limited:
-        limited.setattr(steps, "_look_at", refuse)
+    with use_adapters(rucio=Overridden(rucio(), rule=refuse)):
         advance_block(block.pk)
     block.refresh_from_db()
     assert block.last_transfer_check is None
