@@ -42,9 +42,7 @@ def main(arguments: list[str]) -> int:
             from lab.testrun import run_benchmarks
 
             return run_benchmarks(layout, rest)
-    raise LabError(
-        f"cannot understand {' '.join(arguments)!r}: see ./wms2 help", exit_code=commands.EXIT_USAGE
-    )
+    raise LabError(f"unknown command {' '.join(arguments)!r}: see ./wms2 help", exit_code=commands.EXIT_USAGE)
 
 
 if __name__ == "__main__":

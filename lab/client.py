@@ -205,7 +205,7 @@ def take_down(layout: Layout) -> bool:
         if time.monotonic() - began > STOP_TIMEOUT_SEC:
             raise LabError(
                 f"the supervisor in {layout.home} does not stop, see {layout.supervisor_log}: "
-                f"end process {state.pid if state else 'unknown'} by hand"
+                f"end process {state.pid if state else 'unknown'} with kill"
             )
         time.sleep(POLL_SEC)
     return True

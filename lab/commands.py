@@ -76,7 +76,7 @@ def status(layout: Layout) -> int:
     for service in state.failing:
         print(
             f"degraded: {service.name} died {service.deaths} times in a row ({service.last_death} the last "
-            f"time) and is started again by itself: read {service.log} and fix the cause"
+            f"time) and is restarted automatically: read {service.log} and fix the cause"
         )
     return 0 if state.whole else EXIT_NOT_WHOLE
 

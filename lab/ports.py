@@ -38,7 +38,7 @@ class PortBook:
         if not self._take(port):
             raise LabError(
                 f"port {port} ({setting}) is in use or not allowed: stop what listens on 127.0.0.1:{port}, "
-                f"choose another {setting}, or unset it and a free port is picked"
+                f"choose another {setting}, or unset it to use a free port"
             )
         return self._remember(name, port)
 

@@ -34,7 +34,7 @@ class Service:
     stop_signal: signal.Signals = signal.SIGTERM
     insist_signal: signal.Signals | None = None  # sent a second after the first
     grace_sec: float = 2.0
-    cure: str = "read the log, mend the cause and run ./wms2 up again"
+    cure: str = "read the log, fix the cause and run ./wms2 up again"
 
     pid: int = 0
     since: float = 0.0

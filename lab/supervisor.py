@@ -115,14 +115,14 @@ class Supervisor:
             if time.monotonic() > end:
                 wipe(self.layout, "setup")
                 raise LabError(
-                    f"{name} did not end in {timeout_sec:.0f} s, see {log}: mend the cause, try again"
+                    f"{name} did not end in {timeout_sec:.0f} s, see {log}: fix the cause and try again"
                 )
             time.sleep(TICK_SEC)
         exit_code = self._step_exits.pop(process.pid)
         process.returncode = exit_code
         if exit_code and not self.stopping:
             note(f"the last lines of {name}:\n{indent(log.read_text(errors='replace').splitlines())}")
-            raise LabError(f"{name} ended with exit code {exit_code}, see {log}: mend the cause, try again")
+            raise LabError(f"{name} ended with exit code {exit_code}, see {log}: fix the cause and try again")
 
     # ---- watching ----
 

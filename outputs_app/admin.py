@@ -99,7 +99,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("block_name", "dataset__workflow__request_name", "site")
-    search_help_text = "Part of a block's name, a request's or a site's"
+    search_help_text = "Part of the name of a block, request or site"
     ordering = ("-created_at", "-id")
     inlines = (RuleTable,)
 

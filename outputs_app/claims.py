@@ -65,7 +65,7 @@ def check_registration(dataset: OutputDataset, now: datetime) -> None:
         return
     check_claim(claim, now)
     if claim.conflict and not claim.allowed_by:
-        raise NotOurs(claim.conflict, cure="Its request is held until an operator allows sharing")
+        raise NotOurs(claim.conflict, cure="The request is held. Ask an operator to allow sharing")
     _invalidate_leftovers(dataset)
     if not DatasetClaim.objects.filter(HELD, pk=claim.pk).update(registering_at=now):
         raise NotOurs(f"the claim of {dataset.workflow} on {name} was released", cure=_owner_of(name))
@@ -79,7 +79,7 @@ def check_claim(claim: DatasetClaim, now: datetime) -> None:
 
 def _owner_of(name: str) -> str:
     owner = claims_on(name).filter(is_owner=True).select_related("workflow").first()
-    return f"It belongs to {owner.workflow}" if owner else "Nobody has one: it was released with its request"
+    return f"The dataset belongs to {owner.workflow}" if owner else "Its claim was released with its request"
 
 
 def _invalidate_leftovers(dataset: OutputDataset) -> None:

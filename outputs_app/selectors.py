@@ -17,8 +17,9 @@ from outputs_app.claims import HELD
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.pipeline import MOVING
 from outputs_app.states import BlockStatus, RuleKind
+from wms2_project.words import counted
 
-MAX_TOLD = 1000  # characters of an error
+MAX_ERROR = 1000  # characters of an error
 AWAITING = "awaiting_announcement"  # every block is announced, the dataset is not VALID in DBS yet
 _ORDER = list(BlockStatus)
 _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, BlockStatus.ANNOUNCED})
@@ -71,8 +72,8 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
     on_tape = RucioRule.objects.filter(
         block=OuterRef("pk"), kind=RuleKind.TAPE, state=RuleState.OK, deleted_at__isnull=True
     )
-    counted = OutputBlock.objects.filter(dataset__in=datasets).values("dataset", "status")
-    for row in counted.annotate(n=Count("id"), on_tape=Count("id", filter=Exists(on_tape))).order_by():
+    by_status = OutputBlock.objects.filter(dataset__in=datasets).values("dataset", "status")
+    for row in by_status.annotate(n=Count("id"), on_tape=Count("id", filter=Exists(on_tape))).order_by():
         blocks.setdefault(row["dataset"], {})[BlockStatus(row["status"])] = row["n"]
         archived[row["dataset"]] += row["on_tape"]
     summed = OutputFile.objects.filter(block__dataset__in=datasets).values("block__dataset")
@@ -110,36 +111,37 @@ def announced_count(*, workflow: Workflow) -> int:
 
 
 def unannounced(*, workflow: Workflow) -> str:
-    """Which blocks are still on their way, in words; empty when all are announced."""
+    """Describe the blocks that are not announced; empty if all are."""
     rows = OutputBlock.objects.filter(dataset__workflow=workflow).exclude(status=BlockStatus.ANNOUNCED)
     counts = rows.values("status").annotate(count=Count("id")).order_by("status")
-    told = ", ".join(f"{row['count']} {row['status']}" for row in counts)
-    if not told:
+    message = ", ".join(f"{row['count']} {row['status']}" for row in counts)
+    if not message:
         return ""
-    return f"blocks not announced yet: {told}" + obstacles(
+    return f"blocks not announced yet: {message}" + obstacles(
         workflow=workflow, trouble=trouble_of(workflow=workflow)
     )
 
 
 def obstacles(*, workflow: Workflow, trouble: Trouble | None) -> str:
-    """What is in the way of the outputs, in words to append; empty when nothing is."""
-    told = ""
+    """Describe obstacles of the outputs, to be appended to a sentence; empty without obstacles."""
+    message = ""
     if trouble is not None:
-        told += f"; {trouble.blocks} blocks keep failing since {trouble.since:%F %R}: {trouble.message}"
+        failing = counted(trouble.blocks, "block")
+        message += f"; {failing} failing since {trouble.since:%F %R} UTC: {trouble.message}"
     waiting = OutputBlock.objects.filter(
         dataset__workflow=workflow, failing_since__isnull=True, status__in=sorted(MOVING)
     ).exclude(last_error="")
-    if messages := list(waiting.values_list(Left("last_error", MAX_TOLD), flat=True)):
-        told += f"; {len(messages)} blocks wait for a call: {messages[0]}"
+    if messages := list(waiting.values_list(Left("last_error", MAX_ERROR), flat=True)):
+        message += f"; {counted(len(messages), 'block')} waiting for a call: {messages[0]}"
     stuck = RucioRule.objects.filter(
         block__dataset__workflow=workflow, state=RuleState.STUCK, deleted_at__isnull=True
     )
     first = stuck.order_by("state_since").first()
     if first is not None:
-        told += (
-            f"; Rucio rule {first.rule_id} to {first.rse_expression} is STUCK since {first.state_since:%F %R}"
+        message += (
+            f"; Rucio rule {first.rule_id} to {first.rse_expression} STUCK since {first.state_since:%F %R}"
         )
-    return told
+    return message
 
 
 def summary(*, workflow: Workflow) -> OutputSummary:
@@ -191,7 +193,7 @@ def troubles(blocks: QuerySet[OutputBlock] | None = None) -> dict[UUID, Trouble]
     failing = rows.filter(failing_since__isnull=False, status__in=sorted(MOVING)).order_by("failing_since")
     found: dict[UUID, list[tuple[datetime, str]]] = {}
     for workflow_id, since, error in failing.values_list(
-        "dataset__workflow", "failing_since", Left("last_error", MAX_TOLD)
+        "dataset__workflow", "failing_since", Left("last_error", MAX_ERROR)
     ):
         found.setdefault(workflow_id, []).append((since, error))
     return {

@@ -1,4 +1,4 @@
-"""The console's pages about requests. Lists and one page per request; every button calls one service."""
+"""Console pages of requests and admission. Every button calls one service."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ check_complete("COLOURS", COLOURS, S)
 
 @admin.register(Request)
 class RequestAdmin(OperationAdmin):
-    """Requests: list, page, and what an operator can do with them."""
+    """Requests: list, page and operations."""
 
     list_display = (
         "shown_name",
@@ -55,7 +55,7 @@ class RequestAdmin(OperationAdmin):
         "shown_progress",
         "shown_priority",
         "in_status_for",
-        "what_is_up",
+        "status_summary",
     )
     list_filter = ("status", OpenCampaign, "urgent")
     search_fields = ("request_name", "campaign")
@@ -65,51 +65,47 @@ class RequestAdmin(OperationAdmin):
     operations = REQUEST_OPERATIONS
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
-        """Without the documents, which a list does not show."""
+        """Return the rows without the documents, which the list does not show."""
         rows: QuerySet[Request] = super().get_queryset(request)
         return rows.defer("request_data", "hold_evidence")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RequestList]:
-        """The list that knows progress."""
         return RequestList
 
     @display(description="request", ordering="request_name", header=True)
     def shown_name(self, row: Request) -> list[str]:
-        """The name; below it, for whom."""
-        told = (row.campaign, row.requestor, "urgent" if row.urgent else "")
-        return [row.request_name, " · ".join(part for part in told if part)]
+        """Return the name, and below it campaign and requestor."""
+        parts = (row.campaign, row.requestor, "urgent" if row.urgent else "")
+        return [row.request_name, " · ".join(part for part in parts if part)]
 
     @display(description="status", ordering="status", label=COLOURS)
     def shown_status(self, row: Request) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status.replace("_", " ")
 
     @display(description="priority", ordering="priority")
     def shown_priority(self, row: Request) -> str:
-        """Readable."""
         return f"{row.priority:,}"
 
     @display(description="progress")
     def shown_progress(self, row: Any) -> SafeString:
-        """A bar of events done."""
+        """Return a bar of processed events."""
         done = row.progress
         return progress_bar(done.fraction, label=f"{done.events_done:,} of {done.events_total:,} events")
 
-    @display(description="since", ordering="-status_since")
+    @display(description="time in status", ordering="-status_since")
     def in_status_for(self, row: Request) -> str:
-        """How long in this status."""
         return age_of(row.status_since, now=timezone.now())
 
-    @display(description="waits for / last error")
-    def what_is_up(self, row: Request) -> SafeString:
-        """One line on why it does not move."""
+    @display(description="waiting for / last error")
+    def status_summary(self, row: Request) -> SafeString:
+        """Return the wait reason, or the last error of a stopped or retrying request."""
         stopped = row.status in (S.HELD, S.FAILED) or row.attempt
         return clipped(row.last_error if stopped else row.wait_reason)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """The request's page; its name leads there too."""
+        """Render the page of the request. A URL with its name redirects there."""
         if not _UUID.fullmatch(object_id):
             name = object_id if matches(Name.REQUEST, object_id) else ""
             named = get_object_or_404(Request.objects.only("pk"), request_name=name)
@@ -122,13 +118,13 @@ class RequestAdmin(OperationAdmin):
         return answer
 
     def target_rows(self, request: HttpRequest) -> QuerySet[Request]:
-        """With the workflow, which most operations read."""
+        """Return the rows with their workflows, which most operations read."""
         return Request.objects.select_related("workflow")
 
 
 @admin.register(AdmissionConfig)
 class AdmissionConfigAdmin(OperationAdmin):
-    """The one row of limits; its list is its page."""
+    """Admission limits: one row, shown as a page."""
 
     fields = (
         "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
@@ -137,10 +133,9 @@ class AdmissionConfigAdmin(OperationAdmin):
     operations = ADMISSION_OPERATIONS
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """There is one row: show it."""
+        """Redirect to the page of the only row."""
         return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
 
     @display(description="admission", label={"open": "success", "paused": "warning"})
     def shown_state(self, row: AdmissionConfig) -> str:
-        """Does anybody get in?"""
         return "paused" if row.paused else "open"

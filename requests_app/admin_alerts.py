@@ -1,4 +1,4 @@
-"""The console's page about alerts."""
+"""Console page of alerts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wms2_project.operations.console import OperationAdmin
 
 @admin.register(Alert)
 class AlertAdmin(OperationAdmin):
-    """What a person on shift should know."""
+    """Alerts for operators on shift."""
 
     list_display = (
         "shown_kind", "of_request", "message", "count", "since", "last_seen_at", "acknowledged_by",
@@ -33,15 +33,14 @@ class AlertAdmin(OperationAdmin):
 
     @display(description="alert", ordering="kind")
     def shown_kind(self, row: Alert) -> str:
-        """What kind of trouble."""
         return row.kind.replace("_", " ")
 
     @display(description="about", ordering="request__request_name")
     def of_request(self, row: Alert) -> SafeString | str:
-        """The request or the site."""
+        """Return the request or site the alert is about."""
         return request_link(row.subject) if row.request is not None else row.site
 
     @display(description="for", ordering="-created_at")
     def since(self, row: Alert) -> str:
-        """How long it has been open, or was."""
+        """Return how long the alert has been open, or was open."""
         return age_of(row.created_at, now=row.closed_at or timezone.now())

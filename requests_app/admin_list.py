@@ -1,4 +1,4 @@
-"""The list of requests: what it is filtered by, and the progress of all its rows at once."""
+"""Filters of the console lists, and the request list with progress."""
 
 from __future__ import annotations
 
@@ -16,47 +16,43 @@ from wms2_project.console import ChangeList
 
 
 class OpenCampaign(admin.SimpleListFilter):
-    """Campaigns with unfinished requests; older ones are found by search."""
+    """Filter by campaigns with open requests. Older campaigns are found by search."""
 
     title = "campaign"
     parameter_name = "campaign"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Campaigns to choose from."""
         unfinished = Request.objects.exclude(status__in=sorted(TERMINAL)).exclude(campaign="")
         names = set(unfinished.order_by().values_list("campaign", flat=True).distinct()[:200])
         chosen = self.value()
         return [(name, name) for name in sorted(names | ({chosen} if chosen else set()))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows of the campaign chosen."""
         return queryset.filter(campaign=self.value()) if self.value() else queryset
 
 
 class OpenKind(admin.SimpleListFilter):
-    """Kinds of open alerts; other ones are found by search."""
+    """Filter by kinds of open alerts. Other kinds are found by search."""
 
     title = "kind"
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Kinds to choose from."""
         chosen = self.value()
         kinds = sorted({*open_alerts()} | ({chosen} if chosen else set()))
         return [(kind, kind.replace("_", " ")) for kind in kinds]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The alerts of the kind chosen."""
         return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 class RequestList(ChangeList):  # type: ignore[misc]
-    """A page of requests with the progress of all of them, in a fixed number of queries."""
+    """Request list that reads the progress of a page in a fixed number of queries."""
 
     result_list: Any
 
     def get_results(self, request: HttpRequest) -> None:
-        """The rows of the page."""
+        """Read the page and attach the progress of its requests."""
         super().get_results(request)
         self.result_list = list(self.result_list)
         progress = progress_of_many(self.result_list)

@@ -1,4 +1,4 @@
-"""The console's first page: what is open, what waits for a person, who is next."""
+"""Console overview: open requests, pending decisions, alerts and the admission queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = 15
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many requests are in one open status."""
+    """Number of requests in one open status."""
 
     name: str
     count: int
@@ -39,7 +39,7 @@ class StatusCount:
 
 
 def add_overview(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Give the first page its figures; called by unfold."""
+    """Add the figures of the overview page. Called by unfold."""
     if role_of(request.user) < Role.VIEWER:
         return context
     (day,) = throughput_metrics(now=timezone.now(), hours=24, bucket_minutes=24 * 60)
@@ -66,13 +66,13 @@ def _counts() -> list[StatusCount]:
 
 
 def _trouble() -> Iterator[SafeString]:
-    """What keeps work from running, though no request says so."""
+    """Yield schedds and sites that accept no work."""
     for schedd in Schedd.objects.filter(silent_since__isnull=False).order_by("name"):
-        told = f"{schedd} has not answered since {schedd.silent_since:%F %R}"
-        yield link(told, "admin:dags_app_schedd_change", schedd.pk)
+        message = f"{schedd} has not answered since {schedd.silent_since:%F %R}"
+        yield link(message, "admin:dags_app_schedd_change", schedd.pk)
     for schedd in Schedd.objects.filter(status=ScheddStatus.DRAINING).order_by("name"):
         yield link(f"{schedd} is draining", "admin:dags_app_schedd_change", schedd.pk)
-    passing = (SiteStatus.DRAINING, SiteStatus.MAINTENANCE)  # a disabled site is nobody's business tonight
+    passing = (SiteStatus.DRAINING, SiteStatus.MAINTENANCE)  # disabled sites are permanent, so not shown
     for site in Site.objects.filter(status__in=passing).order_by("name")[:_SHOWN]:
         yield link(f"{site} is {site.status}", "admin:sites_app_site_change", site.pk)
 
@@ -81,7 +81,7 @@ def _held() -> Table:
     now = timezone.now()
     rows = Request.objects.filter(status=RequestStatus.HELD).order_by("status_since")
     return {
-        "headers": ["held request", "campaign", "for", "because"],
+        "headers": ["held request", "campaign", "held for", "reason"],
         "rows": [
             [_to(row), row.campaign, age_of(row.status_since, now=now), _short(row.last_error)]
             for row in rows.only("request_name", "campaign", "status_since", "last_error")[:_SHOWN]
@@ -97,7 +97,7 @@ def _alerts() -> Table:
         .order_by("-created_at", "-id")[:_SHOWN]
     )
     return {
-        "headers": ["alert", "about", "for", "message"],
+        "headers": ["alert", "about", "open for", "message"],
         "rows": [
             [
                 row.kind.replace("_", " "),

@@ -1,4 +1,4 @@
-"""What the page of one request shows, as plain values for its template."""
+"""Values of the request page, for its template."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class RequestPage:
-    """Everything the template prints."""
+    """All values the template prints."""
 
     name: str
     status: str
@@ -58,10 +58,10 @@ class RequestPage:
 
 
 def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
-    """Read what belongs to the request, in a fixed number of queries."""
+    """Read everything the page shows, in a fixed number of queries."""
     now, progress = timezone.now(), progress_of(row)
-    told = why(row, now=now, ask_condor=False)  # a page must not wait for HTCondor
-    gates = told.gates
+    explanation = why(row, now=now, ask_condor=False)  # a page must not wait for HTCondor
+    gates = explanation.gates
     return RequestPage(
         name=row.request_name,
         status=row.status.replace("_", " "),
@@ -77,7 +77,7 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
         evidence=_json(row.hold_evidence) if row.hold_evidence else "",
         progress=_progress(row, progress),
         bar=progress_bar(progress.fraction),
-        facts=[*_facts(row), *([("Not processed", told.gaps)] if told.gaps else [])],
+        facts=[*_facts(row), *([("Not processed", explanation.gaps)] if explanation.gaps else [])],
         rounds=_rounds(row),
         failures=_failures(row, now=now),
         datasets=_datasets(row),
@@ -88,11 +88,11 @@ def page_of(row: Request, *, colours: Mapping[str, str]) -> RequestPage:
 
 
 def _gates(gates: list[Gate], *, now: datetime) -> Table:
-    """What `/why` tells of gates that say the same: go on, or wait."""
+    """Return a table of gates that all block or all pass."""
     rows = [[gate.name, gate.detail, age_of(gate.since, now=now), gate.remedy] for gate in gates]
     if gates and not gates[0].blocks:
-        return {"headers": ["gate", "what it says"], "rows": [row[:2] for row in rows]}
-    return {"headers": ["gate", "what it says", "for", "what would help"], "rows": rows}
+        return {"headers": ["gate", "detail"], "rows": [row[:2] for row in rows]}
+    return {"headers": ["gate", "detail", "blocked for", "remedy"], "rows": rows}
 
 
 def _alert(alert: Alert, *, now: datetime) -> str:
@@ -110,7 +110,7 @@ def _progress(row: Request, done: Progress) -> str:
         f" {done.groups_done:,} of {done.groups_total:,} groups ({counted(done.jobs_total, 'job')});"
         f" {counted(done.events_written, 'event')} written in {counted(done.files, 'file')},"
         f" {done.blocks_announced:,} of {done.blocks:,} blocks announced"
-        f"{f'; done about {end:%F %R} UTC' if end else ''}"
+        f"{f'; estimated completion {end:%F %R} UTC' if end else ''}"
     )
 
 
@@ -135,13 +135,13 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
             f"{flow.memory_mb} MB, {counted(flow.cores, 'core')}, {flow.time_per_event_sec:g} s/event",
         ),
         ("Sites", ", ".join(flow.site_whitelist) or "all"),
-        ("Not at", ", ".join(flow.site_blacklist)),
-        ("Decided by operators", told_decisions(decisions_of(flow))),
-        ("Errors in a row", row.attempt),
-        ("Next look", f"{row.next_check_at:%F %T}" if row.status in SWEPT else ""),
-        ("Deadline of this status", f"{row.status_since + deadline.after:%F %R}" if deadline else ""),
+        ("Excluded sites", ", ".join(flow.site_blacklist)),
+        ("Operator decisions", describe_decisions(decisions_of(flow))),
+        ("Consecutive errors", row.attempt),
+        ("Next check", f"{row.next_check_at:%F %T}" if row.status in SWEPT else ""),
+        ("Status deadline", f"{row.status_since + deadline.after:%F %R}" if deadline else ""),
         ("Imported", f"{row.created_at:%F %T} from {row.source}"),
-        ("Correlation", row.correlation_id),
+        ("Correlation ID", row.correlation_id),
         (
             "More",
             format_html(
@@ -152,7 +152,7 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
                     "admin:dags_app_inputfile_changelist",
                     query=f"workflow__id__exact={flow.pk}",
                 ),
-                link("who did what", "admin:wms2_project_auditevent_changelist", query=named),
+                link("audit", "admin:wms2_project_auditevent_changelist", query=named),
             ),
         ),
     ]
@@ -162,8 +162,8 @@ def _facts(row: Request) -> list[tuple[str, Any]]:
 def _rounds(row: Request) -> Table:
     lines = []
     for one in rounds_of(workflow=row.workflow):
-        told = _inline(_present(one["groups"])) or "none"
-        groups = link(told, "admin:dags_app_mergegroup_changelist", query=f"round={one['id']}")
+        label = _inline(_present(one["groups"])) or "none"
+        groups = link(label, "admin:dags_app_mergegroup_changelist", query=f"round={one['id']}")
         ran = one["dags"]
         dags = [link(f"{dag['kind']} {dag['status']}", "admin:dags_app_dag_change", dag["id"]) for dag in ran]
         nodes = f"{ran[-1]['nodes_done']}/{ran[-1]['total_nodes']}" if ran else "–"
@@ -177,10 +177,10 @@ def _rounds(row: Request) -> Table:
 
 
 def _failures(row: Request, *, now: datetime) -> Table:
-    """Clusters of alike failures, of ended DAGs and of the one that runs, with what may help."""
+    """Return clusters of similar failures of ended and running DAGs, with suggestions."""
     found = diagnose(row, now=now)
     return {
-        "headers": ["jobs", "site", "here / elsewhere", "what", "says", "try"],
+        "headers": ["jobs", "site", "failed here / elsewhere", "failure", "example", "suggestion"],
         "rows": [
             [one["jobs"], one["site"] or "–", _shares(one), _what(one), _broken(one["example"]),
              _advice(row, one["suggestion"])]
@@ -195,23 +195,23 @@ def _shares(cluster: Mapping[str, Any]) -> str:
 
 
 def _what(cluster: Mapping[str, Any]) -> str:
-    """What failed; jobs that died before their first step name none."""
+    """Describe the failure. Jobs that died before their first step have no step."""
     step = f" in {cluster['step']}" if cluster["step"] else ""
     again = f", in {cluster['dags']} DAGs" if cluster.get("dags", 1) > 1 else ""
-    place = f"round {cluster.get('round', 'that runs')}{again}"
+    place = f"round {cluster.get('round', 'in progress')}{again}"
     return f"{cluster['category']} {cluster['exit_code']}{step}, {place}"
 
 
 def _advice(row: Request, suggestion: Mapping[str, Any]) -> str:
-    """What may help; of a held request, the form that does it, filled in."""
+    """Return the suggestion; for a held request, with a link to its prefilled form."""
     if row.status in TERMINAL:
         return "–"
-    told = suggestion["action"].replace("_", " ")
+    action = suggestion["action"].replace("_", " ")
     if row.status == RequestStatus.HELD:
         button = "fail" if suggestion["action"] == Remedy.FAIL else "release"
         query = urlencode({name: _typed(value) for name, value in suggestion["modifications"].items()})
-        told = link(told, f"admin:requests_app_request_{button}", row.pk, query=query)
-    return format_html("{}: {}", told, suggestion["why"])
+        action = link(action, f"admin:requests_app_request_{button}", row.pk, query=query)
+    return format_html("{}: {}", action, suggestion["why"])
 
 
 def _typed(value: Any) -> str:
@@ -255,22 +255,22 @@ def _blocks(row: Request, *, now: datetime) -> Table:
 def _timeline(row: Request) -> Table:
     newest = timeline_of(row).order_by("-at", "-id")[:200]
     return {
-        "headers": ["time", "what", "by", "because"],
+        "headers": ["time", "event", "by", "reason"],
         "rows": [[f"{one.at:%F %T}", _event(one), one.actor, _broken(one.reason)] for one in newest],
     }
 
 
 def _event(one: TimelineEntry) -> SafeString:
-    """The status change, or the action with what it changed."""
+    """Describe a status change, or an action and what it changed."""
     if one.kind == "status":
-        return _broken(f"{one.from_status or 'made'} → {one.to_status}".replace("_", " "))
+        return _broken(f"{one.from_status or 'created'} → {one.to_status}".replace("_", " "))
     changed = one.detail.get("changes") or {}
-    told = _inline({name: _named(value) for name, value in changed.items()})
-    return _broken(f"{one.kind.replace('_', ' ')}{f': {told}' if told else ''}")
+    changes = _inline({name: _named(value) for name, value in changed.items()})
+    return _broken(f"{one.kind.replace('_', ' ')}{f': {changes}' if changes else ''}")
 
 
-def told_decisions(decisions: Mapping[str, Any]) -> str:
-    """Operator decisions in one line; of many excluded files the first are named."""
+def describe_decisions(decisions: Mapping[str, Any]) -> str:
+    """Return operator decisions in one line. Long file lists are shortened."""
     return _inline({name: _named(value) for name, value in decisions.items()})
 
 
@@ -286,9 +286,9 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inline(values: Mapping[str, Any]) -> str:
-    """Names as words; of what is simply so, only the name."""
-    told = ((name.replace("_", " "), value) for name, value in values.items())
-    return ", ".join(name if value is True else f"{name} {value}" for name, value in told)
+    """Return `name value` pairs in one line; a true value is shown by its name only."""
+    pairs = ((name.replace("_", " "), value) for name, value in values.items())
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in pairs)
 
 
 def _joined(parts: list[SafeString]) -> str:

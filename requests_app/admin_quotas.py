@@ -1,4 +1,4 @@
-"""The console's page of quotas: what requestors and groups may ask for, and what they use."""
+"""Console page of quotas: limits and usage of requestors and groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wms2_project.console import (
 )
 from wms2_project.fields import choices
 
-EFFECT = "The limits hold at once. A limit that is left empty is that of the default, *."
+EFFECT = "New limits apply at once. Leave a limit empty to use the default (*)."
 
 
 class NumbersForm(ReasonForm):
@@ -48,23 +48,23 @@ class NumbersForm(ReasonForm):
 
 
 class QuotaForm(NumbersForm):
-    """The limits, and whose they are."""
+    """The limits and their owner."""
 
-    scope = forms.ChoiceField(choices=choices(QuotaScope), widget=UnfoldAdminSelectWidget, label="Quota of a")
+    scope = forms.ChoiceField(choices=choices(QuotaScope), widget=UnfoldAdminSelectWidget, label="Quota type")
     name = forms.CharField(
         max_length=100, widget=UnfoldAdminTextInputWidget, label="Name",
-        help_text="An account or a group; * for all without a quota of their own.",
+        help_text="Name of an account or group. Use * for the default quota.",
     )  # fmt: skip
     field_order = ("scope", "name", *NumbersForm.field_order)
 
 
 class QuotaList(ChangeList):  # type: ignore[misc]
-    """The list, with the usage of all its rows read at once."""
+    """Quota list that reads the usage of all rows at once."""
 
     result_list: Any
 
     def get_results(self, request: HttpRequest) -> None:
-        """The rows of this page, each with its state."""
+        """Read the page and attach limits and usage."""
         super().get_results(request)
         self.result_list = list(self.result_list)
         _add_states(self.result_list)
@@ -72,7 +72,7 @@ class QuotaList(ChangeList):  # type: ignore[misc]
 
 @admin.register(Quota)
 class QuotaAdmin(ReadOnlyAdmin):
-    """Quotas that operators set. Who has none is under the default, named *."""
+    """Quotas set by operators. The default is named *."""
 
     list_display = ("name", "scope", *(f"shown_{name}" for name in LIMITS), "updated_by", "updated_at")
     list_filter = ("scope",)
@@ -83,43 +83,38 @@ class QuotaAdmin(ReadOnlyAdmin):
     actions_detail: ClassVar[list[str]] = ["edit"]
 
     def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Operators, as over REST; requestors read their own there."""
+        """Return whether the user is an operator. Requestors read their own quota over REST."""
         return operates(request.user)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
-        """The rows, with the defaults among them."""
+        """Return the quotas; create the default rows on first use."""
         for scope in QuotaScope:
             default_of(scope)
         rows: QuerySet[Quota] = super().get_queryset(request)
         return rows
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QuotaList]:
-        """The list that knows usage."""
         return QuotaList
 
     @display(description="open requests")
     def shown_open_requests(self, row: Quota) -> str:
-        """Usage and limit."""
         return _used(row, "open_requests")
 
     @display(description="submissions per hour")
     def shown_submissions_per_hour(self, row: Quota) -> str:
-        """Usage and limit."""
         return _used(row, "submissions_per_hour")
 
     @display(description="queued jobs")
     def shown_queued_jobs(self, row: Quota) -> str:
-        """Usage and limit."""
         return _used(row, "queued_jobs")
 
     @display(description="storage (GB)")
     def shown_storage_gb(self, row: Quota) -> str:
-        """Usage and limit."""
         return _used(row, "storage_gb")
 
     @action(description="Set a quota", icon="add", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def add_quota(self, request: HttpRequest) -> HttpResponse:
-        """Set the quota of a requestor or group that has none."""
+        """Create the quota of a requestor or group."""
 
         def apply(_: str, form: forms.Form) -> str:
             answers = form.cleaned_data
@@ -133,7 +128,6 @@ class QuotaAdmin(ReadOnlyAdmin):
 
     @action(description="Change limits", icon="tune", permissions=["operate"], variant=ActionVariant.PRIMARY)
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Change the limits of this quota."""
 
         def apply(row: Quota, form: forms.Form) -> str:
             return _change(request, row.scope, row.name, form.cleaned_data)
@@ -149,7 +143,7 @@ class QuotaAdmin(ReadOnlyAdmin):
 def _change(request: HttpRequest, scope: str, name: str, answers: dict[str, Any]) -> str:
     reason = answers.pop("reason")
     row = change_quota(scope=scope, name=name, changes=answers, actor=actor_of(request), reason=reason)
-    return f"The quota of {row} holds from now on."
+    return f"The quota of {row} is changed."
 
 
 def _add_states(rows: list[Any]) -> None:
@@ -159,7 +153,7 @@ def _add_states(rows: list[Any]) -> None:
 
 
 def _used(row: Any, what: str) -> str:
-    """Usage and limit; read once for a list, and once for a page."""
+    """Return usage and limit."""
     if not hasattr(row, "state"):
         _add_states([row])
     state: QuotaState = row.state

@@ -1,4 +1,4 @@
-"""Who may run now: capacity by a limit operators edit live, order by rank, then age."""
+"""Admission: a capacity limit that operators can change at any time; order by rank, then age."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
 from wms2_project.waiting import STORAGE, take_news, wake_waiting
 
-GATE = "admission"  # the name of its gate
-_NEAR, RAREST_LOOK_SEC = 10, 300.0  # the first of the line; the last look at least every five minutes
+GATE = "admission"  # name of the gate
+_NEAR, LONGEST_CHECK_SEC = 10, 300.0  # front of the queue; longest check interval
 EDITABLE = {
     "max_active_dags": int,
     "paused": bool,
@@ -32,17 +32,17 @@ EDITABLE = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """May the request start now, and the sentence that explains it."""
+    """Admission verdict for one request, with an explanation."""
 
     admitted: bool
     why: str
     active: int = 0
     ahead: int = 0
-    behind: int = 0  # how many places must become free first
+    behind: int = 0  # number of running requests that must end first
 
 
 def limits() -> AdmissionConfig:
-    """The row of limits; made from the settings on first use."""
+    """Return the limits; created from the settings on first use."""
     config, _ = AdmissionConfig.objects.get_or_create(
         pk=1, defaults={"max_active_dags": settings.MAX_ACTIVE_DAGS}
     )
@@ -50,32 +50,32 @@ def limits() -> AdmissionConfig:
 
 
 def active_count() -> int:
-    """Requests that take capacity now."""
+    """Return the number of requests that use capacity."""
     return Request.objects.filter(status__in=sorted(TAKES_CAPACITY)).count()
 
 
 def line() -> QuerySet[Request]:
-    """Queued requests that only admission stops, and those no gate was asked about yet.
+    """Return queued requests that wait only for admission or have not been checked yet.
 
-    A request that another gate stops, the wait after an error too, takes no place before those behind it.
+    Requests blocked by another gate, or waiting for a retry, do not delay those behind them.
     """
     return Request.objects.filter(status=RequestStatus.QUEUED, attempt=0, wait_gate__in=["", GATE])
 
 
 def in_line(request: Request) -> bool:
-    """Return whether the request is one of them."""
+    """Return whether the request is in `line()`."""
     queued = request.status == RequestStatus.QUEUED
     return queued and not request.attempt and request.wait_gate in ("", GATE)
 
 
 def ahead_of(request: Request) -> int:
-    """How many requests of the line go first."""
+    """Return the number of requests ahead of this one."""
     first = Q(rank__gt=request.rank) | Q(rank=request.rank, created_at__lt=request.created_at)
     return line().filter(first).count()
 
 
 def decide(request: Request, *, now: datetime) -> Verdict:
-    """Admit the request if there is room for it and for everyone ahead of it."""
+    """Admit the request if capacity suffices for it and for all requests ahead of it."""
     config = limits()
     active, ahead = active_count(), ahead_of(request)
     if config.paused:
@@ -85,19 +85,19 @@ def decide(request: Request, *, now: datetime) -> Verdict:
     return Verdict(not behind, state, active, ahead, behind)
 
 
-def next_look_sec(behind: int) -> float:
-    """How soon it is asked again whose turn it is: rarely far back in line, where nothing happens soon.
+def next_check_sec(behind: int) -> float:
+    """Return the seconds until the next admission check; requests far back in the queue are checked rarely.
 
-    Who has a turn, or is near it, is asked at the usual pace, so it also learns soon that storage has room.
+    Requests at the front are checked at the usual interval, so that they also notice other gates opening.
     """
     usual = float(settings.POLL_INTERVAL_SEC)
-    return min(usual * max(behind / _NEAR, 1.0), max(RAREST_LOOK_SEC, usual))
+    return min(usual * max(behind / _NEAR, 1.0), max(LONGEST_CHECK_SEC, usual))
 
 
 def wake_next() -> int:
-    """Make the first N requests of the line due now, N being the free places. Return how many were due.
+    """Make the first N queued requests due now, N being the free capacity. Return the number of rows changed.
 
-    A row somebody has locked is being looked at or woken; to wait for it could close a circle of locks.
+    Locked rows are skipped: they are being processed, and waiting for them could deadlock.
     """
     config = limits()
     free = 0 if config.paused else config.max_active_dags - active_count()
@@ -108,9 +108,9 @@ def wake_next() -> int:
 
 
 def wake_by_news() -> int:
-    """Make the requests due that wait at a gate with news, and give them their places back. Return how many.
+    """Make requests due that wait at a gate with news, and put them back in the queue. Return their number.
 
-    Locked rows are left out, as above; they are asked again within minutes by themselves.
+    Locked rows are skipped, as above; they are checked again within minutes.
     """
     with transaction.atomic():
         gates = take_news()
@@ -124,19 +124,23 @@ def wake_by_news() -> int:
 def change_limits(
     *, changes: Mapping[str, Any], actor: str, reason: str, expected_version: int | None = None
 ) -> AdmissionConfig:
-    """Change limits at once, for everybody; the row says who did it last."""
+    """Change the admission limits with immediate effect."""
     wrong = {
-        key: "no such limit" if key not in EDITABLE else f"expected {EDITABLE[key].__name__}"
+        key: "unknown limit" if key not in EDITABLE else f"must be of type {EDITABLE[key].__name__}"
         for key, value in changes.items()
         if key not in EDITABLE or not _fits(value, EDITABLE[key])
     }
     if wrong:
-        raise InvalidInput("limits not changed", fields=wrong, cure=f"Editable: {', '.join(EDITABLE)}")
+        raise InvalidInput(
+            "the limits were not changed", fields=wrong, cure=f"Use one of {', '.join(EDITABLE)}"
+        )
     limits()
     with transaction.atomic():
         config = AdmissionConfig.objects.select_for_update().get(pk=1)
         if expected_version not in (None, config.version):
-            raise StaleVersion("the limits changed since you read them", cure="Read them again and repeat")
+            raise StaleVersion(
+                "the limits changed since you read them", cure="Read the limits again and retry"
+            )
         for key, value in changes.items():
             setattr(config, key, value)
         if config.paused and not config.pause_reason:
@@ -145,7 +149,8 @@ def change_limits(
             config.pause_reason = ""
         if not 0 < config.storage_critical_fraction <= 1:
             raise InvalidInput(
-                "limits not changed", fields={"storage_critical_fraction": "must be above 0 and at most 1"}
+                "the limits were not changed",
+                fields={"storage_critical_fraction": "must be above 0 and at most 1"},
             )
         config.version += 1
         config.updated_by = actor

@@ -1,7 +1,7 @@
-"""Alerts: something a person on shift should know, said once however often it is noticed.
+"""Alerts for operators on shift. Repeated detections count on the same alert.
 
-An alert is open while what it tells holds. Acknowledging it says that a person has taken it on: it stays open
-and counts on, but nobody else is notified. After its end the same trouble is a new alert.
+An alert is open while its condition lasts. An acknowledged alert stays open and keeps counting, but sends no
+further notifications. A recurrence after it was closed opens a new alert.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 def raise_alert(*, request: Request, kind: str, message: str) -> None:
-    """Open an alert of this kind for the request, or count one more sight of the open one."""
+    """Open an alert of this kind for the request, or count one more detection on the open one."""
     _raise(Alert(request=request, kind=kind, message=message))
 
 
 def raise_site_alerts(*, kind: str, messages: Mapping[str, str]) -> None:
-    """Alerts of this kind hold for these sites, with these messages, and for no other site any more."""
+    """Open or update alerts of this kind for the given sites; close those of all other sites."""
     for site, message in messages.items():
         _raise(Alert(site=site, kind=kind, message=message))
     opened = Alert.objects.filter(kind=kind, request__isnull=True, closed_at__isnull=True)
@@ -48,18 +48,18 @@ def _raise(alert: Alert) -> None:
 
 
 def open_alerts() -> dict[str, int]:
-    """Count the open alerts that nobody has acknowledged, by kind."""
+    """Count open, unacknowledged alerts by kind."""
     rows = Alert.objects.filter(unacknowledged()).order_by().values_list("kind")
     return dict(rows.annotate(n=Count("id")))
 
 
 def unacknowledged() -> Q:
-    """Match open alerts that nobody has acknowledged."""
+    """Return a filter for open, unacknowledged alerts."""
     return Q(closed_at__isnull=True, acknowledged_at__isnull=True)
 
 
 def alert_by_id(alert_id: int) -> Alert:
-    """Return the alert; raise NotFound if there is none."""
+    """Return the alert. Raise NotFound if it does not exist."""
     alert = Alert.objects.select_related("request").filter(pk=alert_id).first()
     if alert is None:
         raise NotFound(f"There is no alert {alert_id}")
@@ -67,9 +67,9 @@ def alert_by_id(alert_id: int) -> Alert:
 
 
 def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
-    """Note who has taken the alert on, and why. Repeating it changes nothing.
+    """Record who acknowledged the alert, and why. Repeating it changes nothing.
 
-    Raises NotFound for an unknown alert, Conflict if it is closed or somebody else acknowledged it.
+    Raises NotFound for an unknown alert, Conflict if it is closed or acknowledged by someone else.
     """
     audit.need_reason(reason)
     with transaction.atomic():
@@ -77,7 +77,7 @@ def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
         if alert is None:
             raise NotFound(f"There is no alert {alert_id}")
         if alert.closed_at is not None:
-            raise Conflict(f"Alert {alert_id} is closed", cure="Nothing is left to acknowledge")
+            raise Conflict(f"Alert {alert_id} is closed", cure="Closed alerts need no acknowledgement")
         if alert.acknowledged_at is None:
             alert.acknowledged_at, alert.acknowledged_by = timezone.now(), actor
             alert.acknowledge_reason = reason
@@ -86,19 +86,19 @@ def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
             audit.record(actor=actor, action="acknowledge", target=alert.subject, reason=reason, **detail)
         elif alert.acknowledged_by != actor:
             raise Conflict(
-                f"Alert {alert_id} is acknowledged by {alert.acknowledged_by}: {alert.acknowledge_reason}",
-                cure="Ask them",
+                f"Alert {alert_id} was acknowledged by {alert.acknowledged_by}: {alert.acknowledge_reason}",
+                cure="No second acknowledgement is needed",
             )
     return alert
 
 
 def close_alerts(*, request: Request, kind: str = "") -> None:
-    """What was alerted no longer holds: everything about the request, or alerts of one kind."""
+    """Close the request's open alerts: all, or those of one kind."""
     alerts = Alert.objects.filter(request=request, closed_at__isnull=True)
     (alerts.filter(kind=kind) if kind else alerts).update(closed_at=Now())
 
 
 def close_others(*, kind: str, than: Collection[Request]) -> None:
-    """Alerts of this kind hold for these requests and for no other any more."""
+    """Close alerts of this kind on all requests except the given ones."""
     opened = Alert.objects.filter(kind=kind, closed_at__isnull=True)
     opened.exclude(request__in=than).update(closed_at=Now())

@@ -1,4 +1,4 @@
-"""The head of the audit goes to a place that the owner of the database cannot change."""
+"""Ship the head of the audit chain to a place that database administrators cannot change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SYSLOG_PRIORITY = 10 * 8 + 5  # authpriv.notice
 
 
 def ship_audit_head() -> bool:
-    """Send the head to WMS2_AUDIT_HEAD_URL if it moved since it was sent last; return whether it was sent.
+    """Send the head to WMS2_AUDIT_HEAD_URL if it changed since the last time. Return whether it was sent.
 
-    A failure is logged and repeated at the next tidy-up; health reports it when it lasts.
+    A failure is logged and retried at the next tidy-up; health reports it if it lasts.
     """
     head = AuditHead.objects.first() if settings.AUDIT_HEAD_URL else None
     if head is None or head.shipped >= head.number:
@@ -47,7 +47,7 @@ def _send(head: AuditHead) -> None:
         json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         ca_path=settings.CALLBACK_CA_BUNDLE,
-        allow_private=True,  # the administrator's own choice
+        allow_private=True,  # set by the administrator
     )
 
 

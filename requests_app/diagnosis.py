@@ -1,4 +1,4 @@
-"""What went wrong with a request, or with many: clusters of alike failures, each with what may help."""
+"""Diagnosis of failures, per request and across requests: clusters of similar failures with suggestions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from requests_app.states import RequestStatus
 from sites_app.selectors import usable_sites
 from wms2_project.errors import Wms2Error
 
-SHOWN = 50  # clusters on a page
-PREVIEWED = 10  # of them with what following their suggestion would do
+SHOWN = 50  # clusters per page
+PREVIEWED = 10  # clusters with a preview of their suggestion
 LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Failures of a request's rounds, newest first, and why it is held if it is."""
+    """Failures of a request, newest first, and the hold reason of a held request."""
 
     hold: dict[str, Any] | None
     groups: dict[str, int]
@@ -39,7 +39,7 @@ class Diagnosis:
 
 
 def diagnose(request: Request, *, now: datetime) -> Diagnosis:
-    """Everything known about the request's failures, bounded; stored ones and those of the DAG that runs."""
+    """Return the stored failures of the request and those of its running DAG, limited in number."""
     workflow = request.workflow
     stored = failures.newest_clusters(workflow.failures.all()).select_related("dag", "dag__round")
     rows = list(stored.order_by("-dag__created_at", "-jobs", "id")[:SHOWN])
@@ -55,12 +55,12 @@ def diagnose(request: Request, *, now: datetime) -> Diagnosis:
         groups=_group_counts(request),
         counts=_stored_counts(request),
         clusters=[
-            _told_row(row, known)
+            _describe_row(row, known)
             | {"dags": met[row.dag.round_id, row.fingerprint, row.site]}
             | _previewed(request, row, known, now, wanted=number < PREVIEWED)
             for number, row in enumerate(rows)
         ],
-        running=[_told(cluster, known) for cluster in running],
+        running=[_describe(cluster, known) for cluster in running],
         bad_files=[{"lfn": lfn, "sites": sites} for lfn, sites in bad.items()],
         excluded_files=[{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded[:LISTED]],
     )
@@ -78,7 +78,7 @@ def _known(workflow: Workflow, clusters: Iterable[Cluster], now: datetime) -> Kn
 
 
 def _times_met(workflow: Workflow) -> dict[tuple[UUID, str, str], int]:
-    """In how many DAGs of a round each cause was met at each site."""
+    """Count, per round, the DAGs in which each cause occurred at each site."""
     rows = workflow.failures.order_by().values_list("dag__round", "fingerprint", "site")
     return {(round_, *key): dags for round_, *key, dags in rows.annotate(dags=Count("id"))}
 
@@ -92,15 +92,15 @@ def _group_counts(request: Request) -> dict[str, int]:
 
 
 def _stored_counts(request: Request) -> list[dict[str, Any]]:
-    """By category, site and exit code over all rounds; a job that a rescue ran in vain counts once."""
+    """Count failed jobs by category, site and exit code over all rounds. Rescued jobs count once."""
     newest = failures.newest_clusters(request.workflow.failures.all())
     rows = newest.order_by().values("category", "site", "exit_code")
     counted = rows.annotate(jobs=Sum("jobs")).order_by("-jobs", "category", "site", "exit_code")
     return [dict(row) for row in counted[:100]]
 
 
-def _told_row(row: FailureCluster, known: Known) -> dict[str, Any]:
-    return _told(cluster_of(row), known) | {
+def _describe_row(row: FailureCluster, known: Known) -> dict[str, Any]:
+    return _describe(cluster_of(row), known) | {
         "fingerprint": row.fingerprint,
         "round": row.dag.round.number,
         "dag": str(row.dag_id),
@@ -112,7 +112,7 @@ def _told_row(row: FailureCluster, known: Known) -> dict[str, Any]:
 def _previewed(
     request: Request, row: FailureCluster, known: Known, now: datetime, *, wanted: bool
 ) -> dict[str, Any]:
-    """The suggestion with what following it would do, for a request that waits for somebody's decision."""
+    """Return the suggestion with a preview of its effect, for a held request."""
     if not wanted or request.status != RequestStatus.HELD:
         return {}
     advice = _advice(cluster_of(row), known)
@@ -124,7 +124,7 @@ def _advice(cluster: Cluster, known: Known) -> dict[str, Any]:
     return {"action": found.action.value, "why": found.why, "modifications": dict(found.modifications)}
 
 
-def _told(cluster: Cluster, known: Known) -> dict[str, Any]:
+def _describe(cluster: Cluster, known: Known) -> dict[str, Any]:
     return asdict(cluster) | {
         "fingerprint": cluster.fingerprint,
         "share_at_site": round(cluster.share_at_site, 4),
@@ -134,9 +134,9 @@ def _told(cluster: Cluster, known: Known) -> dict[str, Any]:
 
 
 def _preview(request: Request, suggestion: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """What following the suggestion would do, or why it would be refused."""
+    """Return the effect of following the suggestion, or why it would be refused."""
     if suggestion["action"] == Remedy.FAIL:
-        return {"effect": "the request ends as failed and its outputs are invalidated"}
+        return {"effect": "the request fails and its outputs are invalidated"}
     asked: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in suggestion["modifications"].items()
@@ -149,13 +149,13 @@ def _preview(request: Request, suggestion: dict[str, Any], now: datetime) -> dic
 
 
 def cluster_of(row: FailureCluster) -> Cluster:
-    """The stored cluster as the value it was made from."""
+    """Convert a stored cluster to its value type."""
     values = {one.name: getattr(row, one.name) for one in fields(Cluster)}
     return Cluster(**(values | {"groups": tuple(row.groups), "bad_files": tuple(row.bad_files)}))
 
 
 def diagnose_all(*, now: datetime, days: int = 7, limit: int = 100) -> list[dict[str, Any]]:
-    """Failures of one cause across requests and sites, from the stored clusters."""
+    """Return failures grouped by cause across requests and sites, most frequent first."""
     lately = FailureCluster.objects.filter(created_at__gt=now - timedelta(days=days))
     recent = failures.newest_clusters(lately)
     summed = (

@@ -1,4 +1,4 @@
-"""When queued requests may start: judged from when the running ones will have ended."""
+"""Forecast of admission times, from the estimated ends of running requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from requests_app.states import TAKES_CAPACITY
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """When a queued request is likely to be admitted; four times of five between earliest and latest."""
+    """Estimated admission time of a queued request; 80 % confidence between earliest and latest."""
 
     position: int
-    places_needed: int  # how many running requests have to end first
-    estimated_from: int  # how many running requests have a known pace
+    places_needed: int  # number of running requests that must end first
+    estimated_from: int  # number of running requests with a known pace
     earliest: datetime
     likely: datetime
     latest: datetime
@@ -26,7 +26,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When running requests will have ended, each list in order of time; one for all queued requests."""
+    """Estimated ends of the running requests, each list sorted by time."""
 
     now: datetime
     paused: bool
@@ -36,7 +36,7 @@ class Forecast:
     latest: list[datetime]
 
     def turn_at(self, position: int) -> Turn | None:
-        """When the request at this position will be admitted; None if nobody can say."""
+        """Return the estimated admission of the request at this position, or None if unknown."""
         needed = max(position - self.free, 0)
         if self.paused or needed > len(self.likely):
             return None
@@ -46,7 +46,7 @@ class Forecast:
 
 
 def forecast_ends(*, now: datetime) -> Forecast:
-    """Estimate when each request that takes a place will have ended, from its pace."""
+    """Estimate the end of each running request from its pace."""
     config = admission.limits()
     running = Request.objects.filter(status__in=sorted(TAKES_CAPACITY))
     subjects = [Subject(*row) for row in running.values_list("id", "workflow_id", "status")]
@@ -62,14 +62,14 @@ def forecast_ends(*, now: datetime) -> Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a queued request stands and when it may start; nothing of both if another gate stops it."""
+    """Queue position and estimated start of a queued request; both None if another gate blocks it."""
 
     position: int | None = None
     turn: Turn | None = None
 
 
 def places_of(page: Sequence[Request], *, now: datetime) -> list[Place]:
-    """The places of queued requests that follow one another in the queue, from either end."""
+    """Return the places of a page of consecutive queued requests, in either order."""
     standing = [request for request in page if admission.in_line(request)]
     if not standing:
         return [Place() for _ in page]
@@ -82,7 +82,7 @@ def places_of(page: Sequence[Request], *, now: datetime) -> list[Place]:
 
 
 def expected_turn(request: Request, *, now: datetime) -> Turn | None:
-    """When the request will be admitted; None if nobody can say or if another gate stops it."""
+    """Return the estimated admission of the request; None if unknown or if another gate blocks it."""
     if not admission.in_line(request):
         return None
     return forecast_ends(now=now).turn_at(admission.ahead_of(request) + 1)

@@ -1,4 +1,4 @@
-"""What one scrape tells: aggregates of PostgreSQL, bounded however many rows there are, and shared counts."""
+"""Metrics of one scrape: bounded aggregates from PostgreSQL, and shared counters."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from requests_app.states import SWEPT, TERMINAL, RequestStatus
 from sites_app.selectors import count_sites
 from wms2_project.audit import unsealed_sec
 from wms2_project.health import health
+from wms2_project.heartbeat import queue_lengths, workers_per_queue
 from wms2_project.metrics import counted_families
 from wms2_project.models import AuditEvent
-from wms2_project.pulse import queue_lengths, workers_per_queue
 from wms2_project.shared import ask
 
-ENDED_KEPT_SEC = 60  # what has ended is counted over all rows, so not at every scrape
+ENDED_KEPT_SEC = 60  # ended rows are counted over the whole table, so the counts are cached
 MOST_DAGS = 1000
 _NODES = ("idle", "running", "done", "failed", "held")
 
 
 def families(*, now: datetime) -> Iterator[Metric]:
-    """Every metric there is."""
+    """Yield all metrics."""
     yield from _work(now)
     yield from _dags()
     yield from _loop(now)
@@ -52,18 +52,18 @@ def _work(now: datetime) -> Iterator[Metric]:
         "outputs", lambda: by_status(OutputBlock.objects.exclude(status__in=sorted(MOVING)))
     )
     yield _gauge("wms2_outputs", "Output blocks by status.", outputs, BlockStatus)
-    yield _gauge("wms2_sites", "Sites by status; banned: for all requests.", count_sites(now=now))
+    yield _gauge("wms2_sites", "Sites by status. `banned`: banned for all requests.", count_sites(now=now))
     limits = admission.limits()
     queued = workflows.get(RequestStatus.QUEUED, 0)
-    yield _one("wms2_admission_queue_depth", "Requests that wait for admission.", queued)
-    yield _one("wms2_admission_active", "Requests that take a place.", admission.active_count())
-    yield _one("wms2_admission_limit", "Places there are.", limits.max_active_dags)
-    yield _one("wms2_admission_paused", "1 while an operator has paused admission.", limits.paused)
+    yield _one("wms2_admission_queue_depth", "Requests waiting for admission.", queued)
+    yield _one("wms2_admission_active", "Requests that use admission capacity.", admission.active_count())
+    yield _one("wms2_admission_limit", "Admission capacity.", limits.max_active_dags)
+    yield _one("wms2_admission_paused", "1 while admission is paused.", limits.paused)
 
 
 def _dags() -> Iterator[Metric]:
     live = DAG.objects.filter(status__in=sorted(LIVE_DAG))
-    progress = GaugeMetricFamily("wms2_dag_progress", "Nodes done, as a fraction.", labels=["dag_id"])
+    progress = GaugeMetricFamily("wms2_dag_progress", "Fraction of finished nodes.", labels=["dag_id"])
     for dag_id, done, total in live.values_list("id", "nodes_done", "total_nodes")[:MOST_DAGS]:
         progress.add_metric([str(dag_id)], done / max(total, 1))
     yield progress
@@ -73,29 +73,29 @@ def _dags() -> Iterator[Metric]:
 
 
 def _loop(now: datetime) -> Iterator[Metric]:
-    yield _one("wms2_sweep_lag_seconds", "How long the oldest due request waits.", sweep_lag_sec(now=now))
+    yield _one("wms2_sweep_lag_seconds", "Waiting time of the oldest due request.", sweep_lag_sec(now=now))
     swept = Request.objects.filter(status__in=sorted(SWEPT))
     loop = swept.aggregate(
         in_work=Count("id", filter=~Q(owner="")), failing=Count("id", filter=Q(attempt__gt=0))
     )
-    yield _one("wms2_requests_in_work", "Requests a worker holds.", loop["in_work"])
-    yield _one("wms2_requests_failing", "Requests whose last step was an error.", loop["failing"])
+    yield _one("wms2_requests_in_work", "Requests being processed by a worker.", loop["in_work"])
+    yield _one("wms2_requests_failing", "Requests whose last step failed.", loop["failing"])
     waiting = queue_lengths() or {}
-    yield _gauge("wms2_queue_length", "Messages that wait in a queue.", waiting, label="queue")
+    yield _gauge("wms2_queue_length", "Messages waiting in a queue.", waiting, label="queue")
     workers = workers_per_queue() or {}
     yield _gauge("wms2_workers", "Workers that serve a queue.", workers, label="queue")
     head = AuditEvent.objects.aggregate(head=Max("number"))["head"] or 0
-    yield _one("wms2_audit_head", "The last number of the audit chain; it never shrinks.", head)
+    yield _one("wms2_audit_head", "Last number of the audit chain. Never decreases.", head)
     yield _one("wms2_audit_unsealed_seconds", "Age of the oldest unsealed audit row.", unsealed_sec(now=now))
 
 
 def _alerts() -> Iterator[Metric]:
-    yield _gauge("wms2_alerts_open", "Open alerts that nobody has acknowledged.", open_alerts(), label="type")
+    yield _gauge("wms2_alerts_open", "Open, unacknowledged alerts.", open_alerts(), label="type")
 
 
 def _parts() -> Iterator[Metric]:
     up = {part.name: int(part.works) for part in health()}
-    yield _gauge("wms2_part_up", "1 if this part works, as /health tells.", up, label="part")
+    yield _gauge("wms2_part_up", "1 if the part is healthy, as in /health.", up, label="part")
 
 
 def _kept(name: str, compute: Callable[[], dict[str, int]]) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _kept(name: str, compute: Callable[[], dict[str, int]]) -> dict[str, int]:
 def _gauge(
     name: str, words: str, values: dict[str, int], known: Iterable[str] = (), *, label: str = "status"
 ) -> Metric:
-    """One series per value; a known one that has no rows is 0, not absent."""
+    """Return one series per value. Known values without rows are 0, not absent."""
     family = GaugeMetricFamily(name, words, labels=[label])
     for key, value in sorted(({str(one): 0 for one in known} | values).items()):
         family.add_metric([key], value)

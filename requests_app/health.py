@@ -1,4 +1,4 @@
-"""Health of the loop: does the sweep keep up?"""
+"""Health check of the sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ def _sweep() -> list[Part]:
     lag = sweep_lag_sec(now=timezone.now())
     late = lag > LAG_ALLOWED_SEC
     return [
-        Part("sweep", works=not late, detail=f"the oldest due request waits for {lag:g} s" if late else "")
+        Part(
+            "sweep",
+            works=not late,
+            detail=f"the oldest due request has been waiting for {lag:g} s" if late else "",
+        )
     ]
 
 

@@ -26,7 +26,7 @@ SELECT r.campaign, count(*) AS total,
  WHERE t.to_status IN ('completed', 'failed', 'aborted') AND t.at >= %(since)s
    AND (%(campaign)s = '' OR r.campaign = %(campaign)s)
  GROUP BY r.campaign ORDER BY total DESC, r.campaign LIMIT %(limit)s"""
-# Numbers and names differ from request to request; what is left is the kind of failure.
+# The kind of a failure is its message without numbers and names.
 _KIND = r"regexp_replace(regexp_replace(t.reason, '(/[\w.#:-]+){2,}|\m\w*_\w+\M', '…', 'g'), '\d+', 'N', 'g')"
 _FAILURES = f"""
 SELECT left({_KIND}, 300) AS pattern, t.to_status AS status, r.campaign, count(*) AS occurrences,
@@ -54,7 +54,7 @@ SELECT b.at AS bucket, count(t.id) FILTER (WHERE t.to_status = 'submitted') AS s
 
 
 def workflow_metrics(*, now: datetime, days: int, campaign: str = "") -> list[dict[str, Any]]:
-    """Per campaign: how requests ended, how long the completed ones took, what commonly stopped others."""
+    """Return outcomes, durations and common failures per campaign."""
     values = {"since": now - timedelta(days=days), "campaign": campaign, "limit": ROWS}
     rows = _read(_ENDED, values)
     failures = failure_metrics(now=now, days=days, campaign=campaign, limit=ROWS)
@@ -65,12 +65,12 @@ def workflow_metrics(*, now: datetime, days: int, campaign: str = "") -> list[di
 
 
 def failure_metrics(*, now: datetime, days: int, campaign: str = "", limit: int) -> list[dict[str, Any]]:
-    """What stopped requests, by kind, the commonest first."""
+    """Return failures by kind, the most frequent first."""
     return _read(_FAILURES, {"since": now - timedelta(days=days), "campaign": campaign, "limit": limit})
 
 
 def throughput_metrics(*, now: datetime, hours: int, bucket_minutes: int) -> list[dict[str, Any]]:
-    """Per time bucket: how many requests came, ended and stopped; the last bucket ends now."""
+    """Return submitted, ended and held requests per time bucket. The last bucket ends now."""
     bucket = timedelta(minutes=bucket_minutes)
     return _read(_THROUGHPUT, {"since": now - timedelta(hours=hours), "until": now, "bucket": bucket})
 

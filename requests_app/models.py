@@ -1,4 +1,4 @@
-"""The request on top: what was asked, by whom, where it stands; and the row operators tune admission with."""
+"""Requests, their history, callbacks and alerts, and the limits of admission and quotas."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wms2_project.leases import Leased
 
 
 class Request(Leased):
-    """What a user asked for. Owns the status; everything about execution is on its workflow."""
+    """A request for processing. Owns the status; execution details are on its workflow."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request_name = name_field(Name.REQUEST, unique=True)
     workflow = models.OneToOneField(Workflow, on_delete=models.PROTECT, related_name="+")
-    request_data = models.JSONField()  # the document as it came, verbatim
+    request_data = models.JSONField()  # the submitted document, unchanged
     source = models.CharField(max_length=16, default="document")
 
     requestor = models.CharField(max_length=100)
@@ -45,7 +45,7 @@ class Request(Leased):
     status = enum_field(RequestStatus, default=RequestStatus.NEW)
     status_since = models.DateTimeField()
     wait_reason = models.TextField(blank=True, default="")
-    wait_gate = models.CharField(max_length=32, blank=True, default="")  # the gate it stopped at last
+    wait_gate = models.CharField(max_length=32, blank=True, default="")  # the last blocking gate
     hold_evidence = models.JSONField(null=True, blank=True)
     hold_after_stop = models.BooleanField(default=False)
 
@@ -107,7 +107,7 @@ class Request(Leased):
 
 
 class StatusTransition(models.Model):
-    """One status change: who, why, when. Append-only; a trigger refuses edits and deletions."""
+    """A status change with actor and reason. Append-only: a trigger refuses edits and deletions."""
 
     id = models.BigAutoField(primary_key=True)
     request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="transitions")
@@ -131,11 +131,11 @@ class StatusTransition(models.Model):
 
 
 class TimelineEntry(models.Model):
-    """What happened to a request: a status change, or what somebody did to it. A view over both tables."""
+    """A status change or action of a request. A view over both tables."""
 
     id = models.CharField(primary_key=True, max_length=40)
     request = models.ForeignKey(Request, on_delete=models.DO_NOTHING, related_name="timeline")
-    kind = models.CharField(max_length=50)  # "status", or the action
+    kind = models.CharField(max_length=50)  # "status", or the name of the action
     from_status = models.CharField(max_length=32)
     to_status = models.CharField(max_length=32)
     reason = models.TextField()
@@ -153,7 +153,7 @@ class TimelineEntry(models.Model):
 
 
 class Callback(Leased):
-    """One telling of one end to the requestor's URL. The row is the intent; it is swept until delivered."""
+    """Notification of the requestor's URL about an end. The row is swept until delivered."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="callbacks")
@@ -180,20 +180,20 @@ class Callback(Leased):
 
 
 class Alert(models.Model):
-    """Something a person on shift should know. One open row per request, or site, and kind."""
+    """An alert for operators. One open row per kind and request or site."""
 
     id = models.BigAutoField(primary_key=True)
     request = models.ForeignKey(
         Request, null=True, blank=True, on_delete=models.PROTECT, related_name="alerts"
     )
-    site = models.CharField(max_length=100, blank=True, default="")  # without a request: what it is about
+    site = models.CharField(max_length=100, blank=True, default="")  # subject of an alert without a request
     kind = models.CharField(max_length=50)
     message = models.TextField()
     count = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     last_seen_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
-    sent_at = models.DateTimeField(null=True, blank=True)  # to the channels outside the console
+    sent_at = models.DateTimeField(null=True, blank=True)  # by webhook or e-mail
     send_attempts = models.PositiveSmallIntegerField(default=0)
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     acknowledged_by = models.CharField(max_length=250, blank=True, default="")
@@ -212,7 +212,7 @@ class Alert(models.Model):
                 fields=["-created_at", "-id"], name="alert_open", condition=Q(closed_at__isnull=True)
             ),
             models.Index(fields=["id"], name="alert_unsent", condition=Q(sent_at__isnull=True)),
-            models.Index(fields=["-closed_at", "-id"], name="alert_newest"),  # the open ones first
+            models.Index(fields=["-closed_at", "-id"], name="alert_newest"),  # open alerts first
         ]
         constraints = [
             models.UniqueConstraint(
@@ -239,19 +239,19 @@ class Alert(models.Model):
 
     @property
     def subject(self) -> str:
-        """The name of the request or the site it is about."""
+        """Name of the request or site."""
         return self.request.request_name if self.request is not None else self.site
 
     @property
     def state(self) -> AlertState:
-        """Whether what it tells still holds, and whether somebody knows."""
+        """Whether the alert is open, acknowledged or closed."""
         if self.closed_at is not None:
             return AlertState.CLOSED
         return AlertState.OPEN if self.acknowledged_at is None else AlertState.ACKNOWLEDGED
 
 
 class AdmissionConfig(models.Model):
-    """The limits operators edit live: exactly one row."""
+    """Admission limits, changeable at any time. Exactly one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     max_active_dags = models.PositiveIntegerField(default=300)
@@ -281,7 +281,7 @@ class AdmissionConfig(models.Model):
 
 
 class Quota(models.Model):
-    """How much one requestor or group may ask for. A limit that is null is that of the row named `*`."""
+    """Quota of one requestor or group. A null limit falls back to the row named `*`."""
 
     id = models.BigAutoField(primary_key=True)
     scope = enum_field(QuotaScope)

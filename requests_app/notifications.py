@@ -1,4 +1,4 @@
-"""Alerts beyond the console: each open alert is sent once to the channels the settings name."""
+"""Alert notifications: each open alert is sent once by webhook and e-mail, as configured."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ BATCH, BATCH_SEC, MAX_ATTEMPTS = 50, 30.0, 5
 
 
 def send_alerts(*, now: datetime) -> int:
-    """Send what is unsent; an alert that cannot be sent is tried a few times more. Never twice at once.
+    """Send unsent alerts. Return their number. A failed alert is retried a few times.
 
-    A channel that does not answer, or slowly, ends the batch: the rest is as little tried as it was.
+    An unavailable or slow channel ends the batch without counting an attempt for the remaining alerts.
     """
     if not settings.ALERT_WEBHOOK_URL and not settings.ALERT_EMAIL_TO:
         return 0
@@ -46,13 +46,13 @@ def send_alerts(*, now: datetime) -> int:
 
 
 def _unsent() -> list[Alert]:
-    """The next open alerts nobody was told of, the least tried first."""
+    """Return the next unsent open alerts, those with the fewest attempts first."""
     unsent = Alert.objects.filter(unacknowledged(), sent_at__isnull=True, send_attempts__lt=MAX_ATTEMPTS)
     return list(unsent.select_related("request").order_by("send_attempts", "id")[:BATCH])
 
 
 def _claim(alert: Alert) -> bool:
-    """Count it as tried before anything leaves; False if somebody else does so just now."""
+    """Count the attempt before sending. Return False if another process claimed the alert."""
     untouched = Alert.objects.filter(unacknowledged(), pk=alert.pk, send_attempts=alert.send_attempts)
     return bool(untouched.update(send_attempts=F("send_attempts") + 1))
 
@@ -68,8 +68,8 @@ def _post(alert: Alert) -> None:
     url = urlsplit(settings.ALERT_WEBHOOK_URL)
     if url.scheme != "https" or url.hostname not in settings.ALERT_WEBHOOK_HOSTS:
         raise ServiceUnavailable(
-            f"the webhook's host {url.hostname} is not allowed, or not https",
-            cure="Name it in WMS2_ALERT_WEBHOOK_HOSTS",
+            f"the webhook must use https and an allowed host, not {url.hostname}",
+            cure="Add the host to WMS2_ALERT_WEBHOOK_HOSTS",
         )
     body = {
         "id": alert.pk,
@@ -85,7 +85,7 @@ def _post(alert: Alert) -> None:
         json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         ca_path=settings.CALLBACK_CA_BUNDLE,
-        allow_private=True,  # the operator's own choice, unlike a requestor's callback
+        allow_private=True,  # set by the administrator, unlike a requestor's callback
     )
 
 

@@ -1,4 +1,4 @@
-"""Preview: what would be planned for a document, by the code that plans. Nothing is stored or written."""
+"""Preview of the plan of a document, made by the production planner. Nothing is stored or written."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from requests_app.services.importing import workflow_of
 from sites_app.selectors import usable_sites
 from wms2_project.errors import InvalidInput
 
-# What one call to the API may plan and answer with, in memory and time a web process can spare
+# Limits of one API call, by memory and time of a web process
 PLANNED_FOR_A_CALL = 100_000
 SHOWN_TO_A_CALL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The plan itself, and the same told as JSON."""
+    """A plan and its JSON description."""
 
     plan: Plan
     body: dict[str, Any]
@@ -44,10 +44,11 @@ def preview_request(
     files: Sequence[Mapping[str, Any]] | None = None,
     bounded: bool = False,
 ) -> Preview:
-    """Plan a document's first production round on the requestor's hints.
+    """Plan the first production round of a document from the requestor's hints.
 
-    With `files` nothing outside is asked: they are the input, and their locations are the sites. A bounded
-    preview shows the first groups of a large plan and refuses a huge one.
+    With `files` no service is called: they are the input, and their locations are the sites. A bounded
+    preview
+    returns the first groups of a large plan and refuses plans above the limit.
     """
     check_size(document)
     spec = read_document(document)
@@ -67,7 +68,7 @@ def preview_request(
     if bounded and plan.truncated and plan.jobs >= PLANNED_FOR_A_CALL:
         raise InvalidInput(
             f"the plan has more than {PLANNED_FOR_A_CALL} jobs",
-            cure="Give larger jobs, or preview it with ./wms2 manage plan",
+            cure="Use larger jobs, or preview the document with ./wms2 manage plan",
         )
     layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)
     shown = SHOWN_TO_A_CALL if bounded else None

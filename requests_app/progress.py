@@ -1,4 +1,4 @@
-"""How far requests are, by events: one query over aggregates, for a page of requests or for one in detail."""
+"""Progress of requests by events: one aggregate query, for a page of requests or for one in detail."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dags_app.planning.types import SERVICE_NODES
 from requests_app.models import Request
 from requests_app.states import SWEPT, RequestStatus
 
-RECENT_SEC = 3600.0  # the last hour tells the pace, if enough groups finished in it
+RECENT_SEC = 3600.0  # the pace is measured over the last hour if enough groups finished
 ENOUGH_GROUPS = 3
 NO_GUESS_BELOW = 0.05
-BAND = 1.28  # standard deviations: four times of five the end lies inside
-FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later is no estimate, and may lie beyond the calendar
+BAND = 1.28  # standard deviations: 80 % confidence
+FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later estimates are meaningless and may exceed the datetime range
 SHOWN_GROUPS = 200
 
-# What a closed round could not do is planned again, and counts there.
+# Unfinished work of a closed round is planned again and counted there.
 GROUP_PARTS = """
 LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
@@ -47,7 +47,7 @@ SUMS = """
 SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
        w.input_events_excluded, w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read,
        g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
-# The groups with the nodes of their DAGs: of one that is done, all are.
+# Groups with the nodes of their DAGs. All nodes of a finished group count as done.
 COUNTED = f"""(
   SELECT g.id, g.round_id, g.index, g.status, g.site, g.jobs, g.input_events, g.events_read, g.events_written,
          g.finished_at, n.nodes,
@@ -93,7 +93,7 @@ WHERE w.id = ANY(%(workflows)s)"""  # noqa: S608 — ours
 
 
 class Subject(NamedTuple):
-    """Whose progress is asked for."""
+    """Identifies a request whose progress is read."""
 
     request_id: UUID
     workflow_id: UUID
@@ -102,9 +102,9 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a request is, by events. `events_total` grows while rounds are still being planned.
+    """Progress of a request by events. `events_total` grows while rounds are being planned.
 
-    Excluded events stay in the total: a request that completes without them ends below 1.
+    Excluded events count in the total, so a request that completes without them ends below 1.
     """
 
     fraction: float
@@ -123,7 +123,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast events are done, and when the rest will be, with a band as wide as the evidence is thin."""
+    """Processing rate and estimated completion. The interval is wider when fewer groups have finished."""
 
     events_per_sec: float
     groups_seen: int
@@ -144,7 +144,7 @@ class Detail:
 
 
 class _Sums(NamedTuple):
-    """One row of the query, in its order; what a request does not have is None."""
+    """One row of the query, in column order."""
 
     workflow_id: UUID
     wanted: int | None
@@ -169,17 +169,15 @@ class _Sums(NamedTuple):
 
 
 def progress_of(request: Request) -> Progress:
-    """How far this request is."""
     return progress_of_many([request])[request.pk]
 
 
 def progress_of_many(requests: Sequence[Request]) -> dict[UUID, Progress]:
-    """How far each of these requests is."""
     return progress_of_subjects([_subject(request) for request in requests])
 
 
 def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
-    """How far each of these is, in one query however many they are."""
+    """Return the progress of all subjects in one query."""
     now = timezone.now()
     rows = _read(_PAGE, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
@@ -187,14 +185,14 @@ def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
 
 
 def paces_of_subjects(subjects: Sequence[Subject], *, now: datetime) -> dict[UUID, Pace]:
-    """How fast each of these is, in one query that reads no outputs."""
+    """Return the pace of all subjects in one query that reads no outputs."""
     rows = _read(_PACES, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
     return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[1] for one in subjects}
 
 
 def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:
-    """How far this request is, and in the same query these columns about it, r, and its workflow, w."""
+    """Return the progress and, from the same query, extra columns of the request (r) and workflow (w)."""
     now = timezone.now()
     source = f"dags_app_workflow w JOIN requests_app_request r ON r.workflow_id = w.id {PARTS}"
     sql = f"{SUMS}, {columns} FROM {source} WHERE w.id = ANY(%(workflows)s)"
@@ -208,7 +206,7 @@ def _subject(request: Request) -> Subject:
 
 
 def detail_of(request: Request) -> Detail:
-    """How far this request is, round by round and group by group."""
+    """Return the progress with pace, rounds and groups."""
     now = timezone.now()
     (row,) = _read(_DETAIL, [request.workflow_id], now)
     *sums, rounds, groups, dag = row
@@ -254,7 +252,7 @@ def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
 
 
 def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pace:
-    """The pace of the last hour if enough groups finished in it, else of the whole time; and the end."""
+    """Return the pace of the last hour if enough groups finished, else the overall pace, and the end."""
     if sums.began is None:
         return Pace(0.0, 0)
     seconds = max((now - sums.began).total_seconds(), 1.0)
@@ -275,14 +273,14 @@ def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pa
 
 
 def _after(now: datetime, seconds: float) -> datetime | None:
-    """That moment; None if nobody can look so far ahead."""
+    """Return the moment, or None if it is too far ahead."""
     return now + timedelta(seconds=seconds) if seconds <= FORESEEABLE_SEC else None
 
 
 def node_counts(detail: Detail) -> dict[str, int]:
-    """All DAG nodes of the request: a group's jobs, its landing, merge and cleanup.
+    """Count the DAG nodes of the request: jobs, landing, merge and cleanup of each group.
 
-    Skipped are those that a failed group cannot reach, and jobs that a repair left without input.
+    Skipped nodes are unreachable in a failed group, or were left without input by a repair.
     """
 
     def sum_of(*names: str) -> int:

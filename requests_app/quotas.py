@@ -1,6 +1,6 @@
-"""How much one requestor and one group may ask for: the limits operators edit live, and what is used of them.
+"""Quotas of requestors and groups: limits that operators change at any time, and their usage.
 
-Open requests and submissions are limited where a request is stored, queued jobs and storage at a gate before
+Open requests and submissions are checked when a request is stored, queued jobs and storage at a gate before
 admission. A request without a group counts for its requestor only.
 """
 
@@ -27,17 +27,17 @@ from wms2_project.leases import wake
 from wms2_project.locks import lock_key
 from wms2_project.waiting import wake_waiting
 
-GATE = "quota"  # the name of its gate
-DEFAULT = "*"  # the name of the row that holds for everybody who has none
+GATE = "quota"  # name of the gate
+DEFAULT = "*"  # name of the default row
 MAX_NAME = 100
-WOKEN = 100  # requests asked again when a requestor or group has room
+WOKEN = 100  # requests woken when a requestor or group has free quota
 _HOUR = timedelta(hours=1)
 _KB_PER_GB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a quota: its first values, the largest one, and how people call what is counted."""
+    """One limit of a quota: default values, maximum, and unit in messages."""
 
     unit: str
     requestor: int
@@ -48,16 +48,16 @@ class Limit:
 
 LIMITS: dict[str, Limit] = {
     "open_requests": Limit(
-        "open requests", 20_000, 100_000, 10_000_000, "Requests that have not ended, drafts included."
+        "open requests", 20_000, 100_000, 10_000_000, "Maximum open requests, drafts included."
     ),
     "submissions_per_hour": Limit(
-        "submissions in the last hour", 20_000, 100_000, 10_000_000, "Requests stored within an hour."
+        "submissions in the last hour", 20_000, 100_000, 10_000_000, "Maximum requests submitted per hour."
     ),
     "queued_jobs": Limit(
-        "queued jobs", 5_000_000, 20_000_000, 1_000_000_000, "Jobs of submitted DAGs that are not done."
+        "queued jobs", 5_000_000, 20_000_000, 1_000_000_000, "Maximum unfinished jobs of submitted DAGs."
     ),
     "storage_gb": Limit(
-        "GB of storage", 50_000_000, 200_000_000, 10**12, "Expected output of running requests, in GB."
+        "GB of storage", 50_000_000, 200_000_000, 10**12, "Maximum expected output of running requests (GB)."
     ),
 }
 Share = tuple[QuotaScope, str]
@@ -66,32 +66,32 @@ Numbers = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class QuotaState:
-    """The quota of one name and what is used of it; the default's usage is nobody's."""
+    """Limits and usage of one requestor or group. The default has no usage."""
 
     scope: QuotaScope
     name: str
     limits: Numbers
     usage: Numbers | None
-    own: list[str]  # the limits that its own row sets
+    own: list[str]  # limits set in its own row
     updated_by: str
     updated_at: datetime | None
     version: int
 
 
 def shares_of(request: Request) -> list[Share]:
-    """Return whose quotas the request counts for."""
+    """Return the quotas the request counts against."""
     group = [(QuotaScope.GROUP, request.group)] if request.group else []
     return [(QuotaScope.REQUESTOR, request.requestor), *group]
 
 
 def default_of(scope: QuotaScope) -> Quota:
-    """Return the row that holds for everybody without one; made on first use."""
+    """Return the default quota; created on first use."""
     first = {name: getattr(limit, scope) for name, limit in LIMITS.items()}
     return Quota.objects.get_or_create(scope=scope, name=DEFAULT, defaults=first)[0]
 
 
 def limits_of(scope: QuotaScope, names: Iterable[str]) -> dict[str, Numbers]:
-    """Return the limits that hold for each name."""
+    """Return the effective limits of each name."""
     wanted = set(names)
     rows = {row.name: row for row in Quota.objects.filter(scope=scope, name__in=wanted | {DEFAULT})}
     rest = rows.get(DEFAULT) or default_of(scope)
@@ -99,7 +99,7 @@ def limits_of(scope: QuotaScope, names: Iterable[str]) -> dict[str, Numbers]:
 
 
 def known_shares() -> list[Share]:
-    """Return every name with a quota of its own or with open requests; the defaults first."""
+    """Return every name with a quota or open requests, the defaults first."""
     found: set[Share] = set()
     for scope in QuotaScope:
         default_of(scope)
@@ -143,7 +143,7 @@ def usage_of(
     without: UUID | None = None,
     of: Collection[str] = tuple(LIMITS),
 ) -> dict[str, Numbers]:
-    """Return what each name uses now `of` these limits, `without` this request."""
+    """Return the usage of each name for the limits `of`, `without` this request."""
     rows = Request.objects.filter(**{f"{scope}__in": list(names)}).order_by()
     rows = rows if without is None else rows.exclude(pk=without)
     count: dict[str, Callable[[], dict[str, int]]] = {
@@ -165,14 +165,14 @@ def _open(rows: QuerySet[Request]) -> QuerySet[Request]:
 
 
 def _submitted(rows: QuerySet[Request], now: datetime) -> QuerySet[Request]:
-    """The requests stored within the last hour; a restart is an operator's."""
+    """Return the requests stored within the last hour. Restarts do not count."""
     return rows.filter(created_at__gt=now - _HOUR).exclude(source="restart")
 
 
 def _queued_jobs(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
-    """Jobs of DAGs in the queue or about to be, as far as the DAGs' nodes are not done.
+    """Count unfinished jobs of DAGs that are queued or being submitted.
 
-    A DAG that is made waits with its queued request for room, and takes none.
+    A DAG of a queued request is not counted: it waits for quota itself.
     """
     dag = "workflow__dags__"
     going = Q(**{f"{dag}status__in": sorted(IN_QUEUE)}) | Q(
@@ -185,7 +185,7 @@ def _queued_jobs(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
 
 
 def _storage_gb(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
-    """Expected output of the requests that run."""
+    """Sum the expected output of running requests."""
     sums: dict[str, float] = {}
     running = rows.filter(status__in=sorted(TAKES_CAPACITY))
     for name, *columns in running.values_list(scope.value, *_SIZE):
@@ -193,7 +193,7 @@ def _storage_gb(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
     return {name: ceil(gb) for name, gb in sums.items()}
 
 
-# What the expected output of a request follows from, by the arguments of expected_gb
+# Arguments of expected_gb and the columns they are read from
 _SIZE = tuple(
     f"workflow__{name}"
     for name in (
@@ -204,7 +204,7 @@ _SIZE = tuple(
 
 
 def storage_needed_gb(request: Request) -> float:
-    """Return the output the request is expected to write."""
+    """Return the expected output of the request in GB."""
     return expected_gb(*Request.objects.values_list(*_SIZE).get(pk=request.pk))
 
 
@@ -217,17 +217,17 @@ def expected_gb(
     kb: float,
     pilot: Any,
 ) -> float:
-    """Return the expected output: all events at the declared size or, if it is larger, the pilot's."""
+    """Return the expected output in GB: all events at the declared or measured size, whichever is larger."""
     read = (wanted or 0) / efficiency if dataset is None else max(events - excluded, 0)
     measured = pilot if isinstance(pilot, int | float) else 0.0
     return read * max(kb, measured) / _KB_PER_GB
 
 
 def check_submission(*, request: Request, now: datetime) -> None:
-    """Refuse a new request for which its requestor or group has no room.
+    """Raise QuotaExceeded if the requestor or group has no free quota for a new request.
 
-    Call this first in the transaction that stores the request. It locks both names until the commit: of many
-    calls at once each counts what those before it stored.
+    Call this first in the transaction that stores the request. It locks both names until the commit, so that
+    concurrent calls count each other.
     """
     shares = shares_of(request)
     with connection.cursor() as cursor:
@@ -235,35 +235,35 @@ def check_submission(*, request: Request, now: datetime) -> None:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(f"quota {scope} {name}")])
     for scope, name in shares:
         rows, limits = Request.objects.filter(**{scope: name}), limits_of(scope, [name])[name]
-        told = f"{scope} {name}"
-        _check_rate(_submitted(rows, now), limits["submissions_per_hour"], told, now)
+        owner = f"{scope} {name}"
+        _check_rate(_submitted(rows, now), limits["submissions_per_hour"], owner, now)
         used, limit = _open(rows).count(), limits["open_requests"]
         if used >= limit:
             raise QuotaExceeded(
-                f"{told}: {used:,} of {limit:,} open requests",
-                cure="Wait until some end, abort some, or ask an operator for a larger quota",
+                f"{owner}: {used:,} of {limit:,} open requests",
+                cure="Wait until requests end, abort some, or ask an operator for a larger quota",
             )
 
 
-def _check_rate(recent: QuerySet[Request], limit: int, told: str, now: datetime) -> None:
+def _check_rate(recent: QuerySet[Request], limit: int, owner: str, now: datetime) -> None:
     used = recent.count()
     if used < limit:
         return
-    # There is room again when only the newest limit - 1 of them are younger than an hour.
+    # Quota is free again when fewer than `limit` submissions are younger than an hour.
     last = recent.order_by("-created_at").values_list("created_at", flat=True)[limit - 1] if limit else None
     wait = max((last + _HOUR - now).total_seconds(), 0.0) if last is not None else None
-    again = "" if wait is None else f"Submit it again in {int(wait) + 1} s, or "
+    again = "" if wait is None else f"Submit again in {int(wait) + 1} s, or "
     raise QuotaExceeded(
-        f"{told}: {used:,} of {limit:,} submissions in the last hour",
+        f"{owner}: {used:,} of {limit:,} submissions in the last hour",
         cure=f"{again}ask an operator for a larger quota".capitalize(),
         retry_after_sec=wait,
     )
 
 
 def wake_behind(request: Request) -> int:
-    """Make the first requests due that wait for room in the quotas this request counted for. Return how many.
+    """Make requests due that wait for the quotas this request counted against. Return their number.
 
-    Locked rows are left out: they are being looked at, and to wait for them could close a circle of locks.
+    Locked rows are skipped: they are being processed, and waiting for them could deadlock.
     """
     same = Q(requestor=request.requestor) | (Q(group=request.group) if request.group else Q())
     waiting = Request.objects.filter(same, status=RequestStatus.QUEUED, wait_gate=GATE)
@@ -281,17 +281,17 @@ def change_quota(
     reason: str,
     expected_version: int | None = None,
 ) -> Quota:
-    """Change limits of a requestor, a group, or all without their own (`*`). None follows the default."""
+    """Change the quota of a requestor, a group, or the default (`*`). None resets a limit to the default."""
     audit.need_reason(reason)
     if wrong := _wrong(scope, name, changes):
-        raise InvalidInput("the quota is not changed", fields=wrong)
+        raise InvalidInput("the quota was not changed", fields=wrong)
     default_of(QuotaScope(scope))
     with transaction.atomic():
         Quota.objects.get_or_create(scope=scope, name=name)
         row = Quota.objects.select_for_update().get(scope=scope, name=name)
         if expected_version not in (None, row.version):
             raise StaleVersion(
-                f"the quota of {row} changed since you read it", cure="Read it again and repeat"
+                f"the quota of {row} changed since you read it", cure="Read it again and retry"
             )
         previous = {what: getattr(row, what) for what in changes}
         for what, value in changes.items():
@@ -317,9 +317,9 @@ def _wrong(scope: str, name: str, changes: Mapping[str, int | None]) -> dict[str
         wrong["changes"] = f"name at least one of {', '.join(LIMITS)}"
     for what, value in changes.items():
         if what not in LIMITS:
-            wrong[what] = f"is no limit; there are {', '.join(LIMITS)}"
+            wrong[what] = f"is not a limit; use one of {', '.join(LIMITS)}"
         elif value is None and name == DEFAULT:
-            wrong[what] = "must be a number: it holds for everybody without a quota of their own"
+            wrong[what] = "must be a number, because it is the default"
         elif value is not None and not is_whole(value, 0, LIMITS[what].most):
             wrong[what] = f"must be a whole number from 0 to {LIMITS[what].most:,}"
     return wrong

@@ -1,7 +1,7 @@
-"""Telling ReqMgr2 what became of its requests, so that its own people see it. Off unless set.
+"""Report the status of imported requests to ReqMgr2. Off by default.
 
-Only statuses that mean something there are told. What it was told last is a row, written after it took it;
-a report that fails is repeated, later each time, and holds nothing up.
+Only statuses known to ReqMgr2 are reported. The last reported status is stored after ReqMgr2 accepted it. A
+failed report is retried with backoff and blocks nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 FROM_REQMGR2 = "reqmgr2"
 BATCH = 100
 KEEP_TRYING = timedelta(days=7)
-TOLD_AS: dict[S, str] = {
+REPORTED_AS: dict[S, str] = {
     S.QUEUED: "acquired",
     S.PILOT_RUNNING: "acquired",
     S.PLANNING: "acquired",
@@ -40,7 +40,7 @@ TOLD_AS: dict[S, str] = {
 
 
 def report_statuses(*, now: datetime) -> None:
-    """Tell ReqMgr2 every status it does not know yet."""
+    """Report every changed status to ReqMgr2."""
     if not settings.REQMGR2_WRITE_BACK:
         return
     with try_lock("reqmgr2 reports") as held:
@@ -49,20 +49,20 @@ def report_statuses(*, now: datetime) -> None:
 
 
 def _unreported(now: datetime) -> Sequence[Request]:
-    """Open requests, then those that ended lately: each kind by its own index, never all that ended ever."""
+    """Return open and recently ended requests with an unreported status, each kind by its own index."""
     reports = ReqMgr2Report.objects.filter(workflow=OuterRef("workflow"))
     requests = Request.objects.filter(source=FROM_REQMGR2).annotate(
         told=Subquery(reports.values("told")), due=Subquery(reports.values("next_check_at"))
     )
     new_to_it = Q(told__isnull=True) | ~Q(told=F("status"))
     due = requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")
-    still_open = list(due.filter(status__in=sorted(TOLD_AS.keys() - TERMINAL))[:BATCH])
+    still_open = list(due.filter(status__in=sorted(REPORTED_AS.keys() - TERMINAL))[:BATCH])
     ended = due.filter(status__in=sorted(TERMINAL), status_since__gte=now - KEEP_TRYING)
     return still_open + list(ended[: BATCH - len(still_open)])
 
 
 def _assignment(request: Request) -> Assignment:
-    """For a request nobody assigned: ours, so that no agent takes it, and where it may run."""
+    """Return the assignment of an unassigned request to WMS2, so that no agent takes it."""
     sites = request.workflow.site_whitelist or Site.objects.order_by("name").values_list("name", flat=True)
     return Assignment(team=settings.REQMGR2_TEAM, sites=tuple(sites))
 
@@ -70,9 +70,11 @@ def _assignment(request: Request) -> Assignment:
 def _report(request: Request, now: datetime) -> None:
     row, _ = ReqMgr2Report.objects.get_or_create(workflow=request.workflow, defaults={"next_check_at": now})
     try:
-        reqmgr2().bring_to(request.request_name, TOLD_AS[S(request.status)], assignment=_assignment(request))
+        reqmgr2().bring_to(
+            request.request_name, REPORTED_AS[S(request.status)], assignment=_assignment(request)
+        )
     except Wms2Error as error:
-        logger.warning("ReqMgr2 was not told of %s: %s", request.request_name, error)
+        logger.warning("status of %s was not reported to ReqMgr2: %s", request.request_name, error)
         row.attempt += 1
         row.last_error = str(error)[:4000]
         row.next_check_at = now + timedelta(seconds=backoff_seconds(row.attempt))

@@ -1,4 +1,4 @@
-"""Reading requests: timeline, queue, the state of the loop. A handful of aggregate queries."""
+"""Read requests, their timeline, the admission queue and the state of the lifecycle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wms2_project.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class AdmissionQueue:
-    """The queue as operators see it."""
+    """Capacity of admission and the next request."""
 
     active_dags: int
     max_active_dags: int
@@ -30,7 +30,7 @@ class AdmissionQueue:
 
 
 def request_by_name(name: str, *, bare: bool = False) -> Request:
-    """Return the request, with its workflow unless `bare`; raise NotFound if there is none."""
+    """Return the request, with its workflow unless `bare`. Raise NotFound if it does not exist."""
     rows = Request.objects.all() if bare else Request.objects.select_related("workflow")
     try:
         return rows.get(request_name=name)
@@ -39,14 +39,14 @@ def request_by_name(name: str, *, bare: bool = False) -> Request:
 
 
 def owners_of(request: Request) -> frozenset[str]:
-    """The names of those whose request it is: who asked for it and who sent it in."""
+    """Return the owners of the request: its requestor and its submitter."""
     return frozenset({request.requestor, request.submitted_by.removeprefix("user:")})
 
 
 def requestors_of(workflows: Collection[UUID]) -> dict[UUID, str]:
-    """Whose request each workflow is: of a document that was sent in, the one who sent it.
+    """Return the responsible person of each workflow: the submitter, or the requestor of a ReqMgr2 request.
 
-    A document names a requestor, which its author may choose freely; what ReqMgr2 names is believed.
+    The requestor of a submitted document may be chosen freely by its author; that of ReqMgr2 is trusted.
     """
     rows = Request.objects.filter(workflow__in=workflows)
     return {
@@ -58,12 +58,12 @@ def requestors_of(workflows: Collection[UUID]) -> dict[UUID, str]:
 
 
 def timeline_of(request: Request) -> QuerySet[TimelineEntry]:
-    """Every status change, edit and action, oldest first."""
+    """Return status changes, edits and actions, oldest first."""
     return TimelineEntry.objects.filter(request=request).order_by("at", "id")
 
 
 def admission_queue() -> AdmissionQueue:
-    """Capacity, and who is next."""
+    """Return capacity and the next request."""
     config = admission.limits()
     counts = Request.objects.filter(status__in=sorted(TAKES_CAPACITY | {RequestStatus.QUEUED})).aggregate(
         active=Count("pk", filter=Q(status__in=sorted(TAKES_CAPACITY))),
@@ -80,7 +80,7 @@ def admission_queue() -> AdmissionQueue:
 
 
 def position_in_queue(request: Request) -> int | None:
-    """1 for the next to be admitted; None when it is not queued, or when another gate stops it."""
+    """Return the queue position, 1 being next; None if not queued or blocked by another gate."""
     return admission.ahead_of(request) + 1 if admission.in_line(request) else None
 
 
@@ -92,28 +92,28 @@ _WORKFLOW_STATUS = {
 
 
 def workflow_status(status: RequestStatus | str) -> str:
-    """A workflow has no status of its own: it is new until admitted, then what its request is."""
+    """Derive the workflow status: new until admission, then the status of the request."""
     return _WORKFLOW_STATUS.get(RequestStatus(status), str(status))
 
 
 def by_status(rows: QuerySet[Any]) -> dict[str, int]:
-    """How many of the rows there are in each status."""
+    """Count the rows by status."""
     return {row["status"]: row["n"] for row in rows.order_by().values("status").annotate(n=Count("pk"))}
 
 
 def open_requests() -> QuerySet[Request]:
-    """Those that have not ended. What has is never counted for a page: that grows for ever."""
+    """Return requests that have not ended. Pages never count ended ones, which grow without limit."""
     return Request.objects.exclude(status__in=sorted(TERMINAL))
 
 
 def sweep_lag_sec(*, now: datetime) -> float:
-    """For how long the oldest request that is due has waited for a worker."""
+    """Return how long the oldest due request has been waiting for a worker."""
     oldest = _due(now).aggregate(oldest=Min("next_check_at"))["oldest"]
     return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
 
 
 def lifecycle_status() -> dict[str, Any]:
-    """Is the loop alive: what is due, for how long the oldest has been waiting, who works."""
+    """Return the state of the lifecycle: due requests, lag and workers."""
     now = timezone.now()
     swept = Request.objects.filter(status__in=sorted(SWEPT))
     return {

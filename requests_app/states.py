@@ -1,7 +1,7 @@
-"""Every status a request can have: why it exists, where it may go, how long it may last, who works on it.
+"""Request statuses: meaning, allowed transitions, deadlines and queues.
 
-Pure data. `transitions.transition()` is the only writer of a request's status and asks this table.
-Jobs may run while their request is held, or queued again after that: such a request can be stopped too.
+Pure data. `transitions.transition()` is the only writer of a request's status and enforces this table.
+Jobs may still run while their request is held or queued after a hold, so both statuses allow a stop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wms2_project.tables import check_complete
 
 
 class RequestStatus(StrEnum):
-    """Where a request is in its life."""
+    """Status of a request."""
 
     NEW = "new"
     SUBMITTED = "submitted"
@@ -32,51 +32,51 @@ class RequestStatus(StrEnum):
 
 
 class CleanupPolicy(StrEnum):
-    """What happens to the outputs of the previous version once this one is complete."""
+    """What happens to the outputs of the previous version when this version completes."""
 
-    KEEP_UNTIL_REPLACED = "keep_until_replaced"  # DEPRECATED in DBS; a person may invalidate them
+    KEEP_UNTIL_REPLACED = "keep_until_replaced"  # set to DEPRECATED in DBS; an operator may invalidate them
     IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
 class CallbackStatus(StrEnum):
-    """Has the requestor's URL been told of an end?"""
+    """Delivery status of a callback."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
-    GIVEN_UP = "given_up"  # the URL refused, or did not answer often enough
+    GIVEN_UP = "given_up"  # refused by the receiver, or too many failed attempts
 
 
 class QuotaScope(StrEnum):
-    """Whose quota it is; the value is the request's column that holds the name."""
+    """Owner type of a quota. The value is the name of the request's column."""
 
     REQUESTOR = "requestor"
     GROUP = "group"
 
 
 class AlertState(StrEnum):
-    """Does the alert still hold, and does somebody know of it?"""
+    """State of an alert."""
 
     OPEN = "open"
-    ACKNOWLEDGED = "acknowledged"  # it still holds, and a person has taken it on
-    CLOSED = "closed"  # it holds no longer; when it comes back it is a new alert
+    ACKNOWLEDGED = "acknowledged"  # still valid, and an operator is working on it
+    CLOSED = "closed"  # no longer valid; a recurrence opens a new alert
 
 
 S = RequestStatus
 
 WHY: dict[RequestStatus, str] = {
-    S.NEW: "A draft of the requestor's; nobody works on it until it is submitted.",
-    S.SUBMITTED: "The document is stored; its input is being resolved and its workflow built.",
-    S.QUEUED: "Ready to run; waits for admission so that the pool is shared by priority.",
-    S.PILOT_RUNNING: "A small real job measures time, memory and size before the whole is planned.",
-    S.PLANNING: "Jobs are being split and grouped, and the DAG written and submitted.",
-    S.ACTIVE: "DAGMan runs the groups; finished groups are registered and protected as they appear.",
-    S.PARTIAL: "The DAG ended with failures; the choice between rescue and a person is being made.",
-    S.STOPPING: "An operator asked for a clean stop; the jobs are leaving the queue.",
-    S.RESUBMITTING: "A rescue or resume DAG is being prepared from what is already done.",
-    S.HELD: "A person must decide; the evidence is on the request. Takes no capacity.",
-    S.COMPLETED: "All work is done; what was produced is registered, protected and announced.",
-    S.FAILED: "A person gave this request up; its outputs are invalidated. Never set by the machine.",
-    S.ABORTED: "A person cancelled this request.",
+    S.NEW: "Draft. Processing starts when the requestor submits it.",
+    S.SUBMITTED: "The document is stored. Its input is being resolved and its workflow built.",
+    S.QUEUED: "Ready to run. Waiting for admission, which shares the pool by priority.",
+    S.PILOT_RUNNING: "A small job measures time, memory and output size before production is planned.",
+    S.PLANNING: "The work is being split into jobs and merge groups; then the DAG is written and submitted.",
+    S.ACTIVE: "DAGMan runs the merge groups. Outputs of finished groups are registered and protected.",
+    S.PARTIAL: "The DAG ended with failures. WMS2 is deciding whether to rescue it or to hold the request.",
+    S.STOPPING: "A clean stop was requested. Jobs are being removed from the queue.",
+    S.RESUBMITTING: "A rescue or resume DAG is being prepared. Finished work is kept.",
+    S.HELD: "An operator must decide; see the evidence of the hold. A held request uses no capacity.",
+    S.COMPLETED: "All work is done. The outputs are registered, protected and announced.",
+    S.FAILED: "An operator failed this request. Its outputs are invalidated. Never set automatically.",
+    S.ABORTED: "The request was cancelled by its requestor or an operator.",
 }
 
 TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
@@ -96,13 +96,13 @@ TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
 }
 
 TERMINAL = frozenset({S.COMPLETED, S.FAILED, S.ABORTED})
-DORMANT = frozenset({S.NEW, S.HELD})  # a person moves these, never the sweep
+DORMANT = frozenset({S.NEW, S.HELD})  # only a person moves these, never the sweep
 SWEPT = frozenset(S) - TERMINAL - DORMANT
 TAKES_CAPACITY = frozenset({S.PILOT_RUNNING, S.PLANNING, S.ACTIVE, S.STOPPING})
 
 
 class Overdue(StrEnum):
-    """What happens to a request that stays in a status past its deadline."""
+    """Action when a request exceeds the deadline of its status."""
 
     HOLD = "hold"
     ALERT = "alert"
@@ -113,7 +113,7 @@ class Overdue(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """How long a status may last, counted from `status_since`, and what then."""
+    """Maximum time in a status, counted from `status_since`, and the action after it."""
 
     after: timedelta
     then: Overdue
@@ -131,7 +131,7 @@ DEADLINES: dict[RequestStatus, Deadline] = {
 }
 
 QUEUES: dict[RequestStatus, str] = {
-    S.SUBMITTED: "planning",  # reading a large dataset's files takes as long as planning does
+    S.SUBMITTED: "planning",  # resolving a large dataset takes as long as planning
     S.QUEUED: "lifecycle",
     S.PILOT_RUNNING: "condor",
     S.PLANNING: "planning",
@@ -143,7 +143,7 @@ QUEUES: dict[RequestStatus, str] = {
 
 
 def may_move(current: RequestStatus, to: RequestStatus) -> bool:
-    """Does the table contain this step?"""
+    """Return whether the transition is allowed."""
     return to in TRANSITIONS[current]
 
 

@@ -1,4 +1,4 @@
-"""Every Celery task of WMS2. Each is one call; what is due is decided by PostgreSQL."""
+"""All Celery tasks of WMS2. Each calls one function; PostgreSQL decides what is due."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wms2_project.celery import app
 
 @shared_task(ignore_result=True)
 def sweep() -> None:
-    """Hand every due request, block and callback to its queue, all in one trip to the broker."""
+    """Send every due request, block and callback to its queue, in one call to the broker."""
     with app.producer_or_acquire() as producer, producer.batch():
         for claim, queue in claim_requests():
             advance_request.apply_async(
@@ -36,31 +36,31 @@ def sweep() -> None:
 
 @shared_task(ignore_result=True)
 def monitor() -> None:
-    """Look at every live DAG once and wake the requests that have news."""
+    """Observe every live DAG and wake requests with changes."""
     watch_dags(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def report() -> None:
-    """Tell ReqMgr2 what became of its requests."""
+    """Report request statuses to ReqMgr2."""
     report_statuses(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def tidy() -> None:
-    """End bans whose time is over, watch and retire outputs, and send alerts on."""
+    """Expire bans, watch and retire outputs, and send alerts."""
     tidy_up(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def clean() -> None:
-    """Remove what jobs left on the sites' storage, and old submit directories."""
+    """Remove leftovers of jobs from site storage, and old submit directories."""
     clean_storage(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
 def measure() -> None:
-    """Ask Rucio how full the sites' storages are; what it does not tell now, it tells the next time."""
+    """Read the storage usage of sites from Rucio."""
     measure_storage()
 
 
@@ -78,17 +78,17 @@ def slots() -> None:
 
 @shared_task(ignore_result=True)
 def advance_request(request_id: str) -> None:
-    """Take one request one step further."""
+    """Advance one request by one step."""
     advance(request_id)
 
 
 @shared_task(ignore_result=True)
 def advance_block(block_id: str) -> None:
-    """Take one output block as far as it will go."""
+    """Advance one output block as far as possible."""
     advance_one_block(block_id)
 
 
 @shared_task(ignore_result=True)
 def deliver_callback(callback_id: str) -> None:
-    """Tell one requestor's URL of one end."""
+    """Deliver one callback."""
     callbacks.deliver_callback(callback_id=callback_id, now=timezone.now())

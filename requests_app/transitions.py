@@ -1,4 +1,4 @@
-"""The only writer of a request's status. Every change is legal, has an actor and a reason, and is kept."""
+"""The only writer of a request's status. Every change is legal, has an actor and a reason, and is logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wms2_project.errors import IllegalTransition, StaleVersion
 from wms2_project.logs import current_request_id
 
 logger = logging.getLogger(__name__)
-GIVEN_UP = (RequestStatus.FAILED, RequestStatus.ABORTED)  # these keep the error that led to them
+GIVEN_UP = (RequestStatus.FAILED, RequestStatus.ABORTED)  # these keep the last error
 
 
 def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -> Request:
@@ -34,21 +34,21 @@ def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -
 def transition(
     *, request: Request, to: RequestStatus, reason: str, actor: str, changes: dict[str, Any] | None = None
 ) -> Request:
-    """Move the request, together with `changes` to its other columns, or raise and change nothing.
+    """Change the status and the columns in `changes`, or raise and change nothing.
 
-    Compare-and-set on the version the caller read: whoever decided on an older state loses.
+    Compare-and-set on the version the caller read: a decision on an older state raises StaleVersion.
     """
     current = RequestStatus(request.status)
     if not may_move(current, to):
-        legal = ", ".join(sorted(TRANSITIONS[current])) or "nothing: it is final"
+        legal = ", ".join(sorted(TRANSITIONS[current])) or "none, the status is final"
         raise IllegalTransition(
             f"{request.request_name} is {current} and cannot become {to}",
-            cure=f"From here it can become {legal}",
+            cure=f"Allowed next statuses: {legal}",
         )
     if to is RequestStatus.FAILED and actor.startswith("system:"):
         raise IllegalTransition(
-            f"{actor} cannot fail {request.request_name}: only a person gives a request up",
-            cure="Hold it with the evidence instead",
+            f"{actor} cannot fail {request.request_name}: only a person may fail a request",
+            cure="Hold the request with its evidence instead",
         )
     now, changes = timezone.now(), changes or {}
     values: dict[str, Any] = {
@@ -69,8 +69,8 @@ def transition(
         unchanged = Request.objects.filter(pk=request.pk, version=request.version, status=current)
         if not unchanged.update(**(values | changes)):
             raise StaleVersion(
-                f"{request.request_name} changed while this was being decided",
-                cure="Read it again and repeat",
+                f"{request.request_name} changed in the meantime",
+                cure="Read it again and retry",
             )
         request.refresh_from_db()
         _record(request, from_status=current, reason=reason, actor=actor)

@@ -1,4 +1,4 @@
-"""Why a request is where it is: what its gates say, when its turn comes, what HTCondor says of idle jobs."""
+"""Explain the status of a request: its gates, expected start, and HTCondor's analysis of idle jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from requests_app import admission
 from requests_app.forecast import Turn, expected_turn
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.gate import Gate
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import TERMINAL, WHY, RequestStatus
 from wms2_project.errors import Wms2Error
@@ -24,7 +24,7 @@ from wms2_project.errors import Wms2Error
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer: one sentence, and everything it rests on."""
+    """Explanation of a request's status: a summary sentence and its evidence."""
 
     summary: str
     gates: list[Gate]
@@ -35,13 +35,13 @@ class Why:
 
 
 def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
-    """Ask every gate of the present status; HTCondor's analysis only if jobs are idle and none runs."""
+    """Evaluate every gate of the status. HTCondor analyses idle jobs only if no job runs."""
     status = RequestStatus(request.status)
-    look = Look(request, now)
-    asked = [ask(look) for ask in gates.ASKED[status]]
+    snapshot = Snapshot(request, now)
+    asked = [ask(snapshot) for ask in gates.ASKED[status]]
     queued = status is RequestStatus.QUEUED
     turn = expected_turn(request, now=now) if queued else None
-    analysis, note = _idle_jobs(look.dag) if ask_condor else (None, "")
+    analysis, note = _idle_jobs(snapshot.dag) if ask_condor else (None, "")
     gap = gap_of(workflow=request.workflow)
     summary = _summary(request, asked, turn, now)
     if gap is not None and not any(gate.blocks for gate in asked):
@@ -53,26 +53,26 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
 
 def _removed(request: Request) -> str:
     last = request.workflow.rounds.aggregate(last=Max("directory_removed_at"))["last"]
-    return f" Its submit directory was removed on {last:%F} by policy." if last is not None else ""
+    return f" The submit directory was removed on {last:%F} by policy." if last is not None else ""
 
 
 def _summary(request: Request, asked: list[Gate], turn: Turn | None, now: datetime) -> str:
     blocking = [gate for gate in asked if gate.blocks]
     if not blocking:
         return request.wait_reason or WHY[RequestStatus(request.status)]
-    told = blocking[0].detail
+    message = blocking[0].detail
     if blocking[0].name == admission.GATE and not admission.limits().paused:
-        told += f", {_start(turn, now)}"
-    return told
+        message += f", {_start(turn, now)}"
+    return message
 
 
 def _start(turn: Turn | None, now: datetime) -> str:
     if turn is None:
-        return "expected start unknown"
+        return "start time unknown"
     earliest, likely, latest = (
         _hours((moment - now).total_seconds()) for moment in (turn.earliest, turn.likely, turn.latest)
     )
-    return f"~{likely} ({earliest} to {latest})"
+    return f"expected start in {likely} ({earliest} to {latest})"
 
 
 def _hours(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The console's pages about sites: what CRIC says, what operators decided, which bans are in force."""
+"""Console pages of sites and bans."""
 
 from __future__ import annotations
 
@@ -33,17 +33,15 @@ class BanTable(ReadOnlyTable):
 
     @display(description="request")
     def for_whom(self, row: SiteBan) -> SafeString | str:
-        """Whose jobs it keeps away."""
+        """Return the banned request, or all requests."""
         return request_link(row.workflow.request_name) if row.workflow else "all"
 
     @display(description="state")
     def shown_state(self, row: SiteBan) -> str:
-        """Does it still hold?"""
         return state_of(row)
 
 
 def state_of(ban: SiteBan) -> str:
-    """Does the ban still hold?"""
     if ban.removed_at:
         return "lifted"
     return "in force" if ban.expires_at > timezone.now() else "over"
@@ -70,30 +68,28 @@ class SiteAdmin(OperationAdmin):
     ordering = ("name",)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Operators steer every site, a site's admins their own."""
+        """Return whether the user may operate the site: operators every site, site admins their own."""
         if obj is None:
             return super().has_operate_permission(request) or bool(sites_of(request.user))
         return may_steer_site(request.user, str(obj))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
-        """With the number of bans in force."""
+        """Return the sites with the number of their bans in force."""
         in_force = Q(bans__removed_at__isnull=True, bans__expires_at__gt=timezone.now())
         rows: QuerySet[Site] = super().get_queryset(request)
         return rows.annotate(n_bans=Count("bans", filter=in_force))
 
     @display(description="bans", ordering="n_bans")
     def bans_in_force(self, row: Any) -> str:
-        """How many keep work away."""
         return str(row.n_bans or "–")
 
     @display(description="groups here")
     def work(self, row: Site) -> SafeString:
-        """What landed there."""
+        """Link to the groups at the site."""
         return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"q={row.name}")
 
     @display(description="status", ordering="status", label=COLOURS)
     def shown_status(self, row: Site) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status
 
 
@@ -112,5 +108,4 @@ class SiteBanAdmin(ReadOnlyAdmin):
 
     @display(description="state", label={"in force": "warning"})
     def shown_state(self, row: SiteBan) -> str:
-        """Does it still hold?"""
         return state_of(row)

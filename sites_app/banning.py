@@ -1,8 +1,10 @@
-"""When a site is to be avoided: by one workflow, and when by all. Pure.
+"""Decides when a site is banned for one workflow or for all. Pure.
 
-Evidence is of two kinds. What the wrapper or HTCondor says is *proved*: no payload can bring it about. What a
-payload says by its exit code or report is *claimed*: it concerns its own request only, unless requests of
-different people claim the same.
+Evidence is of two kinds. Reports of the wrapper or HTCondor are *proved*: a payload cannot cause them. Exit
+codes
+and reports of a payload are *claimed*: they affect only their own request, unless requests of different
+people
+agree.
 """
 
 from __future__ import annotations
@@ -19,31 +21,31 @@ from sandbox.failure import PAYLOAD
 
 @dataclass(frozen=True, slots=True)
 class SiteTally:
-    """How the jobs of one workflow fared at one site in a round, and elsewhere."""
+    """Job counts of one workflow at one site in a round, and at other sites."""
 
     site: str
     jobs: int
     infrastructure: int  # proved
-    unreadable_files: int  # proved, and only those that were read elsewhere: the copy, not the file, is bad
-    claimed: int = 0  # of both kinds, by payloads
+    unreadable_files: int  # proved, and only files read at another site: the copy is bad, not the file
+    claimed: int = 0  # of both kinds, claimed by payloads
     claimed_elsewhere: int = 0
     jobs_elsewhere: int = 0
 
     @property
     def proved(self) -> int:
-        """Failures of the site that no payload can bring about."""
+        """Failures of the site that a payload cannot cause."""
         return self.infrastructure + self.unreadable_files
 
     @property
     def failures(self) -> int:
-        """All failures that speak against the site."""
+        """All failures attributed to the site."""
         return self.proved + self.claimed
 
     @property
-    def told(self) -> str:
-        """The verdict's reason."""
-        told = f"{self.failures} of {self.jobs} jobs failed for reasons of the site"
-        return f"{told}, {self.claimed} of them by the word of the payload" if self.claimed else told
+    def message(self) -> str:
+        """Reason of the ban."""
+        message = f"{self.failures} of {self.jobs} jobs failed because of the site"
+        return f"{message}, {self.claimed} of them reported by the payload only" if self.claimed else message
 
     def as_json(self) -> dict[str, Any]:
         """For the ban's record of what triggered it."""
@@ -52,17 +54,17 @@ class SiteTally:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many requests, and of how many people, speak against a site; `proved`: requests with proof."""
+    """Number of requests and requestors that report failures of a site; `proved`: requests with proof."""
 
     requests: int
     proved: int
     requestors: int
 
     @property
-    def told(self) -> str:
-        """The evidence and who gave it."""
+    def message(self) -> str:
+        """Evidence, as one sentence."""
         people = f"{self.requestors} requestor{'' if self.requestors == 1 else 's'}"
-        return f"{self.requests} requests of {people}, {self.proved} by the word of the wrapper or HTCondor"
+        return f"{self.requests} requests of {people}, {self.proved} reported by the wrapper or HTCondor"
 
     def as_json(self) -> dict[str, Any]:
         """For the ban's record of what triggered it."""
@@ -72,9 +74,9 @@ class Agreement:
 def tally_sites(
     failures: RoundFailures, *, read_elsewhere: Mapping[str, Mapping[str, str]]
 ) -> list[SiteTally]:
-    """Count by site; `read_elsewhere` has, by site, files unreadable there and read at another.
+    """Count by site. `read_elsewhere`: by site, files unreadable there and read at another site.
 
-    Each file comes with who says that it is unreadable.
+    Each file is mapped to the source of the report.
     """
     site_failures = [job for job in failures.jobs if job.site and job.category == INFRASTRUCTURE]
     proved = Counter(job.site for job in site_failures if not _is_claim(job))
@@ -84,11 +86,11 @@ def tally_sites(
     for site in sorted({*proved, *claimed, *read_elsewhere}):
         sources = Counter(read_elsewhere.get(site, {}).values())
         unreadable = sources.total() - sources[PAYLOAD]
-        told = claimed[site] + sources[PAYLOAD]
-        jobs = max(failures.ran.get(site, 0), proved[site] + unreadable + told)
+        claims = claimed[site] + sources[PAYLOAD]
+        jobs = max(failures.ran.get(site, 0), proved[site] + unreadable + claims)
         elsewhere = all_claimed - claimed[site]
         left = max(ran - failures.ran.get(site, 0), elsewhere)
-        tallies.append(SiteTally(site, jobs, proved[site], unreadable, told, elsewhere, left))
+        tallies.append(SiteTally(site, jobs, proved[site], unreadable, claims, elsewhere, left))
     return tallies
 
 
@@ -99,9 +101,9 @@ def _is_claim(job: FailedJob) -> bool:
 def decide_bans(
     tallies: Collection[SiteTally], *, min_failures: int, failure_ratio: float
 ) -> list[SiteTally]:
-    """The sites this workflow shall avoid: too many failures, both counted and of all its jobs there.
+    """Return the sites to ban for this workflow, by number and fraction of failed jobs.
 
-    Claims count only where the payload fares better elsewhere: one that fails everywhere accuses nobody.
+    Claims count only if the payload succeeds more often at other sites.
     """
 
     def too_many(failures: int, jobs: int) -> bool:
@@ -116,12 +118,12 @@ def decide_bans(
 
 
 def _fails_elsewhere_too(tally: SiteTally) -> bool:
-    """Is the share of claims elsewhere at least half of the share here?"""
+    """Return whether the claimed failure rate elsewhere is at least half of the rate here."""
     return tally.claimed_elsewhere * tally.jobs * 2 >= tally.claimed * max(tally.jobs_elsewhere, 1) > 0
 
 
 def is_proved(failure_data: Mapping[str, Any], *, min_failures: int, failure_ratio: float) -> bool:
-    """Return whether the record of a workflow's ban suffices without claims; an older one does not say."""
+    """Return whether the recorded evidence of a ban suffices without claims."""
     if "claimed" not in failure_data:
         return False
     tally = SiteTally(**failure_data)
@@ -132,9 +134,9 @@ def is_proved(failure_data: Mapping[str, Any], *, min_failures: int, failure_rat
 def decide_promotion(
     agreed: Agreement, *, threshold: int, requestors: int, succeeded: int = 0, failure_ratio: float = 0.0
 ) -> bool:
-    """All shall avoid the site: enough requests have proof, or requests of enough people claim the same.
+    """Return whether to ban the site for all: enough requests with proof, or claims of enough people.
 
-    `succeeded` requests speak for the site. Of those against it a person's claims count once.
+    `succeeded` requests count in favour of the site. Claims of one person count once.
     """
 
     def outweighs(votes: int) -> bool:

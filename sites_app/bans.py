@@ -1,6 +1,6 @@
-"""Bans: made by what jobs met or by people, widened when workflows agree, lifted or left to expire.
+"""Bans: created from failures or by people, extended to all requests, lifted or expired.
 
-They keep future DAGs and rescues away from a site and touch nothing that runs. Each step is in the audit.
+A ban excludes a site from future DAGs and rescues; running jobs are unaffected. Every step is audited.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wms2_project.waiting import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 DETECTION, EXPIRY = "system:banning", "system:expiry"
-Requestors = Callable[[Collection[UUID]], Mapping[UUID, str]]  # workflows → whose requests they are
+Requestors = Callable[[Collection[UUID]], Mapping[UUID, str]]  # maps workflows to their requestors
 
 
 def ban_failing_sites(
@@ -37,9 +37,9 @@ def ban_failing_sites(
     requestors_of: Requestors,
     now: datetime,
 ) -> list[SiteBan]:
-    """Keep the workflow away from sites that failed it; those it avoids already stay as they are.
+    """Ban sites that failed the workflow. Existing bans are unchanged.
 
-    Where enough requests agree the site is banned for all.
+    A site that enough requests ban is banned for all.
     """
     guilty = decide_bans(tally_sites(failures, read_elsewhere=read_elsewhere), **_statistics())
     made = []
@@ -52,7 +52,7 @@ def ban_failing_sites(
                 ban_site(
                     site=site,
                     workflow=workflow,
-                    reason=tally.told,
+                    reason=tally.message,
                     actor=DETECTION,
                     now=now,
                     failure_data=tally.as_json(),
@@ -70,10 +70,11 @@ def _statistics() -> dict[str, Any]:
 
 
 def ban_pilot_sites(*, sites: Collection[str], requestors_of: Requestors, now: datetime) -> list[SiteBan]:
-    """Keep everybody away from a site at which the pilots of several requests failed.
+    """Ban a site for all requests if pilots of several requests failed there.
 
-    A pilot is one job: no workflow has enough of them to ban a site by itself. What was before the last ban
-    for all was lifted or over does not count again.
+    A pilot is one job, too few to ban a site for its own workflow. Failures before the end of the last ban
+    for all
+    do not count again.
     """
     made = []
     for site in Site.objects.filter(pk__in=sites).order_by("pk"):
@@ -86,16 +87,16 @@ def ban_pilot_sites(*, sites: Collection[str], requestors_of: Requestors, now: d
         guilty = decide_promotion(agreed, **_needed(), succeeded=outcomes.succeeded, failure_ratio=ratio)
         if not guilty or in_force(site, now=now).filter(workflow__isnull=True).exists():
             continue
-        told = f"pilots failed there for reasons of the site: {agreed.told}"
+        message = f"pilots failed because of the site: {agreed.message}"
         data = {"evidence": agreed.as_json(), "succeeded": outcomes.succeeded}
         made.append(
-            ban_site(site=site, workflow=None, reason=told, actor=DETECTION, now=now, failure_data=data)
+            ban_site(site=site, workflow=None, reason=message, actor=DETECTION, now=now, failure_data=data)
         )
     return made
 
 
 def _agreement(requests: Collection[UUID], proved: Collection[UUID], requestors_of: Requestors) -> Agreement:
-    """Count people; requests whose requestor is not known are of one."""
+    """Count requestors. Requests without a known requestor count as one."""
     known = requestors_of(requests)
     return Agreement(
         requests=len(requests),
@@ -122,9 +123,9 @@ def ban_site(
     failure_data: Mapping[str, Any] | None = None,
     by_operator: bool = False,
 ) -> SiteBan:
-    """Keep one workflow, or without one all of them, away from the site; the newest word on it stands.
+    """Ban the site for one workflow, or for all without one. A new ban replaces the previous one.
 
-    Raises NotAllowed when it would replace an operator's ban and is not an operator's itself.
+    Raises NotAllowed if it would replace an operator's ban and the caller is not an operator.
     """
     audit.need_reason(reason)
     ends = until or now + timedelta(days=settings.SITE_BAN_DURATION_DAYS)
@@ -146,9 +147,9 @@ def ban_site(
 
 
 def _promote(site: Site, *, requestors_of: Requestors, now: datetime) -> None:
-    """Requests that avoid the site by what their jobs met make it a ban for all; their versions count once.
+    """Ban the site for all if enough requests banned it automatically. Versions of one request count once.
 
-    The caller holds the lock of the site.
+    The caller must hold the lock of the site.
     """
     bans = in_force(site, now=now)
     own = bans.filter(workflow__isnull=False, created_by=DETECTION).select_related("workflow")
@@ -161,7 +162,7 @@ def _promote(site: Site, *, requestors_of: Requestors, now: datetime) -> None:
     avoiding = sorted(ban.workflow.request_name for _, ban in met if ban.workflow is not None)
     ban = SiteBan.objects.create(
         site=site,
-        reason=f"requests avoid it: {agreed.told}",
+        reason=f"requests banned it: {agreed.message}",
         failure_data={"requests": avoiding[:100], "evidence": agreed.as_json()},
         created_by=DETECTION,
         expires_at=now + timedelta(days=settings.SITE_BAN_DURATION_DAYS),
@@ -178,10 +179,11 @@ def lift_bans(
     now: datetime,
     by_operator: bool = True,
 ) -> int:
-    """Lift the workflow's ban, or without one every ban of the site; effective at the next planning.
+    """Lift the ban of the workflow, or all bans of the site. Takes effect at the next planning.
 
-    A caller who is no operator leaves the bans that operators gave single requests. Raises NotAllowed when
-    an operator banned the site for all requests, or nothing else is left to lift; then none is lifted.
+    Bans of single requests set by operators are kept if the caller is not an operator. Raises NotAllowed,
+    lifting
+    none, if an operator banned the site for all requests, or if no other ban is left.
     """
     audit.need_reason(reason)
     with transaction.atomic():
@@ -192,7 +194,7 @@ def lift_bans(
         doomed = list(bans)
         if not doomed:
             whose = f" for {workflow.request_name}" if workflow is not None else ""
-            raise Conflict(f"{site} is under no ban{whose}", cure="Nothing to lift")
+            raise Conflict(f"{site} is not banned{whose}", cure="There is no ban to lift")
         if not by_operator:
             doomed = _without_operators(doomed)
         for ban in doomed:
@@ -211,28 +213,28 @@ def _without_operators(bans: Sequence[SiteBan]) -> list[SiteBan]:
 
 
 def expire_bans(*, now: datetime) -> int:
-    """Note the end of bans whose time is over. They hold no longer whether noted or not."""
+    """Record the end of expired bans. They are not in force even before that."""
     with transaction.atomic():
         over = SiteBan.objects.select_for_update(skip_locked=True)
         ended = list(over.filter(removed_at__isnull=True, expires_at__lte=now))
         for ban in ended:
             _end(ban, at=now, by=EXPIRY)
-            _tell("expire_ban", ban, EXPIRY, f"its time was over on {ban.expires_at:%F %R}")
+            _tell("expire_ban", ban, EXPIRY, f"expired on {ban.expires_at:%F %R}")
         if ended:
             wake_waiting(DATA, SITES, STORAGE)
     return len(ended)
 
 
 def bans_by_operators(workflow: Workflow, *, now: datetime) -> QuerySet[SiteBan]:
-    """The workflow's bans in force that a person decided, by site."""
+    """Return the workflow's bans in force that were set by people, by site."""
     bans = workflow.site_bans.filter(removed_at__isnull=True, expires_at__gt=now)
     return bans.exclude(created_by__startswith="system:").order_by("site")
 
 
 def carry_bans(*, old: Workflow, new: Workflow, actor: str, reason: str, now: datetime) -> None:
-    """Move the bans that operators decided to the next version of a request, each with its end.
+    """Move the bans set by operators to the next version of a request, with their end times.
 
-    They are moved, not copied: two versions of one request are not two workflows that avoid a site.
+    They are moved, not copied, so that two versions of one request do not count as two workflows.
     """
     with transaction.atomic():
         for ban in bans_by_operators(old, now=now).select_related("workflow"):
@@ -250,7 +252,7 @@ def carry_bans(*, old: Workflow, new: Workflow, actor: str, reason: str, now: da
 
 
 def in_force(site: Site, *, now: datetime) -> QuerySet[SiteBan]:
-    """The site's bans that hold now."""
+    """Return the site's bans in force."""
     return site.bans.filter(removed_at__isnull=True, expires_at__gt=now)
 
 

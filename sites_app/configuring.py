@@ -1,4 +1,4 @@
-"""What operators, or a robot that measures, set for a site; it outranks what CRIC and Rucio say."""
+"""Site settings from operators or monitoring robots. They override values from CRIC and Rucio."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def change_site(
     expected_version: int | None = None,
     by_operator: bool = True,
 ) -> Site:
-    """Change what is named; null forgets it. Planning, landings and admission follow from now on.
+    """Change the given settings; null removes one. Takes effect in planning, landing and admission at once.
 
-    Storages that an operator names stand over CRIC's until they are set to null.
+    Storages set by an operator override those from CRIC until set to null.
     """
     audit.need_reason(reason)
     with transaction.atomic():
         locked = Site.objects.select_for_update().get(pk=site.pk)
         if expected_version not in (None, locked.version):
-            raise StaleVersion(f"{site.name} changed since you read it", cure="Read it again and repeat")
+            raise StaleVersion(f"{site.name} changed since you read it", cure="Read it again and retry")
         if "status" in changes and not by_operator:
             refuse_operators_status(locked, now=timezone.now())
         previous = {name: _known(locked, name) for name in changes}
@@ -101,12 +101,13 @@ def _known(site: Site, name: str) -> Any:
 
 
 def measure_storage() -> int:
-    """Ask Rucio how full the storage is that each site's jobs write to; answer how many told.
+    """Read the usage of each site's output storage from Rucio. Return the number of sites updated.
 
-    It is kept beside what a person says (PATCH), which stands until that is taken back with null. Whoever was
-    asked about longest ago comes first, and what one storage does not tell keeps no other back.
+    The value is stored beside one set by PATCH, which overrides it until set to null. The sites with the
+    oldest
+    values come first; a failure at one storage does not affect the others.
     """
-    told, began, troubles = 0, monotonic(), []
+    updated, began, troubles = 0, monotonic(), []
     longest_ago = Site.objects.order_by(F("storage_asked_at").asc(nulls_first=True), "name")
     for name in list(longest_ago.values_list("name", flat=True)):
         if monotonic() - began > MEASURE_SEC:
@@ -124,14 +125,14 @@ def measure_storage() -> int:
             locked.save(update_fields=["config_data"])
             if before is not None and (used is None or used < before):
                 wake_waiting(STORAGE)
-        told += used is not None
+        updated += used is not None
     if troubles:
         logger.warning("%d storages are not measured, the first is %s", len(troubles), troubles[0])
-    return told
+    return updated
 
 
 def storage_used(config_data: Mapping[str, Any]) -> float | None:
-    """How full a site's storage is: a person's word first, else what was measured; None if nobody knows."""
+    """Return the used fraction of a site's storage: as set by PATCH, else as measured, or None."""
     known: float | None = config_data.get("storage_used_fraction", config_data.get(MEASURED))
     return known
 

@@ -31,7 +31,7 @@ class Site(models.Model):
     slots_measured_at = models.DateTimeField(null=True, blank=True)
     thresholds = models.JSONField(default=dict, blank=True)
     config_data = models.JSONField(default=dict, blank=True)
-    storage_asked_at = models.DateTimeField(null=True, blank=True)  # when Rucio was asked how full it is
+    storage_asked_at = models.DateTimeField(null=True, blank=True)  # last query of the storage usage
     version = models.PositiveIntegerField(default=0)
     cric_state = enum_field(CricState, default=CricState.ACTIVE)
     synced_at = models.DateTimeField(null=True, blank=True)  # when CRIC listed it last
@@ -71,7 +71,7 @@ class SiteBan(models.Model):
     reason = models.TextField()
     failure_data = models.JSONField(default=dict)
     created_by = models.CharField(max_length=250)
-    by_operator = models.BooleanField(default=False)  # then the site's own admins do not lift it
+    by_operator = models.BooleanField(default=False)  # site admins cannot lift it then
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     removed_at = models.DateTimeField(null=True, blank=True)

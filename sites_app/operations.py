@@ -1,4 +1,4 @@
-"""What operators and site admins can do to a site."""
+"""Operations on sites."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wms2_project.words import counted
 
 def _check_own_site(call: Call) -> None:
     if not call.caller.operates and call.row.name not in call.caller.sites:
-        raise PermissionDenied(f"You are no admin of {call.row.name}; ask its admins or an operator.")
+        raise PermissionDenied(f"You are not an admin of {call.row.name}; ask its admins or an operator.")
 
 
 SITE = Target(
@@ -48,7 +48,7 @@ def _signed(call: Call) -> dict[str, Any]:
 
 def _drain(call: Call) -> Done:
     site = drain_site(site=call.row, **_signed(call), **call.values)
-    return Done(site, f"{site} takes no new work.")
+    return Done(site, f"{site} accepts no new work.")
 
 
 def _enable(call: Call) -> Done:

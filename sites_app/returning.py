@@ -18,7 +18,7 @@ _CAUSES: dict[str, str] = {SiteStatus.DRAINING: "draining", SiteStatus.MAINTENAN
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A site the workflow may use again from `until` on; `cause` is what keeps it away till then."""
+    """A site the workflow can use again at `until`; `cause` is the present obstacle."""
 
     site: str
     until: datetime
@@ -27,15 +27,15 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class AwaitedSite:
-    """The site a workflow has to wait for: none is usable, or none of them reads all of the input."""
+    """The site a workflow waits for, because no usable site exists or none can read all of the input."""
 
     absence: Absence
     for_input: bool
 
     @property
-    def told(self) -> str:
-        """The sentence that explains the wait."""
-        what = "no usable site can read a part of the input" if self.for_input else "no site may run it"
+    def message(self) -> str:
+        """Explanation of the wait."""
+        what = "no usable site can read part of the input" if self.for_input else "no usable site"
         one = self.absence
         return f"{what} until {one.until:%F %R} UTC, when {one.site} is no longer {one.cause}"
 
@@ -66,10 +66,11 @@ def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
 
 
 def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime) -> AwaitedSite | None:
-    """The site to wait for; None if the workflow can go on, or if waiting would not help.
+    """Return the site to wait for; None if the workflow can continue or waiting would not help.
 
-    `prepared`: it goes on with a rescue or resume DAG, which reads all of its files. A new round reads what
-    can be read, so it waits only while nothing can.
+    `prepared`: the workflow continues with a rescue or resume DAG, which reads all of its files. A new round
+    reads
+    what is readable, so it waits only if nothing is.
     """
     if sites.names and workflow.generates:
         return None
@@ -88,7 +89,7 @@ def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: da
         if able:
             needed.append(min(able, key=_end))
         elif prepared:
-            return None  # it names the files that nobody can read
+            return None  # names the unreadable files
     first_or_last = max if prepared else min
     return AwaitedSite(first_or_last(needed, key=_end), for_input=True) if needed else None
 

@@ -1,4 +1,4 @@
-"""Which sites may be used, now and by whom."""
+"""Read sites: usability, bans, counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from wms2_project.errors import NotFound
 
 
 def site_by_name(name: str) -> Site:
-    """Return the site; raise NotFound if there is none of this name."""
+    """Return the site. Raise NotFound if it does not exist."""
     site = Site.objects.filter(pk=name).first()
     if site is None:
-        raise NotFound(f"There is no site {name}", cure="GET /api/v1/sites lists the sites WMS2 knows")
+        raise NotFound(f"There is no site {name}", cure="See GET /api/v1/sites for the known sites")
     return site
 
 
@@ -53,8 +53,8 @@ def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
 
 
 def banned(*, workflow: Workflow, now: datetime) -> set[str]:
-    """Sites under a ban in force, for all or for this workflow."""
-    concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a previewed one is not stored
+    """Return the sites banned for all or for this workflow."""
+    concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a preview is not stored
     in_force = SiteBan.objects.filter(concerned, removed_at__isnull=True, expires_at__gt=now)
     return set(in_force.values_list("site_id", flat=True))
 
@@ -65,7 +65,7 @@ def new_disabled_sites() -> QuerySet[Site]:
 
 
 def bans_for_all(*, now: datetime) -> QuerySet[SiteBan]:
-    """The bans in force that keep every request away from a site."""
+    """Return the bans in force for all requests."""
     return SiteBan.objects.filter(workflow__isnull=True, removed_at__isnull=True, expires_at__gt=now)
 
 
@@ -90,9 +90,9 @@ def count_sites(*, now: datetime) -> dict[str, int]:
 
 
 def storage_at(site_name: str) -> str:
-    """The storage a site's jobs write to: of those it reads, the one that bears its name.
+    """Return the output storage of a site: of its storages, the one with its name.
 
-    A site without one of its own is its own storage.
+    A site without such a storage uses its own name.
     """
     storages = Site.objects.values_list("storage_elements", flat=True).filter(pk=site_name).first()
     return min(storages or [site_name], key=lambda storage: (_strangeness(storage, site_name), storage))

@@ -120,7 +120,7 @@ def _update_known(
 def drain_site(
     *, site: Site, until: datetime | None, reason: str, actor: str, by_operator: bool = True
 ) -> Site:
-    """No new landings from now on, until the time given or until somebody enables the site."""
+    """Accept no new landings until the given time, or until the site is enabled."""
     return _set_status(
         site, SiteStatus.DRAINING, until=until, reason=reason, actor=actor, by_operator=by_operator
     )
@@ -143,7 +143,7 @@ def disable_site(*, site: Site, reason: str, actor: str, by_operator: bool = Tru
 
 
 def enable_site(*, site: Site, reason: str, actor: str, by_operator: bool = True) -> Site:
-    """New landings are welcome."""
+    """Accept new landings again."""
     return _set_status(
         site, SiteStatus.ENABLED, until=None, reason=reason, actor=actor, by_operator=by_operator
     )
@@ -161,6 +161,6 @@ def _set_status(
         locked.version += 1
         locked.save()
         audit.record(actor=actor, action=status.value, target=site.name, reason=reason, until=ends)
-        wake_waiting(DATA, SITES, STORAGE)  # also for a drain: its end may be another one now
+        wake_waiting(DATA, SITES, STORAGE)  # also for a drain, whose end may have changed
     site.refresh_from_db()
     return site

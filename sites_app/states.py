@@ -1,4 +1,4 @@
-"""Whether a site takes new work. Pure data."""
+"""Site statuses. Pure data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class SiteStatus(StrEnum):
-    """What an operator, or CRIC, says of a site."""
+    """Status of a site, set by an operator or CRIC."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"
-    DRAINING = "draining"  # running jobs go on, no new landing
+    DRAINING = "draining"  # running jobs continue, no new landings
     MAINTENANCE = "maintenance"
 
 

@@ -1,4 +1,4 @@
-"""The console's pages about access: people, roles (groups of their names), identities, tokens, the audit."""
+"""Console pages of access: people, roles, identities, tokens and the audit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from wms2_project.identity.people import link_identity, unlink_identity
 from wms2_project.identity.tokens import issue_token, revoke_token
 from wms2_project.models import X509, ApiToken, AuditEvent, Identity
 
-# The schedule is the program's (settings): whoever edited it here would find it overwritten.
+# The schedule is defined in the settings, which overwrite changes made here.
 for scheduled in (
     beat.ClockedSchedule, beat.CrontabSchedule, beat.IntervalSchedule, beat.PeriodicTask, beat.SolarSchedule,
 ):  # fmt: skip
@@ -52,7 +52,7 @@ admin.site.login_template = "console/login.html"
 
 
 def may_enter(request: HttpRequest) -> bool:
-    """Return whether the console shows this person anything: an account needs a role besides staff status."""
+    """Return whether the user may open the console: staff status and a role are required."""
     user = request.user
     return bool(user.is_active and user.is_staff) and role_of(user) >= Role.VIEWER
 
@@ -61,10 +61,10 @@ admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
 class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
-    """A person's new password."""
+    """Form for a new password."""
 
     def save(self, commit: bool = True) -> User:
-        """Change it, and keep in the audit that it was changed."""
+        """Change the password and record it in the audit."""
         with transaction.atomic():
             user: User = super().save(commit)
             audit.record(
@@ -75,7 +75,7 @@ class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
 
 
 def change_own_password(request: HttpRequest) -> HttpResponseBase:
-    """The console's page for it; that of unfold would not be audited."""
+    """Change the own password. Unlike the page of unfold, it is audited."""
     page = PasswordChangeView.as_view(
         form_class=OwnPasswordForm,
         success_url=reverse("admin:password_change_done"),
@@ -85,18 +85,18 @@ def change_own_password(request: HttpRequest) -> HttpResponseBase:
 
 
 class AuditedForms:
-    """What is changed in a form of Django's own goes into our audit, in the same transaction."""
+    """Records changes made in Django's own forms in the audit, in the same transaction."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        """Somebody added it."""
         self._record(request, "add", obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        """Somebody changed it, or a password."""
         self._record(request, "change", obj, message)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Never: the audit names it. Close an account instead, or take everybody out of a role."""
+        """Return False, because the audit refers to the row. Deactivate the account or empty the role
+        instead.
+        """
         return False
 
     def _record(self, request: HttpRequest, action: str, obj: Any, message: Any) -> None:
@@ -110,7 +110,7 @@ class AuditedForms:
 
 @admin.register(User)
 class UserAdmin(AuditedForms, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
-    """People. Whoever is to use the console needs `staff status`; what they may do, their groups say."""
+    """People. The console requires `staff status`; groups define the permissions."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -121,7 +121,7 @@ class UserAdmin(AuditedForms, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc
 class GroupAdmin(AuditedForms, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     """Roles: viewer, requestor, site_admin:T2_CH_CERN (one per site), operator, admin.
 
-    `member:higgs` is no role; it lets its members submit requests of the group higgs.
+    `member:higgs` is not a role; its members may submit requests of the group higgs.
     """
 
 
@@ -131,12 +131,14 @@ class TokenForm(ReasonForm):
     field_order = ("user", "name", "days", "reason")
 
     user = forms.ModelChoiceField(
-        queryset=User.objects.none(), widget=UnfoldAdminSelectWidget, help_text="Whose rights the token has."
+        queryset=User.objects.none(),
+        widget=UnfoldAdminSelectWidget,
+        help_text="Account whose rights the token has.",
     )
     name = forms.CharField(
         max_length=100,
         widget=UnfoldAdminTextInputWidget,
-        help_text="What it is for. An older token of this name stops working.",
+        help_text="Purpose of the token. An older token of the same name stops working.",
     )
     days = forms.IntegerField(
         required=False,
@@ -144,7 +146,7 @@ class TokenForm(ReasonForm):
         max_value=3650,
         widget=UnfoldAdminTextInputWidget,
         label="Valid for days",
-        help_text="Empty: until it is revoked.",
+        help_text="Leave empty for a token that is valid until revoked.",
     )
 
     def __init__(self, *args: Any, users: QuerySet[User], **kwargs: Any) -> None:
@@ -154,7 +156,7 @@ class TokenForm(ReasonForm):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
-    """API tokens. Everybody sees and makes their own; admins everybody's."""
+    """API tokens. Users see and create their own; admins all."""
 
     list_display = ("name", "user", "shown_state", "created_at", "expires_at", "last_used_at")
     fields = ("name", "user", "created_at", "expires_at", "revoked_at", "last_used_at")
@@ -165,20 +167,19 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     actions_detail: ClassVar[list[str]] = ["revoke"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiToken]:
-        """One's own tokens; an admin's are all."""
+        """Return the user's own tokens; for admins, all."""
         rows: QuerySet[ApiToken] = super().get_queryset(request)
         return rows if role_of(request.user) >= Role.ADMIN else rows.filter(user_id__in=[request.user.pk])
 
     @display(description="state", label={"live": "success", "revoked": "danger", "expired": "warning"})
     def shown_state(self, row: ApiToken) -> str:
-        """Does it work?"""
         if row.revoked_at:
             return "revoked"
         return "expired" if row.expires_at and row.expires_at <= timezone.now() else "live"
 
     @action(description="Issue a token", icon="key", variant=ActionVariant.PRIMARY)
     def issue(self, request: HttpRequest) -> HttpResponse:
-        """Make a token and show its clear text, this once."""
+        """Create a token and show its clear text once."""
         everyone = User.objects.filter(is_active=True).order_by("username")
         users = everyone if role_of(request.user) >= Role.ADMIN else everyone.filter(pk__in=[request.user.pk])
         form = TokenForm(request.POST or None, users=users, initial={"user": request.user.pk})
@@ -201,41 +202,41 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     @action(description="Revoke", icon="key_off", variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The token stops working at once."""
+        """Revoke the token with immediate effect."""
 
         def apply(token: ApiToken, form: forms.Form) -> str:
             revoke_token(token=token, actor=actor_of(request), reason=form.cleaned_data["reason"])
-            return f"The token {token.name} of {token.user} works no more."
+            return f"The token {token.name} of {token.user} is revoked."
 
         token = row_at(self.get_queryset(request), object_id)
         back = reverse("admin:wms2_project_apitoken_changelist")
         return self.ask(request, title="Revoke", targets=[token], apply=apply, back=back)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Everybody ends their own tokens; the list holds no others'."""
+        """Return True: users revoke their own tokens, and the list contains no others."""
         return self.has_view_permission(request)
 
 
 class IdentityForm(ReasonForm):
-    """Who is known as what."""
+    """Form for a new identity."""
 
     user = forms.ModelChoiceField(
         queryset=User.objects.filter(is_active=True).order_by("username"), widget=UnfoldAdminSelectWidget
     )
     issuer = forms.CharField(
         max_length=250, initial=X509, widget=UnfoldAdminTextInputWidget,
-        help_text="x509 for a certificate, else the token issuer's address.",
+        help_text="x509 for a certificate, otherwise the URL of the token issuer.",
     )  # fmt: skip
     subject = forms.CharField(
         max_length=500, widget=UnfoldAdminTextInputWidget,
-        help_text="The certificate's name, /DC=…/CN=…, or the token's sub.",
+        help_text="Subject of the certificate (/DC=…/CN=…), or `sub` of the token.",
     )  # fmt: skip
     field_order = ("user", "issuer", "subject", "reason")
 
 
 @admin.register(Identity)
 class IdentityAdmin(ReadOnlyAdmin):
-    """Certificates and issuers' subjects, and who they are here. Robots have them too."""
+    """Certificates and token subjects linked to accounts, including robots."""
 
     list_display = ("subject", "issuer", "user", "created_at", "last_used_at")
     list_select_related = ("user",)
@@ -245,7 +246,7 @@ class IdentityAdmin(ReadOnlyAdmin):
     actions_detail: ClassVar[list[str]] = ["unlink"]
 
     def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Admins only: who has which certificate is nobody else's business."""
+        """Return whether the user is an admin: identities are personal data."""
         return role_of(request.user) >= Role.ADMIN
 
     has_operate_permission = has_view_permission
@@ -254,7 +255,7 @@ class IdentityAdmin(ReadOnlyAdmin):
         description="Link an identity", icon="link", permissions=["operate"], variant=ActionVariant.PRIMARY
     )
     def link(self, request: HttpRequest) -> HttpResponse:
-        """Whoever shows it is this person from now on."""
+        """Link the identity to the account."""
 
         def apply(target: str, form: forms.Form) -> str:
             made = link_identity(actor=actor_of(request), **form.cleaned_data)
@@ -268,12 +269,12 @@ class IdentityAdmin(ReadOnlyAdmin):
 
     @action(description="Unlink", icon="link_off", permissions=["operate"], variant=ActionVariant.DANGER)
     def unlink(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """It opens nothing any more."""
+        """Unlink the identity."""
 
         def apply(identity: Identity, form: forms.Form) -> str:
             reason = form.cleaned_data["reason"]
             unlink_identity(identity=identity, actor=actor_of(request), reason=reason)
-            return f"{identity} opens nothing any more."
+            return f"{identity} is unlinked."
 
         identity = row_at(Identity, object_id)
         back = reverse("admin:wms2_project_identity_changelist")
@@ -287,15 +288,15 @@ class AuditEventAdmin(ReadOnlyAdmin):
     list_display = ("at", "actor", "action", "target", "reason")
     fields = ("at", "actor", "action", "target", "reason", "detail", "request_id", "number", "seal")
     search_fields = ("target", "actor")
-    search_help_text = "Part of what was changed, or of who did"
+    search_help_text = "Part of the target or actor"
     ordering = ("-id",)
 
     def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Operators, as over REST."""
+        """Return whether the user is an operator."""
         return role_of(request.user) >= Role.OPERATOR
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """The event, without what only admins may know."""
+        """Return the event, without details reserved for admins."""
         event = super().get_object(request, object_id, from_field)
         if event is not None:
             event.detail = audit.shown_detail(event, to_admin=role_of(request.user) >= Role.ADMIN)

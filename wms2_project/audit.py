@@ -48,7 +48,7 @@ class AuditBroken(PermanentError):
 def need_reason(reason: str) -> None:
     """Refuse to act without one."""
     if not reason.strip():
-        raise InvalidInput("a reason is needed", fields={"reason": "say why, for those who come after"})
+        raise InvalidInput("a reason is needed", fields={"reason": "give a reason for the audit"})
 
 
 def record(*, actor: str, action: str, target: str, reason: str, **detail: Any) -> None:

@@ -10,7 +10,7 @@ from celery import Celery, Task, bootsteps
 from celery.signals import worker_init
 from django.conf import settings
 
-from wms2_project import metrics, pulse
+from wms2_project import heartbeat, metrics
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
 
@@ -39,16 +39,16 @@ class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
         self._entry: Any = None
 
     def start(self, worker: Any) -> None:
-        """Begin to pulse."""
+        """Start the heartbeat."""
         named = (worker.hostname, tuple(worker.app.amqp.queues.consume_from))
-        pulse.beat(*named)
-        self._entry = worker.timer.call_repeatedly(pulse.PULSE_SEC, pulse.beat, named, priority=10)
+        heartbeat.beat(*named)
+        self._entry = worker.timer.call_repeatedly(heartbeat.INTERVAL_SEC, heartbeat.beat, named, priority=10)
 
     def stop(self, worker: Any) -> None:
         """Say good-bye."""
         if self._entry is not None:
             self._entry.cancel()
-        pulse.silence(worker.hostname, tuple(worker.app.amqp.queues.consume_from))
+        heartbeat.silence(worker.hostname, tuple(worker.app.amqp.queues.consume_from))
 
 
 app = Celery("wms2", task_cls=CountedTask)

@@ -165,7 +165,7 @@ class Guard:
                     self._options.count_limited(self.service, str(turn.rank))
                     raise RateLimited(
                         f"our own limit of {limit.amount} calls per second to {self.service} is used up",
-                        cure="It is tried again; WMS2_SERVICE_CALLS_PER_SEC sets the limit",
+                        cure="Retried automatically. WMS2_SERVICE_CALLS_PER_SEC sets the limit",
                     )
                 reset = self._limiter.get_window_stats(limit, "wms2", self.service).reset_time
                 time.sleep(min(max(reset - time.time(), 0.01), 1.0))

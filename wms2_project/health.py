@@ -21,8 +21,8 @@ from django.utils import timezone
 
 from wms2_project import audit
 from wms2_project.guards import SERVICES, outages
+from wms2_project.heartbeat import queue_names, workers_per_queue
 from wms2_project.locks import lock_key
-from wms2_project.pulse import queue_names, workers_per_queue
 
 logger = logging.getLogger(__name__)
 _TIMEOUT_SEC = 2.0
@@ -89,7 +89,7 @@ def migrations_applied() -> bool:
             executor = MigrationExecutor(connection)
             _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
         except DatabaseError:
-            logger.exception("the database does not tell its migrations")
+            logger.exception("the migrations of the database cannot be read")
     return _migrated
 
 
@@ -157,9 +157,9 @@ def _audit() -> Part:
     now = timezone.now()
     unsealed, unshipped = audit.unsealed_sec(now=now), audit.unshipped_sec(now=now)
     if unsealed > audit.UNSEALED_ALLOWED_SEC:
-        wrong = f"a row is unsealed for {unsealed:.0f} s: run manage.py verify_audit"
+        wrong = f"a row has been unsealed for {unsealed:.0f} s: run manage.py verify_audit"
     elif unshipped > audit.UNSEALED_ALLOWED_SEC:
-        wrong = f"no head reached WMS2_AUDIT_HEAD_URL for {unshipped:.0f} s"
+        wrong = f"no head was sent to WMS2_AUDIT_HEAD_URL for {unshipped:.0f} s"
     else:
         wrong = ""
     return Part("audit", works=not wrong, detail=wrong)
@@ -167,7 +167,7 @@ def _audit() -> Part:
 
 def _workers(queue: str, workers: dict[str, int] | None) -> Part:
     if workers is None:
-        return Part(f"workers.{queue}", works=False, detail="Redis does not tell")
+        return Part(f"workers.{queue}", works=False, detail="Redis does not answer")
     found = workers[queue]
     return Part(f"workers.{queue}", works=found > 0, detail="" if found else "no worker serves this queue")
 

@@ -1,8 +1,8 @@
 """Due times and leases: which rows need attention now, and who is giving it.
 
 A row is due when `next_check_at` has passed. A sweep claims due rows in one statement (SKIP LOCKED),
-so any number of sweeps may run. A claim is a lease by the database clock: whoever holds it pulses
-`heartbeat_at`; when the pulse stops, the row is up for grabs again.
+so any number of sweeps may run. A claim is a lease by the database clock: its holder updates
+`heartbeat_at`; without updates the row may be claimed again.
 """
 
 from __future__ import annotations
@@ -101,20 +101,20 @@ def wake(rows: models.QuerySet[Any]) -> int:
 
 @contextmanager
 def working_on(row: Leased) -> Iterator[None]:
-    """Hold the lease in this worker's name and pulse it until the block ends."""
+    """Hold the lease in this worker's name and renew it until the block ends."""
     rows = type(row)._base_manager.filter(pk=row.pk)
     owner = f"{WORKED_BY}{socket.gethostname()}:{os.getpid()}"
     rows.update(owner=owner, heartbeat_at=Now())
     stopped = threading.Event()
 
-    def pulse() -> None:
+    def renew() -> None:
         try:
             while not stopped.wait(settings.LEASE_PULSE_SEC):
                 rows.filter(owner=owner).update(heartbeat_at=Now())
         finally:
-            connection.close()  # this thread's own connection, opened only if the work outlived a pulse
+            connection.close()  # this thread's own connection, opened only if the work outlived one interval
 
-    thread = threading.Thread(target=pulse, name="lease-pulse", daemon=True)
+    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
     thread.start()
     try:
         yield

@@ -32,11 +32,11 @@ HTTP_CALLS = Counted(
     "wms2_http_request_seconds", "HTTP calls served, by route.", ("method", "route", "status"), timed=True
 )
 TASKS = Counted("wms2_task_seconds", "Celery tasks run, by outcome.", ("task", "outcome"), timed=True)
-STUCK = Counted("wms2_request_stuck_total", "Deadlines of a status that passed.", ("status",))
-ALERTS = Counted("wms2_alerts_total", "Alerts raised, each sight counted.", ("type",))
+STUCK = Counted("wms2_request_stuck_total", "Exceeded status deadlines.", ("status",))
+ALERTS = Counted("wms2_alerts_total", "Alert detections.", ("type",))
 RATE_LIMITED = Counted(
     "wms2_rate_limited_total",
-    "Work put off because our own limit of calls to a service was used up; rank 0 is the most urgent.",
+    "Work delayed by WMS2's own call limit of a service. Rank 0 is the most urgent.",
     ("service", "rank"),
 )
 ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED)

@@ -52,6 +52,6 @@ class Api:
         if not response.ok:
             raise LabError(
                 f"{response.request.method} {response.request.path_url} was refused with "
-                f"{response.status_code} ({response.text[:300]}): the sample requests and the API do not fit"
+                f"{response.status_code} ({response.text[:300]}): the sample requests do not match the API"
             )
         return dict(response.json())

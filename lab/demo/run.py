@@ -35,7 +35,7 @@ FLAGS = {"--keep", "--json"}
 
 def demo(layout: Layout, arguments: list[str]) -> int:
     if unknown := sorted(set(arguments) - FLAGS):
-        raise LabError(f"demo does not know {' '.join(unknown)}: it takes --keep and --json", exit_code=2)
+        raise LabError(f"unknown argument of demo: {' '.join(unknown)}; use --keep or --json", exit_code=2)
     keep, as_json = "--keep" in arguments, "--json" in arguments
     discard_old_runs(layout)
     console = Console(stderr=as_json, width=None if sys.stderr.isatty() else PIPED_WIDTH)
@@ -80,7 +80,9 @@ def follow(stack: Stack, speak: Speak) -> Iterator[list[RequestView]]:
             heard = time.monotonic()
         except ApiUnreachable as error:  # the supervisor may be restarting it
             if time.monotonic() - heard > SILENCE_ALLOWED_SEC:
-                raise LabError(f"the API is silent ({error}), see {stack.layout.log}/web.log") from error
+                raise LabError(
+                    f"the API does not answer ({error}), see {stack.layout.log}/web.log"
+                ) from error
         yield views
         if loss := explain_loss(views):
             raise LabError(f"{loss}; {logs}")
@@ -102,5 +104,5 @@ def sample_documents(stack: Stack) -> list[dict[str, Any]]:
             argv, env=environment, cwd=stack.layout.app, stdout=subprocess.PIPE, stderr=errors, check=False
         )
     if done.returncode:
-        raise LabError(f"the sample data could not be made (exit code {done.returncode}), see {log}")
+        raise LabError(f"the sample data could not be created (exit code {done.returncode}), see {log}")
     return list(json.loads(done.stdout)["requests"])

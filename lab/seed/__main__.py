@@ -19,10 +19,12 @@ DESTINATION = {"name": "lab_miniaod", "pattern": "^/.*/MINIAOD(SIM)?$", "rse_exp
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.seed", description=__doc__)
-    parser.add_argument("--url", required=True, help="where the small CMS answers")
-    parser.add_argument("--storage-prefix", type=_prefix, required=True, help="directory with {site} in it")
+    parser.add_argument("--url", required=True, help="URL of the simulated CMS services")
     parser.add_argument(
-        "--suffix", type=_suffix, default="", help="letters and digits that make names unique"
+        "--storage-prefix", type=_prefix, required=True, help="directory that contains {site}"
+    )
+    parser.add_argument(
+        "--suffix", type=_suffix, default="", help="letters and digits that make the names unique"
     )
     arguments = parser.parse_args()
     documents = seed(arguments.url, Storage(arguments.storage_prefix), arguments.suffix)

@@ -31,9 +31,7 @@ class Addresses:
 def pick_addresses(ports: PortBook) -> Addresses:
     wanted = os.environ.get("WMS2_PORT")
     if wanted and not wanted.isdigit():
-        raise LabError(
-            f"WMS2_PORT={wanted!r} is no port number: set one, or unset it and a free port is picked"
-        )
+        raise LabError(f"WMS2_PORT={wanted!r} is not a port number: set one, or unset it to use a free port")
     if wanted:
         web = ports.insist("web", int(wanted), setting="WMS2_PORT")
     else:

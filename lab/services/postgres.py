@@ -135,7 +135,7 @@ def make_cluster(data: Path, password_file: Path, log: Path) -> Path:
         done = subprocess.run(argv, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise LabError(
-            f"initdb could not make a cluster in {data}, see {output}: mend the cause, or set DATABASE_URL"
+            f"initdb could not create a cluster in {data}, see {output}: fix the cause, or set DATABASE_URL"
         )
     write_atomically(data / MADE_BY, str(binaries))
     return binaries
@@ -150,7 +150,7 @@ def binaries_for(data: Path) -> Path:
     if major_of(binaries) != major:
         raise LabError(
             f"{data} was made by PostgreSQL {major} from {made_by}, which is gone: "
-            f"install version {major} again, or remove {data} and lose what is in it"
+            f"install version {major} again, or remove {data} and lose its data"
         )
     return binaries
 

@@ -25,7 +25,7 @@ def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
         raise IllegalTransition(f"block {block.block_name} is {current} and cannot become {to}")
     unchanged = OutputBlock.objects.filter(pk=block.pk, status=current, version=block.version)
     if not unchanged.update(status=to, status_since=timezone.now(), version=F("version") + 1, **changes):
-        raise StaleVersion(f"block {block.block_name} changed meanwhile", cure="It is looked at again")
+        raise StaleVersion(f"block {block.block_name} changed in the meantime", cure="Retried automatically")
     block.refresh_from_db()
 
 

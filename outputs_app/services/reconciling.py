@@ -79,7 +79,7 @@ def _groups_without_files(workflow: Workflow) -> list[Difference]:
     collected = MergeGroup.objects.filter(round__workflow=workflow, status=GroupStatus.COLLECTED)
     return [
         Difference(
-            "our own table", f"group {group.index} of round {group.round.number}", "files", "some", "none"
+            "WMS2 database", f"group {group.index} of round {group.round.number}", "files", "some", "none"
         )
         for group in collected.filter(events_written__gt=0, outputs__isnull=True).select_related("round")
     ]

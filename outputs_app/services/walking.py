@@ -61,7 +61,7 @@ def advance_block(block_id: UUID | str) -> None:
 
 def _refuse_killer(block: OutputBlock) -> None:
     if block.worker_deaths >= settings.MAX_WORKER_DEATHS:
-        raise Wms2Error(f"working on this block killed {block.worker_deaths} workers in a row")
+        raise Wms2Error(f"{block.worker_deaths} workers in a row died while processing this block")
 
 
 def _walk(block: OutputBlock) -> float:

@@ -1,4 +1,4 @@
-"""Admission: who waits, and the limits operators edit live."""
+"""Admission queue and limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROW = ("request_name", "priority", "rank", "status_since", "wait_gate", "wait_r
 
 
 class NextInQueue(serializers.Serializer[Any]):
-    """The request that goes first."""
+    """The next request to be admitted."""
 
     request_name = serializers.CharField()
     priority = serializers.IntegerField()
@@ -36,7 +36,7 @@ class NextInQueue(serializers.Serializer[Any]):
 
 
 class QueueBody(serializers.Serializer[Any]):
-    """How full WMS2 is and who is next."""
+    """Used capacity and the next request."""
 
     active_dags = serializers.IntegerField()
     max_active_dags = serializers.IntegerField()
@@ -50,17 +50,17 @@ class QueuedRow(NextInQueue):
     """One queued request."""
 
     position = serializers.IntegerField(
-        allow_null=True, help_text="1 for the next to be admitted; null if another gate stops it."
+        allow_null=True, help_text="Queue position, 1 being next; null if another gate blocks the request."
     )
     gate = serializers.CharField(
-        source="wait_gate", allow_blank=True, help_text="The gate that stopped it when it was asked last."
+        source="wait_gate", allow_blank=True, help_text="The gate that blocked it at the last check."
     )
     wait_reason = serializers.CharField(allow_blank=True)
     expected_start = TurnBody(allow_null=True)
 
 
 class QueuePage(QueueBody):
-    """How full WMS2 is, who is next, and a page of the requests that wait."""
+    """Used capacity, the next request, and a page of queued requests."""
 
     next = serializers.URLField(allow_null=True)
     previous = serializers.URLField(allow_null=True)
@@ -68,7 +68,7 @@ class QueuePage(QueueBody):
 
 
 class QueueView(ListView):
-    """The admission queue: every queued request, also those that another gate stops."""
+    """The admission queue, including requests blocked by another gate."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Request.objects.filter(status=RequestStatus.QUEUED)
@@ -78,7 +78,7 @@ class QueueView(ListView):
 
     @extend_schema(operation_id="admission_queue", responses=QueuePage(many=False))
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """How full WMS2 is, who is next, and every queued request in its order."""
+        """Return used capacity, the next request, and all queued requests in order."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
         rows = [
             {name: getattr(row, name) for name in _ROW}
@@ -89,7 +89,7 @@ class QueueView(ListView):
         return Response(dict(QueueBody(admission_queue()).data) | dict(shown.data))
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
-        """The members of the whole answer: its rows are one of them."""
+        """Select members of the whole body, in which the rows are one member."""
         return ApiView.select(self, body, wanted)
 
 
@@ -101,6 +101,6 @@ class LimitsView(OperationView):
 
     @extend_schema(operation_id="admission_limits", responses=LimitsBody)
     def get(self, request: HttpRequest) -> Response:
-        """The limits in force."""
+        """Return the current limits."""
         config = limits()
         return versioned(LimitsBody(config).data, version=config.version)

@@ -1,4 +1,4 @@
-"""Alerts: what a person on shift should know, and who has taken it on."""
+"""Alerts for operators on shift."""
 
 from __future__ import annotations
 
@@ -26,30 +26,28 @@ _MATCHING = {
 
 
 class AlertFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which alerts; `state` may be given several times."""
+    """Filters of alerts. `state` may be repeated."""
 
     state = AnyOfFilter(choices=STATES, method="in_states")
     kind = filters.CharFilter()
     request_name = filters.CharFilter(field_name="request__request_name")
-    site = filters.CharFilter(method="about_site", label="Alerts about this site, not about a request.")
+    site = filters.CharFilter(method="about_site", label="Only alerts about this site.")
     created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
     created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
 
     def in_states(self, rows: QuerySet[Alert], name: str, states: list[str]) -> QuerySet[Alert]:
-        """Keep the alerts in one of the states."""
         matching = Q()
         for state in states:
             matching |= _MATCHING[AlertState(state)]
         return rows.filter(matching)
 
     def about_site(self, rows: QuerySet[Alert], name: str, site: str) -> QuerySet[Alert]:
-        """Keep the alerts about this site."""
         return rows.filter(site=site, request__isnull=True)
 
 
 @extend_schema_view(get=extend_schema(operation_id="alerts_list", description="Alerts, newest first."))
 class AlertListView(ListView):
-    """All alerts, newest first."""
+    """List of alerts."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Alert.objects.select_related("request")

@@ -1,4 +1,4 @@
-"""What went wrong, with one request and across requests."""
+"""Failures of one request and across requests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from wms2_project.api.views import ApiView, Input, asked
 
 
 class ErrorsView(ApiView):
-    """What went wrong with a request."""
+    """Failures of a request."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="requests_errors", responses={200: OpenApiTypes.OBJECT})
     def get(self, request: HttpRequest, name: str) -> Response:
-        """Failures by category, site and code; clusters of alike ones, each with what may help."""
+        """Return failures by category, site and exit code, and clusters with suggestions."""
         row = request_by_name(name)
-        told = asdict(diagnose(row, now=timezone.now()))
-        return Response({"request_name": row.request_name, "status": row.status, **told})
+        found = asdict(diagnose(row, now=timezone.now()))
+        return Response({"request_name": row.request_name, "status": row.status, **found})
 
 
 class ErrorsQuery(Input):
-    """How far back, and how many."""
+    """Time window and limit."""
 
     from_json = False
 
@@ -41,7 +41,7 @@ class ErrorsQuery(Input):
 
 
 class AllErrorsView(ApiView):
-    """What goes wrong across requests."""
+    """Failures across requests."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
@@ -51,6 +51,6 @@ class AllErrorsView(ApiView):
         parameters=[ErrorsQuery],
     )
     def get(self, request: HttpRequest) -> Response:
-        """Clusters of alike failures of all requests, the most frequent first."""
+        """Return clusters of similar failures of all requests, the most frequent first."""
         query = asked(ErrorsQuery, request)
         return Response({"results": diagnose_all(now=timezone.now(), **query)})

@@ -1,4 +1,4 @@
-"""Which requests a list shows."""
+"""Filters of the request list."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _BOOLEAN = [("true", "true"), ("false", "false")]
 
 
 class WholeFilter(filters.NumberFilter):  # type: ignore[misc]
-    """A whole number; the usual filter takes fractions too."""
+    """Filter by a whole number. The standard filter also accepts fractions."""
 
     field_class = forms.IntegerField
 
 
 @extend_schema_field(OpenApiTypes.BOOL)
 class FlagFilter(filters.TypedChoiceFilter):  # type: ignore[misc]
-    """true or false; the usual filter takes anything else for "not asked"."""
+    """Filter by true or false. The standard filter ignores other values."""
 
 
 class RequestFilter(filters.FilterSet):  # type: ignore[misc]
-    """All given conditions hold; `status` may be given several times."""
+    """Filters of requests, combined by AND. `status` may be repeated."""
 
     status = AnyOfFilter(choices=STATUSES)
     name = filters.CharFilter(
-        field_name="request_name", lookup_expr="startswith", label="How the name begins."
+        field_name="request_name", lookup_expr="startswith", label="Prefix of the name."
     )
     campaign = filters.CharFilter()
     requestor = filters.CharFilter()

@@ -23,7 +23,7 @@ from wms2_project.api.views import ApiView, ListView
     )
 )
 class TimelineView(ListView):
-    """What happened to a request, oldest first."""
+    """Timeline of a request."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = TimelineEntry.objects.none()
@@ -32,20 +32,19 @@ class TimelineView(ListView):
     order: ClassVar[str] = "at"
 
     def get_queryset(self) -> QuerySet[TimelineEntry]:
-        """The entries of the named request."""
-        if "name" not in self.kwargs:  # the schema is being written
+        if "name" not in self.kwargs:  # called by the schema generator
             return self.queryset
         return timeline_of(request_by_name(self.kwargs["name"], bare=True))
 
 
 class VersionsView(ApiView):
-    """The history of a request across restarts."""
+    """Versions of a request across restarts."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="requests_versions", responses=VersionsBody)
     def get(self, request: HttpRequest, name: str) -> Response:
-        """The newest version and those it replaced, newest first."""
+        """Return the newest version and those it replaced, newest first."""
         versions = _versions(request_by_name(name))
         earlier = [
             {
@@ -61,7 +60,7 @@ class VersionsView(ApiView):
 
 
 def _versions(row: Request) -> list[Request]:
-    """All versions, newest first; a request has at most a handful."""
+    """Return all versions, newest first."""
     versions = [row]
     while newer := Request.objects.filter(previous_version=versions[0]).first():
         versions.insert(0, newer)

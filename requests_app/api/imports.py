@@ -1,4 +1,4 @@
-"""Taking requests in: one document, one name, or a batch; a repeated call answers as the first did."""
+"""Import of requests: one document, one name, or a batch."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wms2_project.api.views import ApiView, parsed
 from wms2_project.errors import InvalidInput, ServiceUnavailable, Wms2Error
 
 MAX_BATCH = 100
-BATCH_SEC = 20.0  # names are fetched one by one; what is not tried by then is told so
+BATCH_SEC = 20.0  # time limit of a batch, whose names are fetched one by one
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER,
-    description="The same key with the same body answers as the first time did.",
+    description="Makes the call repeatable: the same key and body return the first answer.",
 )  # fmt: skip
 BATCH_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -38,23 +38,23 @@ BATCH_SCHEMA: dict[str, Any] = {
             "type": "array",
             "minItems": 1,
             "maxItems": MAX_BATCH,
-            "items": {"description": "What POST /requests takes; each is judged, and answered, on its own."},
+            "items": {"description": "Bodies of POST /requests. Each is accepted or refused on its own."},
         }
     },
 }
 
 
 class BatchItem(serializers.Serializer[Any]):
-    """What became of one member of the batch: the request, or the problem it would have been alone."""
+    """Result of one member of the batch: the request, or a problem."""
 
     index = serializers.IntegerField()
-    status = serializers.IntegerField(help_text="The HTTP status it would have had alone.")
+    status = serializers.IntegerField(help_text="HTTP status of this member.")
     request = ImportBody(required=False)
     problem = Problem(required=False)
 
 
 class BatchBody(serializers.Serializer[Any]):
-    """One result per member, in the order sent."""
+    """Results in the order of the batch."""
 
     accepted = serializers.IntegerField()
     refused = serializers.IntegerField()
@@ -62,7 +62,7 @@ class BatchBody(serializers.Serializer[Any]):
 
 
 class BatchView(ApiView):
-    """Many requests in one call."""
+    """Batch import."""
 
     roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
 
@@ -73,14 +73,16 @@ class BatchView(ApiView):
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: HttpRequest) -> Response:
-        """Import up to 100 requests; each is stored, or refused, on its own."""
+        """Import up to 100 requests. Each is stored or refused on its own."""
         documents, key = _batch_of(request.data), idempotency_key(request)
         deadline = time.monotonic() + BATCH_SEC
         results = []
         for index, document in enumerate(documents):
             try:
                 if time.monotonic() > deadline:
-                    raise ServiceUnavailable("the batch took too long", cure="Send this member again")
+                    raise ServiceUnavailable(
+                        "the time limit of the batch was reached", cure="Send this member again"
+                    )
                 made, created = take_in(document, request, key=f"{key}/{index}" if key else "")
                 answer = first_answer(made, created=created)
                 results.append({"index": index, "status": 201, "request": answer})
@@ -94,19 +96,19 @@ class BatchView(ApiView):
 def _batch_of(body: Any) -> list[Any]:
     documents = body.get("requests") if isinstance(body, Mapping) and set(body) == {"requests"} else None
     if not isinstance(documents, list) or not 1 <= len(documents) <= MAX_BATCH:
-        told = f"a list of 1 to {MAX_BATCH} requests, and nothing else"
-        raise InvalidInput("The body must hold a batch", fields={"requests": told})
+        message = f"must be a list of 1 to {MAX_BATCH} requests, and nothing else"
+        raise InvalidInput("The body must be a batch", fields={"requests": message})
     return documents
 
 
 def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, bool]:
-    """Import what the caller sent: a whole document, or a name to fetch."""
+    """Import a document, or fetch a request by name and import it."""
     if not isinstance(document, Mapping):
         raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
     actor, on_behalf = actor_of(http), operates(http.user)
     draft = document.get("draft", False)
     if not isinstance(draft, bool):
-        raise InvalidInput("The request is not stored", fields={"draft": "must be true or false"})
+        raise InvalidInput("The request was not stored", fields={"draft": "must be true or false"})
     if document.get("source") == "reqmgr2":
         given = parsed(ImportByName, document)
         given.pop("draft", None)
@@ -129,14 +131,14 @@ def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, boo
 
 
 def imported(made: Request, *, created: bool) -> Response:
-    """What an import answers, the first time and every time the same key asks again."""
+    """Return the response of an import. A repeated key gets the same response."""
     headers = {"Location": links_of(made)["self"]}
     headers |= {"ETag": f'"{made.version}"'} if created else {"Idempotency-Replayed": "true"}
     return Response(first_answer(made, created=created), status=201, headers=headers)
 
 
 def first_answer(made: Request, *, created: bool) -> dict[str, Any]:
-    """The answer to the import, however far the request has come since."""
+    """Return the body of the first response, regardless of the present status."""
     if not created:
         made.status = made.transitions.earliest("id").to_status
     body: dict[str, Any] = ImportBody(made).data
@@ -144,11 +146,11 @@ def first_answer(made: Request, *, created: bool) -> dict[str, Any]:
 
 
 def idempotency_key(http: HttpRequest) -> str:
-    """The caller's key; empty if none was sent."""
+    """Return the Idempotency-Key header, or an empty string."""
     key = http.headers.get("Idempotency-Key", "").strip()
     if len(key) > 200 or not key.isascii() or not key.isprintable():
         raise InvalidInput(
-            "Idempotency-Key is not usable",
-            fields={"Idempotency-Key": "at most 200 printable ASCII characters"},
+            "The Idempotency-Key is invalid",
+            fields={"Idempotency-Key": "must be at most 200 printable ASCII characters"},
         )
     return key

@@ -1,4 +1,4 @@
-"""Statistics for people: success, durations, common failures, throughput. Windows are bounded."""
+"""Statistics over bounded time windows: success, durations, common failures, throughput."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BUCKETS = 1000
 
 
 class WindowInput(Input):
-    """Which days, and whose."""
+    """Time window and campaign."""
 
     from_json = False
     days = serializers.IntegerField(min_value=1, max_value=90, default=7)
@@ -26,27 +26,27 @@ class WindowInput(Input):
 
 
 class FailuresInput(WindowInput):
-    """Which days, whose, and how many kinds."""
+    """Time window, campaign and limit."""
 
     limit = serializers.IntegerField(min_value=1, max_value=ROWS, default=20)
 
 
 class ThroughputInput(Input):
-    """Which hours, in steps of how many minutes."""
+    """Time window and bucket size."""
 
     from_json = False
     hours = serializers.IntegerField(min_value=1, max_value=24 * 90, default=24)
     bucket_minutes = serializers.IntegerField(min_value=5, max_value=1440, default=60)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """So many steps would be no picture any more."""
+        """Limit the number of buckets."""
         if attrs["hours"] * 60 > attrs["bucket_minutes"] * MAX_BUCKETS:
             raise serializers.ValidationError({"bucket_minutes": f"At most {MAX_BUCKETS} steps."})
         return attrs
 
 
 class FailureKind(serializers.Serializer[Any]):
-    """One kind of failure; numbers and names in its words are left out."""
+    """One kind of failure. Its pattern is a message without numbers and names."""
 
     pattern = serializers.CharField()
     status = serializers.CharField()
@@ -54,11 +54,11 @@ class FailureKind(serializers.Serializer[Any]):
     occurrences = serializers.IntegerField()
     requests = serializers.IntegerField()
     last_seen = serializers.DateTimeField()
-    example = serializers.CharField(help_text="The request that met it last.")
+    example = serializers.CharField(help_text="The last affected request.")
 
 
 class CampaignMetrics(serializers.Serializer[Any]):
-    """How the requests of a campaign ended."""
+    """Outcomes of the requests of a campaign."""
 
     campaign = serializers.CharField(allow_blank=True)
     total = serializers.IntegerField()
@@ -73,7 +73,7 @@ class CampaignMetrics(serializers.Serializer[Any]):
 
 
 class Bucket(serializers.Serializer[Any]):
-    """What happened from `bucket` on, for one step."""
+    """Counts of one time bucket, which starts at `bucket`."""
 
     bucket = serializers.DateTimeField()
     submitted = serializers.IntegerField()
@@ -85,21 +85,21 @@ class Bucket(serializers.Serializer[Any]):
 
 
 class WorkflowMetricsBody(serializers.Serializer[Any]):
-    """Campaigns, the busiest first."""
+    """Campaigns, the one with most requests first."""
 
     days = serializers.IntegerField()
     workflows = CampaignMetrics(many=True)
 
 
 class FailureMetricsBody(serializers.Serializer[Any]):
-    """Kinds of failures, the commonest first."""
+    """Kinds of failures, the most frequent first."""
 
     days = serializers.IntegerField()
     failures = FailureKind(many=True)
 
 
 class ThroughputBody(serializers.Serializer[Any]):
-    """Steps, the oldest first."""
+    """Time buckets, oldest first."""
 
     hours = serializers.IntegerField()
     bucket_minutes = serializers.IntegerField()
@@ -107,39 +107,39 @@ class ThroughputBody(serializers.Serializer[Any]):
 
 
 class WorkflowMetricsView(ApiView):
-    """How requests end."""
+    """Outcomes per campaign."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="metrics_workflows", parameters=[WindowInput], responses=WorkflowMetricsBody)
     def get(self, request: HttpRequest) -> Response:
-        """Success rate, durations and common failures per campaign."""
+        """Return success rate, durations and common failures per campaign."""
         window = asked(WindowInput, request)
         rows = workflow_metrics(now=timezone.now(), **window)
         return Response(WorkflowMetricsBody({"days": window["days"], "workflows": rows}).data)
 
 
 class FailureMetricsView(ApiView):
-    """What stops requests."""
+    """Kinds of failures."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="metrics_failures", parameters=[FailuresInput], responses=FailureMetricsBody)
     def get(self, request: HttpRequest) -> Response:
-        """Kinds of failures, the commonest first."""
+        """Kinds of failures, the most frequent first."""
         window = asked(FailuresInput, request)
         rows = failure_metrics(now=timezone.now(), **window)
         return Response(FailureMetricsBody({"days": window["days"], "failures": rows}).data)
 
 
 class ThroughputView(ApiView):
-    """How many requests go through."""
+    """Throughput over time."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="metrics_throughput", parameters=[ThroughputInput], responses=ThroughputBody)
     def get(self, request: HttpRequest) -> Response:
-        """Requests that came, ended and stopped, in time."""
+        """Return submitted, ended and held requests over time."""
         window = asked(ThroughputInput, request)
         rows = throughput_metrics(now=timezone.now(), **window)
         return Response(ThroughputBody(window | {"buckets": rows}).data)

@@ -1,4 +1,4 @@
-"""What would be planned, and what became of the input."""
+"""Plan preview and input ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wms2_project.errors import Conflict, InvalidInput
 
 
 class PlanView(ApiView):
-    """A plan without a request."""
+    """Plan preview."""
 
     roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (404, 409, 502, 503)}
@@ -33,7 +33,7 @@ class PlanView(ApiView):
         responses={200: OpenApiTypes.OBJECT},
     )
     def post(self, request: HttpRequest) -> Response:
-        """Jobs, groups and costs of a document, by the code that plans. Nothing is stored."""
+        """Preview jobs, groups and costs of a document. Nothing is stored."""
         document = request.data
         if not isinstance(document, Mapping):
             raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
@@ -44,12 +44,12 @@ class PlanView(ApiView):
 
 
 class LedgerView(ApiView):
-    """What was asked, planned, processed, attempted, excluded, and what is missing."""
+    """Input ledger of a request."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="requests_ledger", responses={200: OpenApiTypes.OBJECT})
     def get(self, request: HttpRequest, name: str) -> Response:
-        """The input by state, with run and lumi ranges; or the generated event ranges by round."""
+        """Return the input by state with run and lumi ranges, or the generated event ranges by round."""
         body: dict[str, Any] = ledger_of(workflow=request_by_name(name).workflow)
         return Response(body)

@@ -1,4 +1,4 @@
-"""GET /requests/{name}/progress: by events, per round and group, with a pace and an honest end."""
+"""GET /requests/{name}/progress: progress by events, rounds and groups, with pace and estimated end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class NodesBody(serializers.Serializer[Any]):
     running = serializers.IntegerField()
     pending = serializers.IntegerField()
     failed = serializers.IntegerField()
-    skipped = serializers.IntegerField(help_text="Not run: what they need failed, or has no input left.")
+    skipped = serializers.IntegerField(help_text="Not run, because a parent failed or no input is left.")
 
 
 class TaskBody(serializers.Serializer[Any]):
-    """What runs now: the DAG of a round."""
+    """The running DAG."""
 
     node_id = serializers.CharField()
     task_id = serializers.CharField(help_text="The DAG's batch name in HTCondor.")
@@ -49,8 +49,8 @@ class RoundProgress(serializers.Serializer[Any]):
     events_read = serializers.IntegerField()
     events_written = serializers.IntegerField()
     groups = serializers.IntegerField()
-    planned = serializers.IntegerField(help_text="Groups not finished yet.")
-    done = serializers.IntegerField(help_text="Groups finished, their outputs not in our tables yet.")
+    planned = serializers.IntegerField(help_text="Unfinished groups.")
+    done = serializers.IntegerField(help_text="Finished groups whose outputs are not collected yet.")
     collected = serializers.IntegerField()
     failed = serializers.IntegerField()
     created_at = serializers.CharField()
@@ -64,7 +64,7 @@ class GroupProgress(serializers.Serializer[Any]):
     status = serializers.CharField()
     site = serializers.CharField(allow_blank=True)
     jobs = serializers.IntegerField()
-    nodes_done = serializers.IntegerField(help_text="Of its jobs, landing, merge and cleanup.")
+    nodes_done = serializers.IntegerField(help_text="Nodes of its jobs, landing, merge and cleanup.")
     nodes_failed = serializers.IntegerField()
     input_events = serializers.IntegerField()
     events_read = serializers.IntegerField()
@@ -73,7 +73,7 @@ class GroupProgress(serializers.Serializer[Any]):
 
 
 class PaceBody(serializers.Serializer[Any]):
-    """How fast, judged from how many finished groups, and between which times the end is likely."""
+    """Processing rate, number of groups it is based on, and interval of the estimated end."""
 
     events_per_sec = serializers.FloatField()
     groups_seen = serializers.IntegerField()
@@ -96,13 +96,13 @@ class ProgressDetail(ProgressBody):
 
 
 class ProgressView(ApiView):
-    """How much of a request is done."""
+    """Progress of a request."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="requests_progress", responses=ProgressDetail)
     def get(self, request: HttpRequest, name: str) -> Response:
-        """Events, nodes, rounds and groups done, how fast it goes, and when it will end."""
+        """Return finished events, nodes, rounds and groups, the pace and the estimated end."""
         row = request_by_name(name, bare=True)
         detail = detail_of(row)
         for one in detail.rounds:
@@ -128,7 +128,7 @@ def _running(detail: Detail) -> list[dict[str, Any]]:
     if detail.dag is None or not detail.rounds:
         return []
     newest, dag = detail.rounds[-1], detail.dag
-    told = (
+    message = (
         f"{newest['done'] + newest['collected']} of {newest['groups']} groups done,"
         f" {dag['nodes_running']} jobs running, {dag['nodes_idle']} idle, {dag['nodes_held']} held"
     )
@@ -137,6 +137,6 @@ def _running(detail: Detail) -> list[dict[str, Any]]:
             "node_id": f"round {newest['number']}",
             "task_id": dag["token"],
             "progress_percent": round(100 * newest["fraction"], 1),
-            "progress_message": told,
+            "progress_message": message,
         }
     ]

@@ -1,4 +1,4 @@
-"""`/metrics`, for Prometheus. Its token is a robot's with the role viewer."""
+"""`/metrics` for Prometheus. Requires a token with the role viewer."""
 
 from __future__ import annotations
 
@@ -22,34 +22,32 @@ from wms2_project.api.views import ApiView
 
 
 class ExpositionRenderer(BaseRenderer):
-    """Prometheus's text; a problem stays JSON."""
+    """Render the Prometheus text format; problems stay JSON."""
 
     media_type = "text/plain"
     format = "prometheus"
     charset = "utf-8"
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        """The text as it is."""
         return data if isinstance(data, bytes) else json.dumps(data).encode()
 
 
 class Scrape(Collector):
-    """What is collected for one scrape and not kept."""
+    """Collects the metrics of one scrape."""
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, as of now."""
         yield from families(now=timezone.now())
 
 
 class MetricsView(ApiView):
-    """The state of WMS2 in numbers."""
+    """Metrics."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     renderer_classes = [ExpositionRenderer]
 
     @extend_schema(operation_id="metrics", responses={(200, "text/plain"): OpenApiTypes.STR})
     def get(self, request: HttpRequest) -> Response:
-        """In Prometheus's text format."""
+        """Return all metrics in the Prometheus text format."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(Scrape())
         return Response(generate_latest(registry), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,4 +1,4 @@
-"""The public view of a request: known by an id nobody can guess, and silent about how WMS2 works."""
+"""Public view of a request, addressed by its unguessable id, without internal details."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ERRORS = {_S.FAILED: "The request could not be completed.", _S.ABORTED: "The re
 
 
 class PublicDataset(serializers.Serializer[Any]):
-    """A dataset that may be used."""
+    """An announced dataset."""
 
     dataset_name = serializers.CharField()
     files = serializers.IntegerField()
@@ -49,26 +49,26 @@ class PublicDataset(serializers.Serializer[Any]):
 
 
 class PublicBody(serializers.Serializer[Any]):
-    """What anybody with the id may know."""
+    """Public status of a request."""
 
     request_id = serializers.UUIDField()
     status = serializers.ChoiceField(choices=PUBLIC_STATUSES)
     submitted_at = serializers.DateTimeField()
     completed_at = serializers.DateTimeField(allow_null=True)
     progress_percent = serializers.FloatField()
-    result = PublicDataset(many=True, help_text="The datasets, once all of them are announced.")
+    result = PublicDataset(many=True, help_text="Output datasets, once all are announced.")
     error = serializers.CharField(allow_null=True)
 
 
 class PublicRequestView(ApiView):
-    """One request, without its name, its people, its sites or its troubles."""
+    """Public view of a request, without name, people, sites and errors."""
 
-    authentication_classes = ()  # the id is the key; who asks makes no difference
+    authentication_classes = ()  # the id grants access; callers are not authenticated
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
 
     @extend_schema(operation_id="public_request", responses=PublicBody)
     def get(self, request: HttpRequest, request_id: UUID) -> Response:
-        """How far the request is, in public words."""
+        """Return status and progress of the request."""
         row = Request.objects.select_related("workflow").filter(pk=request_id).first()
         if row is None:
             raise NotFound("There is no request with this id")

@@ -1,4 +1,4 @@
-"""Quotas: what requestors and groups may ask for, what they use, and how operators change it."""
+"""Quotas of requestors and groups: limits, usage and changes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ class QuotaNumbers(serializers.Serializer[Any]):
     """One number per limit."""
 
     def get_fields(self) -> Fields:
-        """The limits, by the table of them."""
         return {name: serializers.IntegerField(help_text=limit.help) for name, limit in LIMITS.items()}
 
 
 class QuotaBody(serializers.Serializer[Any]):
-    """The quota of one requestor or group, and what is used of it."""
+    """Quota and usage of one requestor or group."""
 
     scope = serializers.ChoiceField(choices=choices(QuotaScope))
-    name = serializers.CharField(help_text="`*` holds for everybody without a limit of their own.")
+    name = serializers.CharField(help_text="`*` is the default.")
     limits = QuotaNumbers()
     usage = QuotaNumbers(allow_null=True)
     own = serializers.ListField(
-        child=serializers.CharField(), help_text="The limits set for this name; the others are those of `*`."
+        child=serializers.CharField(), help_text="Limits set for this name; the others come from `*`."
     )
     updated_by = serializers.CharField(allow_blank=True)
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -44,16 +43,15 @@ class QuotaBody(serializers.Serializer[Any]):
 
 
 class QuotasBody(serializers.Serializer[Any]):
-    """All quotas the caller may see."""
+    """Quotas visible to the caller."""
 
     quotas = QuotaBody(many=True)
 
 
 class QuotaInput(ReasonInput):
-    """Which limits to change; what is absent stays, null follows the default."""
+    """Limits to change. Absent limits are unchanged; null resets a limit to the default."""
 
     def get_fields(self) -> Fields:
-        """The limits, by the table of them, and the reason."""
         limits = {
             name: serializers.IntegerField(
                 min_value=0, max_value=limit.most, required=False, allow_null=True, help_text=limit.help
@@ -70,7 +68,7 @@ class QuotaListView(ApiView):
 
     @extend_schema(operation_id="quotas_list", responses=QuotasBody)
     def get(self, request: HttpRequest) -> Response:
-        """Limits and usage: your own and your groups'; for operators everybody's."""
+        """Return limits and usage of the caller and their groups; for operators, of everyone."""
         if operates(request.user):
             shares = known_shares()
         else:
@@ -89,7 +87,7 @@ class QuotaView(ApiView):
         operation_id="quotas_change", request=QuotaInput, responses={200: QuotaBody}, parameters=[IF_MATCH]
     )
     def patch(self, request: HttpRequest, scope: str, name: str) -> Response:
-        """Change limits at once: of a name, or of everybody without their own (`*`)."""
+        """Change the limits of a requestor or group, or the default (`*`), with immediate effect."""
         changes = parsed(QuotaInput, request.data)
         reason = changes.pop("reason")
         share = (QuotaScope(scope), name)

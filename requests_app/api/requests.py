@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from requests_app.api.filters import RequestFilter
 from requests_app.api.imports import IDEMPOTENCY_KEY, idempotency_key, imported, take_in
 from requests_app.api.inputs import IMPORT_SCHEMA, OptionalReason
-from requests_app.api.rows import MEMBERS, columns_of, render_detail, render_rows
+from requests_app.api.request_table import MEMBERS, columns_of, render_detail, render_rows
 from requests_app.api.serializers import ActionBody, ImportBody, RequestDetail, RequestRow
 from requests_app.models import Request
 from requests_app.operations import BY_NAME
@@ -43,7 +43,7 @@ class RequestListView(ListView):
 
     @extend_schema(operation_id="requests_list")
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        """Requests, newest first. `request_data`, the original document, comes only if `fields` names it."""
+        """List requests, newest first. `request_data` is included only if named in `fields`."""
         given = request.query_params.get("fields")
         members: tuple[str, ...] = RequestRow.Meta.fields
         if given is not None:
@@ -55,7 +55,7 @@ class RequestListView(ListView):
         return self.get_paginated_response(render_rows(page or [], members))
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
-        """The rows were made of the wanted members only."""
+        """Return the body unchanged: the rows contain only the wanted members."""
         return body
 
     @extend_schema(
@@ -65,7 +65,7 @@ class RequestListView(ListView):
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: HttpRequest) -> Response:
-        """Import a request: by its name from ReqMgr2, or as a whole document."""
+        """Import a request: by name from ReqMgr2, or as a document."""
         made, created = take_in(request.data, request, key=idempotency_key(request))
         return imported(made, created=created)
 
@@ -78,7 +78,7 @@ class RequestView(OperationView):
 
     @extend_schema(operation_id="requests_get", responses=RequestDetail)
     def get(self, request: HttpRequest, name: str) -> Response:
-        """Everything about one request. The ETag is its version."""
+        """Return all details of one request. The ETag is its version."""
         row = request_by_name(name, bare=True)
         return versioned(render_detail(row), version=row.version)
 
@@ -86,9 +86,14 @@ class RequestView(OperationView):
         operation_id="requests_delete",
         request=OptionalReason,
         responses={200: ActionBody},
-        parameters=[IF_MATCH, OpenApiParameter("reason", str, description="Why; or in the body.")],
+        parameters=[
+            IF_MATCH,
+            OpenApiParameter(
+                "reason", str, description="Reason for the abort; may also be sent in the body."
+            ),
+        ],
     )
     def delete(self, request: HttpRequest, name: str) -> Response:
-        """Abort the request. Nothing is forgotten: the request stays readable."""
+        """Abort the request. It stays readable."""
         given = request.query_params.get("reason") or parsed(OptionalReason, request.data).get("reason", "")
         return perform(BY_NAME["abort"], request, name, data={"reason": given})

@@ -1,4 +1,4 @@
-"""How requests look from outside."""
+"""Serializers of requests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from wms2_project.fields import choices
 
 
 class ProgressBody(serializers.Serializer[Progress]):
-    """How much of what was asked for is done."""
+    """Progress of a request by events."""
 
     fraction = serializers.FloatField(min_value=0, max_value=1)
     events_total = serializers.IntegerField()
     events_done = serializers.IntegerField()
-    events_excluded = serializers.IntegerField(help_text="Of the total, those that will not be processed.")
+    events_excluded = serializers.IntegerField(
+        help_text="Events of the total that are excluded from processing."
+    )
     events_written = serializers.IntegerField()
     groups_total = serializers.IntegerField()
     groups_done = serializers.IntegerField()
@@ -36,14 +38,14 @@ class ProgressBody(serializers.Serializer[Progress]):
 
 
 class WorkflowRef(serializers.Serializer[Any]):
-    """Which workflow executes the request, and how it stands."""
+    """The workflow of the request, and its status."""
 
     id = serializers.UUIDField()
     status = serializers.CharField()
 
 
 class Links(serializers.Serializer[Any]):
-    """Where to read on."""
+    """Links to related resources."""
 
     self = serializers.CharField()
     timeline = serializers.CharField()
@@ -65,12 +67,12 @@ def _public() -> str:
 
 
 def links_of(request: Request) -> dict[str, str]:
-    """Paths of what belongs to the request."""
+    """Return paths of related resources."""
     return links_to(request.request_name, request.workflow_id, request.pk)
 
 
 def links_to(name: str, workflow_id: UUID, request_id: UUID) -> dict[str, str]:
-    """Paths of what belongs to the request of this name."""
+    """Return paths of resources related to the request."""
     own = f"{_path('request-list')}/{name}"
     return {
         "self": own,
@@ -84,12 +86,12 @@ def links_to(name: str, workflow_id: UUID, request_id: UUID) -> dict[str, str]:
 
 
 def workflow_ref(request: Request) -> dict[str, Any]:
-    """The workflow's id and the status that follows from the request's."""
+    """Return id and derived status of the workflow."""
     return {"id": request.workflow_id, "status": workflow_status(RequestStatus(request.status))}
 
 
 class ImportBody(serializers.ModelSerializer[Request]):
-    """What an import answers."""
+    """Result of an import."""
 
     request_id = serializers.UUIDField(source="id", read_only=True)
     workflow = serializers.SerializerMethodField()
@@ -102,17 +104,16 @@ class ImportBody(serializers.ModelSerializer[Request]):
 
     @extend_schema_field(WorkflowRef)
     def get_workflow(self, request: Request) -> dict[str, Any]:
-        """The workflow that executes the request."""
         return workflow_ref(request)
 
     @extend_schema_field(Links)
     def get_links(self, request: Request) -> dict[str, str]:
-        """Where to read on."""
+        """Links to related resources."""
         return links_of(request)
 
 
 class RequestRow(ImportBody):
-    """One request in a list, as `rows` renders it."""
+    """One request in a list."""
 
     input_dataset = serializers.CharField(source="workflow.input_dataset", allow_null=True, read_only=True)
     progress = ProgressBody()
@@ -128,7 +129,7 @@ class RequestRow(ImportBody):
 
 
 class AlertBody(serializers.ModelSerializer[Alert]):
-    """Something a person on shift should know about the request."""
+    """An open alert of the request."""
 
     class Meta:
         model = Alert
@@ -145,7 +146,9 @@ class AlertRow(AlertBody):
     request_name = serializers.CharField(
         source="request.request_name", default=None, allow_null=True, read_only=True
     )
-    site = serializers.CharField(read_only=True, help_text="What it is about, if not a request; else empty.")
+    site = serializers.CharField(
+        read_only=True, help_text="Subject of the alert, if it is not about a request."
+    )
     state = serializers.ChoiceField(choices=choices(AlertState), read_only=True)
 
     class Meta(AlertBody.Meta):
@@ -154,7 +157,7 @@ class AlertRow(AlertBody):
 
 
 class CallbackBody(serializers.ModelSerializer[Callback]):
-    """Whether the requestor's URL has been told of an end."""
+    """Delivery of a callback."""
 
     class Meta:
         model = Callback
@@ -163,19 +166,21 @@ class CallbackBody(serializers.ModelSerializer[Callback]):
 
 
 class RequestDetail(RequestRow):
-    """Everything about one request, as `rows` renders it."""
+    """All details of one request."""
 
     status_why = serializers.CharField(help_text="What this status means.")
-    queue_position = serializers.IntegerField(allow_null=True, help_text="1 is next; null when not queued.")
+    queue_position = serializers.IntegerField(
+        allow_null=True, help_text="Queue position, 1 being next; null if not queued."
+    )
     previous_version = serializers.CharField(
         source="previous_version.request_name", default=None, allow_null=True, read_only=True
     )
     rounds = RoundBody(many=True, help_text="The newest rounds, newest first.")
     alerts = AlertBody(many=True, help_text="Open alerts.")
-    callback_url = serializers.CharField(read_only=True, help_text="Empty if nobody is to be called.")
+    callback_url = serializers.CharField(read_only=True, help_text="Empty without a callback.")
     callbacks = CallbackBody(many=True, read_only=True)
     overrides = serializers.DictField(
-        help_text="Operator decisions: they outrank the document and every measurement."
+        help_text="Operator decisions. They take precedence over the document and measurements."
     )
 
     class Meta(RequestRow.Meta):
@@ -189,7 +194,7 @@ class RequestDetail(RequestRow):
 
 
 class TimelineRow(serializers.ModelSerializer[TimelineEntry]):
-    """A status change, or what somebody did to the request or to one of its DAGs."""
+    """A status change, or an action on the request or one of its DAGs."""
 
     kind = serializers.CharField(read_only=True, help_text="`status`, or the action, such as `change`.")
     from_status = serializers.CharField(read_only=True, help_text="Empty in the first row and in actions.")
@@ -205,7 +210,7 @@ class TimelineRow(serializers.ModelSerializer[TimelineEntry]):
 
 
 class ActionBody(serializers.Serializer[Any]):
-    """What an action did."""
+    """Result of an action."""
 
     request_name = serializers.CharField()
     status = serializers.CharField()
@@ -214,11 +219,11 @@ class ActionBody(serializers.Serializer[Any]):
     stop_reason = serializers.CharField(required=False)
     message = serializers.CharField()
     version = serializers.IntegerField()
-    preview = serializers.DictField(required=False, help_text="What a dry run would have done.")
+    preview = serializers.DictField(required=False, help_text="Effect of the action, for a dry run.")
 
 
 class EffectsBody(serializers.Serializer[Any]):
-    """What a change would reach: at once, at the next round, never."""
+    """When the changed fields take effect: at once, at the next round, or never."""
 
     now = serializers.ListField(child=serializers.CharField())
     next_round = serializers.ListField(child=serializers.CharField())
@@ -245,7 +250,7 @@ class EarlierVersion(serializers.Serializer[Any]):
 
 
 class RestartBody(serializers.Serializer[Any]):
-    """The version that ended and the one that replaces it."""
+    """The ended version and its replacement."""
 
     previous = CurrentVersion()
     current = CurrentVersion()
@@ -253,14 +258,14 @@ class RestartBody(serializers.Serializer[Any]):
 
 
 class RestartPreviewBody(serializers.Serializer[Any]):
-    """What a restart would end, make and carry over."""
+    """Effect of a restart."""
 
     request_name = serializers.CharField()
     processing_version = serializers.IntegerField()
     output_datasets = serializers.ListField(child=serializers.CharField())
     cleanup_policy = serializers.CharField()
-    ends_as = serializers.CharField(help_text="The status of the present version afterwards.")
-    decisions = serializers.DictField(help_text="Operator decisions that the next version begins with.")
+    ends_as = serializers.CharField(help_text="Status of the present version after the restart.")
+    decisions = serializers.DictField(help_text="Operator decisions carried over to the next version.")
 
 
 class VersionsBody(serializers.Serializer[Any]):

@@ -1,4 +1,4 @@
-"""The whole at a glance: how the lifecycle keeps up, and what there is of everything."""
+"""System status and state of the lifecycle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _counts() -> Any:
 
 
 class PartBody(serializers.Serializer[Any]):
-    """One thing WMS2 stands on, and what is wrong with it."""
+    """Health of one component."""
 
     name = serializers.CharField()
     works = serializers.BooleanField()
@@ -36,7 +36,7 @@ class PartBody(serializers.Serializer[Any]):
 
 
 class StatusBody(serializers.Serializer[Any]):
-    """What is open, by status."""
+    """Counts of open objects by status."""
 
     requests = _counts()
     dags = _counts()
@@ -48,25 +48,25 @@ class StatusBody(serializers.Serializer[Any]):
 
 
 class LifecycleBody(serializers.Serializer[Any]):
-    """Whether the loop is alive."""
+    """State of the lifecycle."""
 
-    due = serializers.IntegerField(help_text="Requests that wait for a worker now.")
-    sweep_lag_sec = serializers.FloatField(help_text="For how long the oldest of them has waited.")
+    due = serializers.IntegerField(help_text="Due requests that wait for a worker.")
+    sweep_lag_sec = serializers.FloatField(help_text="Waiting time of the oldest due request (s).")
     in_work = serializers.IntegerField()
-    failing = serializers.IntegerField(help_text="Requests whose last step ended in an error.")
+    failing = serializers.IntegerField(help_text="Requests whose last step failed.")
     by_status = serializers.DictField(
         child=serializers.IntegerField(), help_text="Requests that have not ended, by status."
     )
 
 
 class StatusView(ApiView):
-    """What is open, by status. What is finished is not counted: that grows for ever."""
+    """Counts of open objects by status. Finished ones are not counted."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="status", responses=StatusBody)
     def get(self, request: HttpRequest) -> Response:
-        """Open requests, live DAGs, moving blocks, sites, the admission queue, and what works."""
+        """Return open requests, live DAGs, moving blocks, sites, the queue, and component health."""
         body = {
             "requests": by_status(open_requests()),
             "dags": by_status(DAG.objects.filter(status__in=sorted(LIVE_DAG))),
@@ -80,11 +80,11 @@ class StatusView(ApiView):
 
 
 class LifecycleView(ApiView):
-    """Does the lifecycle keep up?"""
+    """State of the lifecycle."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="lifecycle_status", responses=LifecycleBody)
     def get(self, request: HttpRequest) -> Response:
-        """What is due, overdue and being worked on."""
+        """Return due, overdue and running requests."""
         return Response(LifecycleBody(lifecycle_status()).data)

@@ -1,4 +1,4 @@
-"""Paths of requests, workflows, admission and the lifecycle."""
+"""URLs of requests, workflows, admission and the lifecycle."""
 
 from __future__ import annotations
 
@@ -25,27 +25,25 @@ from wms2_project.operations.rest import operation_paths
 
 
 class RequestNameConverter:
-    """A request name in a path: anything else is no path of ours."""
+    """Path converter of request names."""
 
     regex = "[A-Za-z0-9][A-Za-z0-9_.-]{0,199}"
 
     def to_python(self, value: str) -> str:
-        """The name itself."""
         return value
 
     def to_url(self, value: str) -> str:
-        """The name itself; its grammar needs no quoting."""
         return value
 
 
 class QuotaScopeConverter(RequestNameConverter):
-    """Whose quotas: of a requestor or of a group."""
+    """Path converter of quota scopes."""
 
     regex = "|".join(QuotaScope)
 
 
 class QuotaNameConverter(RequestNameConverter):
-    """A requestor, a group, or the default of all."""
+    """Path converter of quota names: a requestor, a group, or `*`."""
 
     regex = r"[*]|[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 

@@ -19,7 +19,7 @@ from wms2_project.api.views import ApiView
 
 
 class GateBody(serializers.Serializer[Any]):
-    """What one gate says."""
+    """Result of one gate."""
 
     name = serializers.CharField()
     verdict = serializers.ChoiceField(choices=["pass", "block"])
@@ -28,26 +28,26 @@ class GateBody(serializers.Serializer[Any]):
     since = serializers.DateTimeField(allow_null=True)
     remedy = serializers.CharField(allow_blank=True)
     opens_at = serializers.DateTimeField(
-        allow_null=True, help_text="When it opens by itself, if that is known."
+        allow_null=True, help_text="When the gate opens automatically, if known."
     )
 
 
 class TurnBody(serializers.Serializer[Any]):
-    """When a queued request is likely to be admitted, judged from the pace of the running ones."""
+    """Estimated admission of a queued request, from the pace of running requests."""
 
     position = serializers.IntegerField()
-    places_needed = serializers.IntegerField(help_text="How many running requests have to end first.")
-    estimated_from = serializers.IntegerField(help_text="How many running requests have a known pace.")
+    places_needed = serializers.IntegerField(help_text="Number of running requests that must end first.")
+    estimated_from = serializers.IntegerField(help_text="Number of running requests with a known pace.")
     earliest = serializers.DateTimeField()
     likely = serializers.DateTimeField()
     latest = serializers.DateTimeField()
 
 
 class ConditionBody(serializers.Serializer[Any]):
-    """One condition of an idle job."""
+    """One requirement of an idle job."""
 
     text = serializers.CharField()
-    slots = serializers.IntegerField(help_text="How many slots meet it.")
+    slots = serializers.IntegerField(help_text="Number of slots that match it.")
 
 
 class AnalysisBody(serializers.Serializer[Any]):
@@ -60,7 +60,7 @@ class AnalysisBody(serializers.Serializer[Any]):
 
 
 class WhyBody(serializers.Serializer[Any]):
-    """Why the request is where it is."""
+    """Explanation of the request's status."""
 
     request_name = serializers.CharField()
     status = serializers.CharField()
@@ -75,20 +75,20 @@ class WhyBody(serializers.Serializer[Any]):
 
 
 class WhyView(ApiView):
-    """Every gate the lifecycle asks, asked now."""
+    """Explanation of a request's status."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="requests_why", responses=WhyBody)
     def get(self, request: HttpRequest, name: str) -> Response:
-        """What the request waits for, on what evidence, since when, and what would help."""
+        """Return every gate of the present status with verdict, evidence, start time and remedy."""
         row = request_by_name(name)
-        told = why(row, now=timezone.now())
+        explanation = why(row, now=timezone.now())
         body = {
             "request_name": row.request_name,
             "status": row.status,
             "status_why": WHY[RequestStatus(row.status)],
             "status_since": row.status_since,
-            **asdict(told),
+            **asdict(explanation),
         }
         return Response(WhyBody(body).data)

@@ -1,4 +1,4 @@
-"""Workflows: how requests are executed. A workflow has no status of its own; it follows its request's."""
+"""Workflows: the execution of requests. The status of a workflow is derived from its request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SHOWN = (
 
 
 class WorkflowFields(serializers.ModelSerializer[Workflow]):
-    """What is read, run and written."""
+    """Parameters of a workflow."""
 
     class Meta:
         model = Workflow
@@ -67,7 +67,6 @@ class WorkflowRow(serializers.ModelSerializer[Request]):
         read_only_fields = fields
 
     def get_status(self, request: Request) -> str:
-        """What follows from the request's status."""
         return workflow_status(RequestStatus(request.status))
 
 
@@ -120,7 +119,7 @@ class PilotBody(serializers.Serializer[Any]):
 
 
 class WorkflowStatusBody(serializers.Serializer[Any]):
-    """How a workflow stands: its measurements, its DAG, its outputs."""
+    """State of a workflow: measurements, DAG and outputs."""
 
     workflow_id = serializers.UUIDField()
     request_name = serializers.CharField()
@@ -128,26 +127,26 @@ class WorkflowStatusBody(serializers.Serializer[Any]):
     pilot_metrics = PilotBody(allow_null=True)
     dag = DAGRow(allow_null=True)
     outputs = DatasetBody(many=True)
-    forecast = serializers.DictField(help_text="What was believed of an event, what was measured, the ratio.")
+    forecast = serializers.DictField(help_text="Estimated and measured values per event, and their ratio.")
     progress_percent = serializers.FloatField()
     estimated_completion = serializers.DateTimeField(allow_null=True)
 
 
 class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which workflows."""
+    """Filters of workflows."""
 
     status = AnyOfFilter(choices=_STATUSES, method="by_status")
     request_name = filters.CharFilter()
     input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
 
     def by_status(self, rows: QuerySet[Request], name: str, given: list[str]) -> QuerySet[Request]:
-        """Those whose request is in a status that shows as one of these."""
+        """Filter by derived workflow status."""
         return rows.filter(status__in=[one for one in RequestStatus if workflow_status(one) in given])
 
 
 @extend_schema_view(get=extend_schema(operation_id="workflows_list", description="Workflows, newest first."))
 class WorkflowListView(ListView):
-    """All workflows."""
+    """List of workflows."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Request.objects.select_related("workflow").defer("request_data", "workflow__payload_config")
@@ -163,18 +162,18 @@ class WorkflowView(ApiView):
 
     @extend_schema(operation_id="workflows_get", responses=WorkflowDetail)
     def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
-        """One workflow with its parameters and rounds."""
+        """Return one workflow with its parameters and rounds."""
         return Response(WorkflowDetail(_request_of(workflow_id)).data)
 
 
 class WorkflowStatusView(ApiView):
-    """How a workflow stands."""
+    """State of a workflow."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="workflows_status", responses=WorkflowStatusBody)
     def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
-        """Measurements, the latest DAG, outputs and progress."""
+        """Return measurements, the latest DAG, outputs and progress."""
         row = _request_of(workflow_id)
         progress = progress_of(row)
         body = {
@@ -192,7 +191,7 @@ class WorkflowStatusView(ApiView):
 
 
 def _measured(workflow: Workflow) -> dict[str, Any] | None:
-    """The pilot's report in four numbers; it was checked before it was stored."""
+    """Return the main numbers of the pilot report."""
     report = workflow.pilot_metrics
     if not report:
         return None

@@ -1,1 +1,1 @@
-"""The lifecycle: which requests are due, what each status does, what becomes of the outcome."""
+"""Request lifecycle: select due requests, run the handler of their status, apply its outcome."""

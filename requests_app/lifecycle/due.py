@@ -1,8 +1,8 @@
-"""The sweep: claim what is due and hand it to the queue of its status.
+"""The sweep: claim due rows and send each to the queue of its status.
 
-Losing a message, a broker or a worker loses nothing: the claim is a lease, and what is not done when
-it runs out is due again. So a queue gets no more than it can hold: what waits there for longer than a
-lease would be handed out again and again.
+A claim is a lease: after a lost message, broker or worker the row becomes due again when the lease expires.
+The number of messages per queue is limited, because a message that waits longer than its lease would be sent
+again.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from outputs_app.pipeline import Tier, statuses_of
 from requests_app.admission import wake_by_news
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
+from wms2_project.heartbeat import LEAST_URGENT, queue_lengths
 from wms2_project.leases import Claim, claim_due
-from wms2_project.pulse import LEAST_URGENT, queue_lengths
 
-# Of two messages Redis hands out the one with the smaller number first.
+# Redis delivers messages with a smaller number first.
 URGENT = 0
 PRIORITIES = {Tier.PROTECT: URGENT, Tier.REQUEST: 3, Tier.POLL: LEAST_URGENT}
 
 
 def claim_requests() -> list[tuple[Claim, str]]:
-    """Due requests, each with the queue that works on its status; who waits for a place comes last."""
+    """Claim due requests. Return each with the queue of its status, queued requests last."""
     wake_by_news()
     room, line = _room(URGENT), QUEUES[RequestStatus.QUEUED]
     claims: list[tuple[Claim, str]] = []
@@ -36,12 +36,12 @@ def claim_requests() -> list[tuple[Claim, str]]:
 
 
 def priority_of(status: str) -> int:
-    """How urgent a look at a request is: thousands may wait for a place, and all else goes before them."""
+    """Return the message priority. Queued requests, of which there may be thousands, come last."""
     return LEAST_URGENT if status == RequestStatus.QUEUED else URGENT
 
 
 def claim_blocks() -> list[tuple[Claim, Tier]]:
-    """Due output blocks, the most urgent tier first."""
+    """Claim due output blocks, the most urgent tier first."""
     claims: list[tuple[Claim, Tier]] = []
     for tier in Tier:
         left = max(_room(PRIORITIES[tier])["outputs"] - len(claims), 0)
@@ -51,13 +51,13 @@ def claim_blocks() -> list[tuple[Claim, Tier]]:
 
 
 def claim_callbacks() -> list[Claim]:
-    """Ends that requestors have not been told of yet."""
+    """Claim due callbacks."""
     limit = _room(URGENT)["outputs"]
     return claim_due(Callback, statuses=[CallbackStatus.PENDING], limit=limit)
 
 
 def _room(priority: int) -> dict[str, int]:
-    """How many messages of this priority each queue still takes: those behind them do not count."""
+    """Return the number of messages of this priority each queue accepts. Less urgent ones are not counted."""
     waiting = queue_lengths(priority=priority) or {}
     names = {*QUEUES.values(), "outputs"}
     return {name: max(settings.SWEEP_BATCH - waiting.get(name, 0), 0) for name in names}

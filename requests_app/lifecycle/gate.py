@@ -1,4 +1,4 @@
-"""What a gate says of a request."""
+"""Result of a gate for one request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """May the request go on, as far as this gate is concerned?"""
+    """Verdict of a gate."""
 
     PASS = "pass"  # noqa: S105 — no password
     BLOCK = "block"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What one gate says."""
+    """Verdict of one gate, with evidence and remedy."""
 
     name: str
     verdict: Verdict
@@ -26,20 +26,19 @@ class Gate:
     evidence: dict[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     remedy: str = ""
-    opens_at: datetime | None = None  # when it opens by itself, if that is known
-    by_hand: bool = False  # it opens only if somebody does something: the lifecycle holds the request
+    opens_at: datetime | None = None  # when the gate opens automatically, if known
+    needs_operator: bool = False  # opens only after an operator's action: the lifecycle holds the request
 
     @property
     def blocks(self) -> bool:
-        """Does it keep the request from going on?"""
         return self.verdict is Verdict.BLOCK
 
 
 def first_blocking(asked: Iterable[Gate]) -> Gate | None:
-    """Return the first gate that blocks; those after it are not asked."""
+    """Return the first gate that blocks. Later gates are not evaluated."""
     return next((gate for gate in asked if gate.blocks), None)
 
 
 def passed(name: str, detail: str, **evidence: Any) -> Gate:
-    """The gate is open."""
+    """Return a gate that passes."""
     return Gate(name, Verdict.PASS, detail, evidence)

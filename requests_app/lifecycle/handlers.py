@@ -1,7 +1,8 @@
-"""One handler per status: look at the world, do the next idempotent thing, say what should happen.
+"""One handler per status: read the state, do the next idempotent step, return the outcome.
 
-Handlers call services of the layers below and never write a request's status; each may be repeated
-at any point, because every effect they cause is find-or-create.
+Handlers call services of the layers below and never write a request's status. Each may be repeated at any
+point
+because every effect is find-or-create.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from dags_app.states import (
 )
 from outputs_app import services as outputs
 from requests_app import admission, quotas
-from requests_app.lifecycle import finishing, gates, recovering, yielding
+from requests_app.lifecycle import finishing, gates, low_yield, recovering
 from requests_app.lifecycle.edits import follow_edits
 from requests_app.lifecycle.gate import Gate
-from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.lifecycle.ownership import ownership
 from requests_app.lifecycle.quota import quota
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.services.collecting import collect
 from requests_app.states import SWEPT
@@ -51,13 +52,13 @@ Handler = Callable[[Request, datetime], Outcome]
 
 
 def on_submitted(request: Request, now: datetime) -> Outcome:
-    """Find out whether the outputs are ours to write, what the input is, and where."""
-    look = Look(request, now)
-    if ownership(look).blocks:
+    """Check ownership of the outputs and resolve the input files and their locations."""
+    snapshot = Snapshot(request, now)
+    if ownership(snapshot).blocks:
         outputs.check_claims(workflow=request.workflow, now=now)
-        if (owned := ownership(look)).blocks:
+        if (owned := ownership(snapshot)).blocks:
             return stop_at(owned)
-    known = gates.validation(look)
+    known = gates.validation(snapshot)
     if not known.blocks:
         return Move(S.QUEUED, known.detail)
     try:
@@ -65,95 +66,95 @@ def on_submitted(request: Request, now: datetime) -> Outcome:
     except input_files.NoInput as problem:
         return hold(str(problem), input_dataset=request.workflow.input_dataset)
     if found.blocks_left:
-        return Wait(0, f"{counted(found.blocks_left, 'block')} of the input are still to be read", known.name)
-    locations.note_waiting(workflow=request.workflow, sites=look.sites, now=now)
+        return Wait(0, f"reading the input from DBS: {counted(found.blocks_left, 'block')} left", known.name)
+    locations.note_waiting(workflow=request.workflow, sites=snapshot.sites, now=now)
     return Move(S.QUEUED, f"input resolved: {found.files} files, {found.events} events")
 
 
 def on_queued(request: Request, now: datetime) -> Outcome:
-    """Wait for a turn; then measure first, unless there is nothing to measure or no time to."""
-    reading = _read_input(Look(request, now))
+    """Wait for admission; then start the pilot, or planning if no pilot is wanted."""
+    reading = _read_input(Snapshot(request, now))
     if reading is not None:
         return reading
-    look = Look(request, now)  # anew: files may be elsewhere now
-    blocked = gates.in_the_way(look)
+    snapshot = Snapshot(request, now)  # a new snapshot, because locations may have changed
+    blocked = gates.blocking_gate(snapshot)
     if blocked:
-        if not look.turn.admitted:  # until its turn comes, nobody has to decide anything
-            blocked = replace(blocked, by_hand=False)
-        return stop_at(blocked, seconds=_pause_at(blocked, look))
+        if not snapshot.turn.admitted:  # no decision is needed before admission
+            blocked = replace(blocked, needs_operator=False)
+        return stop_at(blocked, seconds=_pause_at(blocked, snapshot))
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
-        return Move(S.PILOT_RUNNING, f"{look.turn.why}; a pilot measures first")
-    return Move(S.PLANNING, look.turn.why)
+        return Move(S.PILOT_RUNNING, f"{snapshot.turn.why}; starting a pilot")
+    return Move(S.PLANNING, snapshot.turn.why)
 
 
-def _pause_at(gate: Gate, look: Look) -> float:
-    """Seconds until the gate is asked again; whatever may open it earlier makes the request due."""
+def _pause_at(gate: Gate, snapshot: Snapshot) -> float:
+    """Return the seconds until the next check. An event that may open the gate earlier wakes the request."""
     if gate.name == DATA:
         return float(settings.LOCATION_MAX_AGE_SEC)
-    if gate.name == quotas.GATE:  # room for it makes it due
-        return admission.RAREST_LOOK_SEC
+    if gate.name == quotas.GATE:  # freed quota wakes the request
+        return admission.LONGEST_CHECK_SEC
     if gate.opens_at is None:
-        return admission.next_look_sec(look.turn.behind)
-    return min(max((gate.opens_at - look.now).total_seconds(), 0.0), admission.RAREST_LOOK_SEC)
+        return admission.next_check_sec(snapshot.turn.behind)
+    return min(max((gate.opens_at - snapshot.now).total_seconds(), 0.0), admission.LONGEST_CHECK_SEC)
 
 
-def _read_input(look: Look) -> Outcome | None:
-    """Check outputs and input of a request released before that, or look for replicas; None if done."""
-    workflow = look.workflow
-    if ownership(look).blocks or gates.validation(look).blocks:
-        resolved = on_submitted(look.request, look.now)
+def _read_input(snapshot: Snapshot) -> Outcome | None:
+    """Repeat the checks of SUBMITTED after a release, or refresh locations. Return None when done."""
+    workflow = snapshot.workflow
+    if ownership(snapshot).blocks or gates.validation(snapshot).blocks:
+        resolved = on_submitted(snapshot.request, snapshot.now)
         return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
-    waits = workflow.unplaced_since is not None or look.awaits_input
-    if not waits or locations.are_fresh(workflow=workflow, now=look.now):
+    waits = workflow.unplaced_since is not None or snapshot.awaits_input
+    if not waits or locations.are_fresh(workflow=workflow, now=snapshot.now):
         return None
-    left = _look_up(look)  # goes on after a pause while nothing can be placed: it must not fill a worker
-    return None if gates.data(look).blocks else left
+    left = _look_up(snapshot)  # continues after a pause while nothing can be placed, to keep the worker free
+    return None if gates.data(snapshot).blocks else left
 
 
-def _look_up(look: Look) -> Wait | None:
-    """Look the unfinished files up again; Wait while there are more of them than fit into a task."""
-    workflow = look.workflow
-    left = locations.refresh_locations(workflow=workflow, now=look.now, seconds=settings.INPUT_LOOK_SEC)
-    locations.note_waiting(workflow=workflow, sites=look.sites, now=look.now)
-    told = f"{counted(left, 'file')} are still to be looked up in Rucio"
-    return Wait(0, told, DATA) if left else None
+def _look_up(snapshot: Snapshot) -> Wait | None:
+    """Refresh the locations of unfinished files. Return Wait if more are left than fit into one task."""
+    workflow = snapshot.workflow
+    left = locations.refresh_locations(workflow=workflow, now=snapshot.now, seconds=settings.INPUT_LOOK_SEC)
+    locations.note_waiting(workflow=workflow, sites=snapshot.sites, now=snapshot.now)
+    message = f"looking up replicas in Rucio: {counted(left, 'file')} left"
+    return Wait(0, message, DATA) if left else None
 
 
-def _before_planning(look: Look) -> Wait | None:
-    """The same before a round is planned; what was known before does while Rucio is away."""
+def _before_planning(snapshot: Snapshot) -> Wait | None:
+    """Refresh locations before planning. Known locations are used while Rucio is unavailable."""
     try:
-        return _look_up(look)
+        return _look_up(snapshot)
     except ServiceUnavailable as error:
-        if look.workflow.located_at is None:
+        if snapshot.workflow.located_at is None:
             raise
-        logger.warning("planned with the locations of %s: %s", look.workflow.located_at, error)
-        locations.note_waiting(workflow=look.workflow, sites=look.sites, now=look.now)
+        logger.warning("planned with the locations of %s: %s", snapshot.workflow.located_at, error)
+        locations.note_waiting(workflow=snapshot.workflow, sites=snapshot.sites, now=snapshot.now)
         return None
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
-    """Run the pilot round; plan the rest when its numbers are in."""
-    workflow, look = request.workflow, Look(request, now)
-    dag = look.dag
+    """Run the pilot round; move to planning when its measurements are stored."""
+    workflow, snapshot = request.workflow, Snapshot(request, now)
+    dag = snapshot.dag
     wanted = pilot.is_wanted(workflow=workflow, urgent=request.urgent)
     again = dag is not None and dag.round.status == RoundStatus.RESOLVED and wanted
     if dag is None or again or dag.status == DAGStatus.READY:
-        blocked = gates.in_the_way(look)
+        blocked = gates.blocking_gate(snapshot)
         if blocked:
             return stop_at(blocked)
         try:
-            _bring_up_to_date(look)
-            if (dag is None or again) and (looking := _before_planning(look)):
+            _bring_up_to_date(snapshot)
+            if (dag is None or again) and (looking := _before_planning(snapshot)):
                 return looking
-            dag = pilot.ensure_submitted(workflow=workflow, sites=look.sites, priority=request.priority)
+            dag = pilot.ensure_submitted(workflow=workflow, sites=snapshot.sites, priority=request.priority)
         except NothingPlaceable as refused:
-            return Move(S.PLANNING, str(refused))  # from where it goes back to wait
+            return Move(S.PLANNING, str(refused))  # where the request returns to the queue
         except PlanRefused as refused:
             return hold(str(refused))
-        look.dag = dag
+        snapshot.dag = dag
     collect(dag, now)
     if dag.status in IN_QUEUE:
-        return _while_running(look, dag)
+        return _while_running(snapshot, dag)
     if dag.status == DAGStatus.COMPLETED:
         try:
             estimate = pilot.record_measurement(workflow=workflow, round_=dag.round)
@@ -162,8 +163,8 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
         production.resolve_round(round_=dag.round, now=now)
         recovering.blame_pilot_sites(dag, now)
         if pilot.is_wanted(workflow=workflow, urgent=request.urgent):
-            return Wait(seconds=0, why="the pilot's numbers still change; a larger one measures on")
-        return yielding.hold_for_yield(workflow) or Move(
+            return Wait(seconds=0, why="the pilot's measurements have not converged; a larger pilot follows")
+        return low_yield.hold_for_yield(workflow) or Move(
             S.PLANNING,
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"
             f" per event, {estimate.memory_mb} MB",
@@ -174,27 +175,27 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
 
 
 def on_planning(request: Request, now: datetime) -> Outcome:
-    """Plan the next round (or take the prepared DAG) and bring it into the queue exactly once."""
-    workflow, look = request.workflow, Look(request, now)
-    dag, blocked = look.dag, gates.in_the_way(look)
+    """Plan the next round, or take the prepared DAG, and submit it exactly once."""
+    workflow, snapshot = request.workflow, Snapshot(request, now)
+    dag, blocked = snapshot.dag, gates.blocking_gate(snapshot)
     if blocked:
         return _without_place(blocked)
     try:
-        _bring_up_to_date(look)
+        _bring_up_to_date(snapshot)
     except PlanRefused as refused:
         return hold(str(refused))
     if dag is None or dag.round.status == RoundStatus.RESOLVED:
-        if looking := _before_planning(look):
+        if looking := _before_planning(snapshot):
             return looking
         try:
-            dag = production.plan_round(workflow=workflow, sites=look.sites, priority=request.priority)
+            dag = production.plan_round(workflow=workflow, sites=snapshot.sites, priority=request.priority)
         except (NothingToPlan, NothingPlaceable) as nothing:
-            return _without_plan(look, nothing)
+            return _without_plan(snapshot, nothing)
         except PlanRefused as refused:
             return hold(str(refused))
-        look.dag = dag
-        # The round is stored before it is counted: of two at once at least one counts the other's jobs too.
-        if (over := quota(look)).blocks:
+        snapshot.dag = dag
+        # The round is stored before jobs are counted, so at least one of two concurrent requests counts both.
+        if (over := quota(snapshot)).blocks:
             return _without_place(over)
     failpoint("plan.recorded")
     submitted = _describe_submission(dag)
@@ -203,14 +204,14 @@ def on_planning(request: Request, now: datetime) -> Outcome:
 
 
 def _without_place(blocked: Gate) -> Outcome:
-    """Hold where only a person can open the gate; else wait in the queue, where it takes no place."""
-    return stop_at(blocked) if blocked.by_hand else Move(S.QUEUED, blocked.detail)
+    """Hold if only an operator can open the gate; otherwise return to the queue, which uses no capacity."""
+    return stop_at(blocked) if blocked.needs_operator else Move(S.QUEUED, blocked.detail)
 
 
 def _describe_submission(dag: DAG) -> str:
-    """Name the round and its size; of a rescue or a resume, how many of its groups still have work."""
+    """Describe the submitted round and its size; for a rescue or resume, the number of unfinished groups."""
     if not production.is_live(dag):
-        return f"the DAG of round {dag.round.number} has ended {dag.status}: it is judged now"
+        return f"the DAG of round {dag.round.number} has ended {dag.status}; its results are being evaluated"
     groups = count_groups(round_=dag.round)
     total, name = counted(sum(groups.values()), "group"), f"round {dag.round.number}"
     if dag.kind == DAGKind.FIRST:
@@ -218,28 +219,28 @@ def _describe_submission(dag: DAG) -> str:
     return f"{dag.kind} of {name} submitted: {groups.get(GroupStatus.PLANNED, 0)} of {total}"
 
 
-def _without_plan(look: Look, nothing: NothingToPlan | NothingPlaceable) -> Move:
-    """What becomes of a request of which no round can be made now."""
-    worn = ledger.worn_out_files(workflow=look.workflow)
+def _without_plan(snapshot: Snapshot, nothing: NothingToPlan | NothingPlaceable) -> Move:
+    """Decide the outcome when no round can be planned."""
+    worn = ledger.worn_out_files(workflow=snapshot.workflow)
     if worn:
-        return hold(f"{len(worn)} files failed in every round, the first is {worn[0]}", files=worn)
-    if isinstance(nothing, NothingPlaceable) and (waiting := gates.data(look)).blocks:
+        return hold(f"{counted(len(worn), 'file')} failed in every round, the first is {worn[0]}", files=worn)
+    if isinstance(nothing, NothingPlaceable) and (waiting := gates.data(snapshot)).blocks:
         return Move(S.QUEUED, waiting.detail)
-    left = ledger.work_left(workflow=look.workflow)
+    left = ledger.work_left(workflow=snapshot.workflow)
     if left:
-        return hold(f"{left}, and no job can be made of the rest: files without lumis, or masked")
-    return Move(S.ACTIVE, "nothing is left to plan; outputs are being finished")
+        return hold(f"{left}; the remaining files give no jobs because they have no lumis or are masked")
+    return Move(S.ACTIVE, "no work is left to plan; outputs are being finished")
 
 
 def on_active(request: Request, now: datetime) -> Outcome:
-    """Collect what finished; when the DAG has ended, decide what the request still needs."""
-    workflow, look = request.workflow, Look(request, now)
-    held = finishing.hold_for_outputs(look)
-    dag = look.dag
+    """Collect outputs of finished groups; when the DAG has ended, decide the next step."""
+    workflow, snapshot = request.workflow, Snapshot(request, now)
+    held = finishing.hold_for_outputs(snapshot)
+    dag = snapshot.dag
     if dag is not None:
         collect(dag, now)
         if dag.status in IN_QUEUE:
-            waiting = _while_running(look, dag)
+            waiting = _while_running(snapshot, dag)
             return held or waiting
         if dag.round.status != RoundStatus.RESOLVED:
             if dag.status == DAGStatus.REMOVED:
@@ -253,94 +254,98 @@ def on_active(request: Request, now: datetime) -> Outcome:
         return held
     left = ledger.work_left(workflow=workflow)
     if left:
-        return yielding.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
-    return finishing.finish(look)
+        return low_yield.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
+    return finishing.finish(snapshot)
 
 
 def on_partial(request: Request, now: datetime) -> Outcome:
-    """The DAG ended with failures: rescue what a machine should rescue, leave the rest to a person."""
+    """Decide between a rescue and a hold for a DAG that ended with failures."""
     dag = production.newest_dag(workflow=request.workflow)
     if dag is None:
-        return hold("the DAG of this request is gone")
+        return hold("this request has no DAG")
     collect(dag, now)
     return recovering.recover(request, dag, now)
 
 
 def on_stopping(request: Request, now: datetime) -> Outcome:
-    """Wait until nothing of the DAG is in the queue, sub-DAGs and jobs included, then keep what is done."""
-    look, told = Look(request, now), request.transitions.latest("id").reason
-    dag, blocked = look.dag, gates.in_the_way(look)
+    """Remove the DAG, its sub-DAGs and jobs; when the queue is empty, collect outputs and resume or hold."""
+    snapshot, reason = Snapshot(request, now), request.transitions.latest("id").reason
+    dag, blocked = snapshot.dag, gates.blocking_gate(snapshot)
     if dag is not None and blocked:
         if blocked.name != gates.SILENT:
-            # Planning may have made the DAG after the stop was asked for: then nothing is noted on it yet.
-            dag = control.request_stop(workflow=request.workflow, reason=told) or dag
-            control.remove_dag(dag=dag, reason=dag.stop_reason or told)
+            # Planning may have created the DAG after the stop request, so the stop must be noted again.
+            dag = control.request_stop(workflow=request.workflow, reason=reason) or dag
+            control.remove_dag(dag=dag, reason=dag.stop_reason or reason)
         return stop_at(blocked)
     if dag is not None:
-        leaving = _leaving(dag, dag.stop_reason or told)
+        leaving = _leaving(dag, dag.stop_reason or reason)
         if leaving is not None:
             return leaving
         collect(dag, now)
         if dag.status in ENDED_BY_ITSELF and dag.round.status != RoundStatus.RESOLVED:
-            return _ended_before(request, dag, told, now)
+            return _ended_before(request, dag, reason, now)
     if request.hold_after_stop:
         before = {"held_before": request.hold_evidence} if request.hold_evidence else {}
-        return hold(f"stopped by an operator: {told}", stop_reason=told, **before)
+        return hold(f"stopped by an operator: {reason}", stop_reason=reason, **before)
     return Move(S.RESUBMITTING, "stopped cleanly; finished groups are kept")
 
 
-def _ended_before(request: Request, dag: DAG, told: str, now: datetime) -> Outcome:
-    """The stop came too late to be the DAG's end: what failed is judged as if nobody had asked for it."""
+def _ended_before(request: Request, dag: DAG, reason: str, now: datetime) -> Outcome:
+    """Handle a DAG that had ended before the stop: its failures are evaluated as usual."""
     if dag.status == DAGStatus.REMOVED:
         return _removed(dag)
-    ended = f"the DAG had ended {dag.status} before the stop, {counted(dag.nodes_failed, 'group')} had failed"
+    ended = f"the DAG ended {dag.status} before the stop, {counted(dag.nodes_failed, 'group')} failed"
     if request.hold_after_stop:
         recovering.learn(request, dag, now)
-        return hold(f"stopped by an operator: {told}; {ended}", stop_reason=told, dag=dag.token)
+        return hold(f"stopped by an operator: {reason}; {ended}", stop_reason=reason, dag=dag.token)
     return Move(S.PILOT_RUNNING if dag.round.kind == RoundKind.PILOT else S.PARTIAL, ended)
 
 
 def on_resubmitting(request: Request, now: datetime) -> Outcome:
-    """Prepare the DAG that goes on where the last one ended."""
+    """Prepare a resume or rescue of the last DAG."""
     dag = production.newest_dag(workflow=request.workflow)
     if dag is None or dag.status == DAGStatus.COMPLETED or dag.round.status == RoundStatus.RESOLVED:
         if dag is not None and dag.round.kind == RoundKind.PRODUCTION:  # a pilot is measured first
             production.resolve_round(round_=dag.round, now=now)
-        return Move(S.QUEUED, "nothing to resume from: the next round is planned")
+        return Move(S.QUEUED, "nothing to resume; planning the next round")
     if dag.status == DAGStatus.READY:
-        return Move(S.QUEUED, "prepared")
+        return Move(S.QUEUED, "resume prepared")
     kind = DAGKind.RESUME if dag.status == DAGStatus.STOPPED else DAGKind.RESCUE
     production.prepare_dag(parent=dag, kind=kind)
     return Move(S.QUEUED, f"{kind} of {dag.token} prepared")
 
 
-def _while_running(look: Look, dag: DAG) -> Outcome:
-    """The DAG is in the queue: bring edits to its jobs if its schedd answers, and say what is waited for."""
-    blocked = gates.in_the_way(look) or gates.running(look)
+def _while_running(snapshot: Snapshot, dag: DAG) -> Outcome:
+    """Apply edits to the queued DAG if its schedd answers, and wait at the blocking gate."""
+    blocked = gates.blocking_gate(snapshot) or gates.running(snapshot)
     if blocked.name != gates.SILENT:
-        follow_edits(look, dag)
+        follow_edits(snapshot, dag)
     return stop_at(blocked)
 
 
 def _removed(dag: DAG) -> Outcome:
-    """Somebody took the DAG out of the queue: whoever did that has to say what comes next."""
+    """Hold a request whose DAG was removed from the queue, once its jobs have left."""
     by = dag.events.filter(event_type="remove").order_by("-id").first()
-    told = f"the DAG was removed from the queue: {by.detail.get('reason')}" if by else "the DAG was removed"
+    message = (
+        f"the DAG was removed from the queue: {by.detail.get('reason')}" if by else "the DAG was removed"
+    )
     counts = {"nodes_done": dag.nodes_done, "nodes_failed": dag.nodes_failed}
-    return _leaving(dag, told) or hold(told, dag=str(dag.pk), **counts)
+    return _leaving(dag, message) or hold(message, dag=str(dag.pk), **counts)
 
 
 def _leaving(dag: DAG, reason: str) -> Wait | None:
-    """Wait while jobs or sub-DAGs outlive the DAG in the queue: what goes on next would meet them there."""
+    """Return Wait while jobs or sub-DAGs of the DAG are still in the queue; they would conflict with the
+    next DAG.
+    """
     left = control.clear_queue(dag=dag, reason=reason)
-    why = f"{left} jobs are leaving the queue"
+    why = f"{counted(left, 'job')} of the DAG still in the queue, being removed"
     return Wait(seconds=settings.POLL_INTERVAL_SEC, why=why) if left else None
 
 
-def _bring_up_to_date(look: Look) -> None:
-    """A rescue or resume about to be submitted avoids what must be avoided by now."""
-    if look.prepared and look.dag is not None:
-        repairing.repair_dag(dag=look.dag, sites=look.sites)
+def _bring_up_to_date(snapshot: Snapshot) -> None:
+    """Apply the current bans and bad files to a prepared rescue or resume."""
+    if snapshot.prepared and snapshot.dag is not None:
+        repairing.repair_dag(dag=snapshot.dag, sites=snapshot.sites)
 
 
 HANDLERS: dict[S, Handler] = {

@@ -1,4 +1,4 @@
-"""What a handler answers: move the request, or look again later. Handlers never write a status."""
+"""Outcomes of a handler: move the request, or check again later. Handlers never write a status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from requests_app.states import RequestStatus
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Change the status, for this reason; `changes` are other columns that change with it."""
+    """Change the status. `changes` are further columns written with it."""
 
     to: RequestStatus
     reason: str
@@ -22,10 +22,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to decide yet: look again in so many seconds. `why` is shown to people.
+    """Check again after `seconds`. `why` is shown to users.
 
-    `gate` is the one that stops it. `changes` are columns that change with it; unless they say otherwise the
-    last error is over.
+    `gate` names the blocking gate. `changes` are columns written with it. The last error is cleared unless
+    `changes` keeps it.
     """
 
     seconds: float
@@ -38,14 +38,14 @@ Outcome = Move | Wait
 
 
 def hold(reason: str, **evidence: Any) -> Move:
-    """A person must decide; the evidence stays on the request."""
+    """Return a move to HELD with evidence for the operator."""
     return Move(
         RequestStatus.HELD, reason, {"hold_evidence": {"reason": reason} | evidence, "last_error": reason}
     )
 
 
 def stop_at(gate: Gate, *, seconds: float | None = None) -> Outcome:
-    """What a closed gate means: hold where only a person can open it, else ask it again in a while."""
-    if gate.by_hand:
+    """Return the outcome of a blocking gate: hold if only an operator can open it, otherwise wait."""
+    if gate.needs_operator:
         return hold(gate.detail, gate=gate.name, remedy=gate.remedy, **gate.evidence)
     return Wait(settings.POLL_INTERVAL_SEC if seconds is None else seconds, why=gate.detail, gate=gate.name)

@@ -1,4 +1,4 @@
-"""The gates about other people's data: may the request write into its datasets, may they be announced?"""
+"""Gates of dataset ownership: permission to write output datasets, and their announcement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outputs_app.models import OutputDataset
 from outputs_app.selectors import awaited_writers
 from outputs_app.states import DatasetStatus
 from requests_app.lifecycle.gate import Gate, Verdict, passed
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.selectors import open_requests
 from requests_app.services.owning import CURE
@@ -19,9 +19,9 @@ from requests_app.services.owning import CURE
 OWNERSHIP, ANNOUNCEMENT = "ownership", "announcement"
 
 
-def ownership(look: Look) -> Gate:
-    """May the request write into its datasets? Only a person opens it where DBS has what is not ours."""
-    claims = look.workflow.claims.filter(HELD).order_by("dataset_name")
+def ownership(snapshot: Snapshot) -> Gate:
+    """Block while an output dataset is claimed by another request, exists in DBS, or was not checked."""
+    claims = snapshot.workflow.claims.filter(HELD).order_by("dataset_name")
     refused = list(claims.filter(BLOCKED))
     if refused:
         return Gate(
@@ -30,28 +30,28 @@ def ownership(look: Look) -> Gate:
             refused[0].conflict,
             {"datasets": {claim.dataset_name: claim.conflict for claim in refused}},
             since=refused[0].checked_at,
-            remedy=f"{CURE}. Of this request: allow sharing and release it, or abort it",
-            by_hand=True,
+            remedy=f"{CURE}. For this request: allow sharing and release it, or abort it",
+            needs_operator=True,
         )
     unknown = list(claims.filter(checked_at__isnull=True).values_list("dataset_name", flat=True))
     if unknown:
         return Gate(
             OWNERSHIP,
             Verdict.BLOCK,
-            f"DBS was not asked yet whether {unknown[0]} exists",
+            f"{unknown[0]} has not been checked in DBS yet",
             {"datasets": unknown},
-            since=look.request.status_since,
-            remedy="It is asked by itself as soon as DBS answers",
+            since=snapshot.request.status_since,
+            remedy="Wait: checked automatically when DBS answers",
         )
-    return passed(OWNERSHIP, "its datasets are its own to write into, or shared by permission")
+    return passed(OWNERSHIP, "the request owns its output datasets or may share them")
 
 
-def announcement(look: Look) -> Gate:
-    """Do datasets of a completed request wait for others that write into them?"""
+def announcement(snapshot: Snapshot) -> Gate:
+    """Block while other open requests write into datasets of a completed request."""
     waiting = {
         dataset.dataset_name: writers
         for dataset in OutputDataset.objects.filter(
-            workflow=look.workflow, status=DatasetStatus.ACTIVE, announced_at__isnull=True
+            workflow=snapshot.workflow, status=DatasetStatus.ACTIVE, announced_at__isnull=True
         )
         if (writers := awaited_writers(dataset=dataset, unfinished=unfinished_workflows()))
     }
@@ -61,13 +61,13 @@ def announcement(look: Look) -> Gate:
     return Gate(
         ANNOUNCEMENT,
         Verdict.BLOCK,
-        f"{name} is announced when {', '.join(writers)} has ended: it writes into it too",
+        f"{name} is announced when {', '.join(writers)} ended: other writers of the dataset",
         {"datasets": waiting},
-        since=look.request.status_since,
-        remedy="Wait: the last writer to end announces the dataset",
+        since=snapshot.request.status_since,
+        remedy="Wait: the dataset is announced when its last writer ends",
     )
 
 
 def unfinished_workflows() -> QuerySet[Request, Any]:
-    """The workflows whose requests have not ended."""
+    """Return the workflows of open requests."""
     return open_requests().values("workflow")

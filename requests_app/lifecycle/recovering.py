@@ -1,4 +1,4 @@
-"""Level 2, put to work: keep the failures, avoid guilty sites, then rescue, go on without, or hold."""
+"""Recovery of a failed DAG: record failures, ban failing sites, then rescue, continue without, or hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sites_app.selectors import banned, usable_sites
 
 
 def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
-    """What becomes of a production round whose DAG ended with failures."""
+    """Decide the outcome of a production round whose DAG ended with failures."""
     found = learn(request, dag, now)
     decision = decide_recovery(
         failures=found,
@@ -41,31 +41,33 @@ def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
         return repairs
     if all(repair.emptied for repair in repairs):
         _go_on_without(dag, repairs, now)
-        return Move(S.QUEUED, f"{decision.reason.partition(';')[0]}, and no readable input is left in them")
+        return Move(S.QUEUED, f"{decision.reason.partition(';')[0]}, and they have no readable input left")
     return Move(S.RESUBMITTING, decision.reason)
 
 
 def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
-    """A pilot is tried once more, elsewhere if it can; without readable input the hints are believed."""
+    """Retry a failed pilot once, at another site if possible. Without readable input use the requestor's
+    hints.
+    """
     found = learn(request, dag, now)
     blame_pilot_sites(dag, now)
     if found.proof or failures.rescues_of(dag=dag):
         twice = headline(f"the pilot ended {dag.status} twice", found)
-        told = f"the DAG was aborted: {found.proof}" if found.proof else twice
+        message = f"the DAG was aborted: {found.proof}" if found.proof else twice
         evidence = build_evidence(found, ratio=1.0, rescues=failures.rescues_of(dag=dag))
-        return hold(told, **evidence, tried=_tried(request, dag, now))
+        return hold(message, **evidence, tried=_tried(request, dag, now))
     repairs = _repairs(request, dag, found, now)
     if not isinstance(repairs, list):
         return repairs
     if all(repair.emptied for repair in repairs):
         _go_on_without(dag, repairs, now)
-        return Move(S.PLANNING, "the pilot could not read its input; the requestor's estimates are believed")
+        return Move(S.PLANNING, "the pilot could not read its input; using the requestor's estimates")
     production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
-    return Wait(seconds=0, why=f"the pilot ended {dag.status}; it is tried once more")
+    return Wait(seconds=0, why=f"the pilot ended {dag.status}; it is retried once")
 
 
 def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
-    """Keep what the DAG met, and keep the workflow away from sites that failed it in this round."""
+    """Record the failures of the DAG and ban the sites that caused them for this workflow."""
     found = failures.record_failures(dag=dag)
     ban_failing_sites(
         workflow=request.workflow,
@@ -78,13 +80,13 @@ def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
 
 
 def blame_pilot_sites(dag: DAG, now: datetime) -> None:
-    """Count the pilot against the sites it failed at, together with the pilots of other requests."""
+    """Count the failed pilot against its sites, together with the pilots of other requests."""
     sites = failures.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
     ban_pilot_sites(sites=sites, requestors_of=requestors_of, now=now)
 
 
 def _repairs(request: Request, dag: DAG, found: RoundFailures, now: datetime) -> list[Repair] | Move:
-    """How the groups would go on; a hold if some of them cannot go on anywhere."""
+    """Return the repairs of the groups, or a hold if a group has no usable site."""
     repairs = repairing.decide_repairs(dag=dag, sites=usable_sites(workflow=request.workflow, now=now))
     try:
         repairing.check_sites(repairs)

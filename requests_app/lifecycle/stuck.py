@@ -1,4 +1,4 @@
-"""Deadlines: what happens to a request that stays in one status too long. Never a failure, never a loss."""
+"""Deadlines of statuses. An overdue request is held or reported; it never fails and loses nothing."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from wms2_project.metrics import STUCK, count
 
 
 def overdue(request: Request, now: datetime) -> Outcome | None:
-    """The outcome the deadline forces, or None to go on with the handler."""
+    """Return the outcome of an exceeded deadline, or None to run the handler."""
     deadline = DEADLINES.get(RequestStatus(request.status))
     age = now - request.status_since
     if deadline is None or age <= deadline.after:
         return None
     count(STUCK, request.status)
-    told = f"{request.request_name} has been {request.status} for {age.total_seconds() / 3600:.1f} h"
+    message = f"{request.request_name} has been {request.status} for {age.total_seconds() / 3600:.1f} h"
     match deadline.then:
         case Overdue.HOLD:
-            return hold(f"{told}; at most {deadline.after} is normal", last_error=request.last_error)
+            return hold(f"{message}; the limit is {deadline.after}", last_error=request.last_error)
         case Overdue.ALERT:
-            raise_alert(request=request, kind=f"stuck_in_{request.status}", message=told)
+            raise_alert(request=request, kind=f"stuck_in_{request.status}", message=message)
         case Overdue.CHECK_PILOT:
-            raise_alert(request=request, kind="slow_pilot", message=told)
+            raise_alert(request=request, kind="slow_pilot", message=message)
         case Overdue.PING_SCHEDD:
             reachable = control.ping_schedd(workflow=request.workflow)
             kind = "slow_dag" if reachable else "schedd_unreachable"
-            raise_alert(request=request, kind=kind, message=told)
+            raise_alert(request=request, kind=kind, message=message)
         case Overdue.REMOVE_AGAIN:
-            told += "; it is removed again, and condor_rm -forcex ends a DAGMan that no longer listens"
-            raise_alert(request=request, kind="stop_overdue", message=told)  # also if the schedd is silent
-            control.remove_live_dag(workflow=request.workflow, reason="stop is overdue: removed again")
+            message += "; its DAG is removed again. End an unresponsive DAGMan with condor_rm -forcex"
+            raise_alert(request=request, kind="stop_overdue", message=message)  # before calling the schedd
+            control.remove_live_dag(workflow=request.workflow, reason="the stop is overdue: removed again")
     return None

@@ -1,4 +1,4 @@
-"""What must happen now and then and concerns no single request."""
+"""Periodic work that concerns no single request."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BANNED, NEW = "site_banned", "site_new"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans, raise alerts for lasting ones, watch space and outputs, announce, send alerts, retire.
+    """Expire bans, update alerts, watch space and outputs, announce, send alerts, retire old outputs.
 
-    One at a time: what takes long must not take the sweep's workers one after the other.
+    Only one runs at a time, so that a slow call cannot occupy all workers.
     """
     with try_lock("tidy up") as held:
         if not held:
@@ -46,7 +46,7 @@ def tidy_up(*, now: datetime) -> None:
 
 
 def alert_bans(*, now: datetime) -> None:
-    """An alert for every site that is banned for all requests, while it is."""
+    """Keep an open alert for every site that is banned for all requests."""
     messages = {
         ban.site_id: f"banned for all requests until {ban.expires_at:%F %R} UTC: {ban.reason}"
         for ban in bans_for_all(now=now)
@@ -62,9 +62,8 @@ def alert_new_sites() -> None:
 
 
 def clean_storage(*, now: datetime) -> None:
-    """Remove what jobs of rounds that are over left on the sites' storage, and old submit directories.
-
-    One at a time.
+    """Remove leftovers of finished rounds from site storage, and old submit directories. Only one runs at a
+    time.
     """
     with try_lock("clean storage") as held:
         if not held:
@@ -81,7 +80,7 @@ def clean_storage(*, now: datetime) -> None:
 
 
 def ended_long_ago(*, now: datetime) -> QuerySet[Request]:
-    """The requests whose submit directories have been kept for as long as the policy says."""
+    """Return requests whose submit directories are older than the retention policy."""
     completed = now - timedelta(days=settings.KEEP_COMPLETED_DAYS)
     others = now - timedelta(days=settings.KEEP_FAILED_DAYS)
     return Request.objects.filter(

@@ -1,6 +1,4 @@
-"""Monitoring, seen from above: one look at all DAGs; requests with news are woken, abandoned DAGs removed,
-and jobs that get nowhere are told to a person.
-"""
+"""Monitoring of all DAGs: wake requests with changes, remove abandoned DAGs, report jobs without progress."""
 
 from __future__ import annotations
 
@@ -37,9 +35,9 @@ NOT_REMOVED = "dag_not_removed"
 
 
 def watch_dags(*, now: datetime) -> int:
-    """Observe every live DAG; answer how many requests were woken. One watcher at a time.
+    """Observe every live DAG. Return the number of woken requests. Only one runs at a time.
 
-    What goes wrong in one part is raised when all the others have had their turn.
+    Errors of one part are raised after all other parts have run.
     """
     with try_lock("watch dags") as held:
         if not held:
@@ -65,21 +63,21 @@ def watch_dags(*, now: datetime) -> int:
 def _apart(troubles: list[Exception]) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001 — it is raised in the end
+    except Exception as error:  # noqa: BLE001 — it is raised at the end
         troubles.append(error)
 
 
 def report_unreadable(seen: Seen) -> None:
-    """An alert while the files of a DAG cannot be read: until then nobody knows how far it is."""
+    """Open an alert while the status files of a DAG cannot be read."""
     blind = list(Request.objects.filter(workflow__in=seen.unreadable).exclude(status__in=sorted(TERMINAL)))
     for request in blind:
-        told = f"its DAG cannot be followed: {seen.unreadable[request.workflow_id]}"
-        raise_alert(request=request, kind=UNREADABLE, message=told)
+        message = f"the DAG cannot be monitored: {seen.unreadable[request.workflow_id]}"
+        raise_alert(request=request, kind=UNREADABLE, message=message)
     close_others(kind=UNREADABLE, than=[*blind, *Request.objects.filter(workflow__in=seen.unknown)])
 
 
 def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
-    """Jobs of a held request run on, after its release too; what they finish is made safe like any output."""
+    """Collect outputs of held and queued requests, whose jobs may still run."""
     waiting = Request.objects.filter(
         workflow__in=workflows, status__in=[RequestStatus.HELD, RequestStatus.QUEUED]
     )
@@ -88,61 +86,65 @@ def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
         try:
             if dag is not None:
                 collect(dag, now)
-        except BadManifest as bad:  # its group is planned again when the request is released
+        except BadManifest as bad:  # the group is planned again after the release
             logger.warning("%s is not collected: %s", dag, bad)
-        except Exception:  # as in advance: one request's trouble must not keep the news from the others
+        except Exception:  # as in advance: one failing request must not block the others
             logger.exception("%s is not collected", dag)
 
 
 def remove_abandoned(*, now: datetime) -> None:
-    """A DAG whose request has ended must not run on, however the two came apart; an alert if it does."""
+    """Remove live DAGs of ended requests. Open an alert if a removal is refused."""
     ended = Request.objects.filter(status__in=sorted(TERMINAL))
     refused: dict[UUID, str] = {}
     live = DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow"))
     for dag in live.select_related("workflow"):
-        # A worker that was planning may have made it after the end: then nothing is noted on it yet.
+        # Planning may have created the DAG after the request ended, so the stop must be noted again.
         dag = request_stop(workflow=dag.workflow, reason="the request has ended") or dag
         if not schedds.may_be_asked(dag.schedd_name, now=now):
             continue
         try:
             remove_dag(dag=dag, reason=dag.stop_reason, resumable=False)
-        except (TransientError, OSError) as error:  # being submitted just now; its schedd or disk is away
+        except (TransientError, OSError) as error:  # submission in progress, or schedd or disk unavailable
             logger.warning("%s is not removed yet: %s", dag.token, error)
         except Wms2Error as error:
-            refused[dag.workflow_id] = f"{dag.token} runs on: {error}"
-    told = list(ended.filter(workflow__in=refused))
-    for request in told:
+            refused[dag.workflow_id] = f"{dag.token} is still running: {error}"
+    reported = list(ended.filter(workflow__in=refused))
+    for request in reported:
         raise_alert(request=request, kind=NOT_REMOVED, message=refused[request.workflow_id])
-    close_others(kind=NOT_REMOVED, than=told)
+    close_others(kind=NOT_REMOVED, than=reported)
 
 
 def alert_silence(*, now: datetime) -> None:
-    """Requests of a schedd that is silent for too long carry an alert, and nothing else happens to them."""
+    """Open an alert on the requests of a schedd that has been unreachable for too long. Nothing else
+    changes.
+    """
     silent = schedds.silent_schedds(now=now)
-    told = Alert.objects.filter(kind=SILENT, closed_at__isnull=True)
-    if not silent and not told.exists():
+    alerted = Alert.objects.filter(kind=SILENT, closed_at__isnull=True)
+    if not silent and not alerted.exists():
         return
     concerned = Request.objects.filter(workflow__in=schedds.workflows_on(silent), status__in=sorted(SWEPT))
     names = ", ".join(f"{row.name} since {row.silent_since:%F %T}" for row in silent)
-    for request in concerned.exclude(pk__in=told.values("request")):
-        raise_alert(request=request, kind=SILENT, message=f"no answer from {names}; its jobs may well run on")
+    for request in concerned.exclude(pk__in=alerted.values("request")):
+        raise_alert(
+            request=request, kind=SILENT, message=f"no answer from {names}; jobs may still be running"
+        )
     close_others(kind=SILENT, than=list(concerned))
 
 
 def stop_drained(*, now: datetime) -> None:
-    """What runs at a schedd that is fenced, or whose drain is over, is stopped and resumes elsewhere."""
+    """Stop the requests of a fenced or drained schedd; they resume at another one."""
     for schedd in schedds.to_be_emptied(now=now):
         fenced = schedd.status == ScheddStatus.FENCED
         actor, how = ("system:fence", "fenced") if fenced else ("system:drain", "drained")
         with bind(request_id=cause_of(schedd.name, now=now).request_id):
             for request in Request.objects.filter(workflow__in=schedds.workflows_on([schedd])):
-                _stop_drained(request, actor=actor, reason=f"its schedd is {how}: {schedd.reason}")
+                _stop_drained(request, actor=actor, reason=f"schedd {how}: {schedd.reason}")
 
 
 def _stop_drained(request: Request, *, actor: str, reason: str) -> None:
     if not may_move(RequestStatus(request.status), RequestStatus.STOPPING):
-        return  # it stops already, or has ended
+        return  # already stopping, or ended
     try:
         stop_request(request=request, actor=actor, reason=reason)
-    except Conflict as conflict:  # somebody moved it meanwhile; the next look decides anew
+    except Conflict as conflict:  # moved in the meantime; the next check decides
         logger.info("not stopped: %s", conflict)

@@ -20,7 +20,7 @@ from requests_app.api.inputs import (
     StopInput,
     modifications_of,
 )
-from requests_app.api.rows import render_detail
+from requests_app.api.request_table import render_detail
 from requests_app.api.serializers import (
     ActionBody,
     EffectsBody,

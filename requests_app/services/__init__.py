@@ -1,5 +1,5 @@
-"""What people can do with requests. API, admin, console and commands all call these, and nothing else.
+"""Services of requests, called by the API, console and commands.
 
-Every action names its actor, takes a reason, is refused with a sentence when the state does not allow
-it, and only ever sets a request due: the lifecycle does the work.
+Every action takes an actor and a reason and raises a typed error with a cure if the status does not allow it.
+Services only write rows and make requests due; the lifecycle does the work.
 """

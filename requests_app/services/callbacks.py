@@ -1,7 +1,7 @@
-"""Telling a requestor's URL that a request has ended: signed, repeated until taken, once per end.
+"""Callbacks: notify the requestor's URL of the end of a request, signed, with retries, once per end.
 
-The row is written in the transaction of the ending itself; the sweep finds it, so nothing is lost and
-nobody waits. A receiver that sees a delivery twice knows it by its id.
+The row is written in the transaction that ends the request and delivered by the sweep. A receiver recognises
+a repeated delivery by its id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_url(url: str) -> None:
-    """Refuse a callback to a host or port no administrator allowed; the grammar has seen to the rest.
+    """Raise InvalidInput unless host and port of the callback are allowed. The grammar checks the rest.
 
     A host in WMS2_CALLBACK_HOSTS stands for its port 443, host:port for that port.
     """
@@ -38,16 +38,16 @@ def check_url(url: str) -> None:
     host, port = parts.hostname or "", parts.port or HTTPS
     entry = host if port == HTTPS or settings.CALLBACK_ANY_PORT else f"{host}:{port}"
     if entry not in settings.CALLBACK_HOSTS:
-        told = f"{entry} is not a host WMS2 may call"
+        message = f"{entry} is not an allowed callback host"
         raise InvalidInput(
-            f"callback_url: {told}",
-            fields={"callback_url": told},
-            cure="Leave it out, or ask an administrator to add the host to WMS2_CALLBACK_HOSTS",
+            f"callback_url: {message}",
+            fields={"callback_url": message},
+            cure="Omit callback_url, or ask an administrator to add the host to WMS2_CALLBACK_HOSTS",
         )
 
 
 def deliver_callback(*, callback_id: UUID | str, now: datetime) -> None:
-    """Try one delivery; a failure is tried again later, a refusal or too many failures end it."""
+    """Try one delivery. Failures are retried later; a refusal or too many failures end the callback."""
     with try_lock(f"callback {callback_id}") as held:
         if not held:
             return
@@ -67,7 +67,7 @@ def deliver_callback(*, callback_id: UUID | str, now: datetime) -> None:
 def _send(row: Callback, now: datetime) -> None:
     body = json.dumps(build_notice(row.request, event=row.event), sort_keys=True).encode()
     stamp = str(int(now.timestamp()))
-    check_url(row.request.callback_url)  # the list may have become shorter since
+    check_url(row.request.callback_url)  # the host may have been removed from the list
     post_once(
         row.request.callback_url,
         body,
@@ -83,7 +83,7 @@ def _send(row: Callback, now: datetime) -> None:
 
 
 def build_notice(request: Request, *, event: str) -> dict[str, Any]:
-    """What is told: who ended how; the rest is read at the public address."""
+    """Build the notification body. Details are available at its public URL."""
     return {
         "request_id": str(request.pk),
         "request_name": request.request_name,
@@ -95,7 +95,7 @@ def build_notice(request: Request, *, event: str) -> dict[str, Any]:
 
 
 def sign(body: bytes, *, stamp: str, secret: str) -> str:
-    """HMAC-SHA256 over the time and the body, so that neither can be changed nor an old one replayed."""
+    """Return the HMAC-SHA256 of time and body, which prevents changes and replays."""
     return "sha256=" + hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Take the outputs of finished groups into our tables: as the DAG runs, when it ends, before a release."""
+"""Record the outputs of finished groups: while the DAG runs, when it ends, before a release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wms2_project.failpoints import failpoint
 
 
 def collect(dag: DAG, now: datetime) -> None:
-    """Everything that finished goes into our tables now; a bad manifest does not keep the good ones out."""
+    """Record the outputs of all finished groups. Errors of bad manifests are raised at the end."""
     problems: list[Wms2Error] = []
     for group, manifest in collecting.finished_groups(dag=dag):
         if isinstance(manifest, Wms2Error):
@@ -30,15 +30,15 @@ def collect(dag: DAG, now: datetime) -> None:
             if not _record(group, manifest, rse=rse, now=now):
                 return
             failpoint("collect.recorded")
-    if problems:  # what may pass by itself first: nothing is given up because of a disk that is away
+    if problems:  # transient errors first: an unavailable disk must not fail a group
         raise min(problems, key=lambda problem: not isinstance(problem, TransientError))
 
 
 def _record(group: MergeGroup, manifest: GroupManifest, *, rse: str, now: datetime) -> bool:
-    """Record unless the request has ended meanwhile; False if it has.
+    """Record the group. Return False if the request has ended in the meantime.
 
-    Its row is held until the group is recorded: whoever ends the request finds either all of the group's
-    outputs and takes them back with the rest, or none.
+    The request row is locked until the group is recorded, so that ending the request sees all of the group's
+    outputs or none.
     """
     with transaction.atomic():
         request = Request.objects.select_for_update(of=("self",)).get(workflow=group.round.workflow_id)

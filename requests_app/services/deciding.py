@@ -1,4 +1,4 @@
-"""All that operators decided about a request, in one value: for the API, the console and the next version."""
+"""Operator decisions about a request, as one value for the API, the console and the next version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dags_app.services import decisions
 from dags_app.services.estimating import current_estimate
 from sites_app.bans import carry_bans
 
-# The decisions about the workflow `w` as one JSON value; of many excluded files the first are named.
+# Decisions about the workflow `w` as one JSON value. At most 1000 excluded files are listed.
 DECISIONS = f"""json_strip_nulls(json_build_object(
     {", ".join(f"'{name}', w.{column}" for name, column in decisions.COLUMNS.items())},
     'site_bans', (SELECT json_agg(site_id ORDER BY site_id) FROM sites_app_siteban
@@ -24,14 +24,14 @@ DECISIONS = f"""json_strip_nulls(json_build_object(
 
 
 def decisions_of(workflow: Workflow) -> dict[str, Any]:
-    """Return what operators decided, by name, without what nobody decided."""
+    """Return the operator decisions by name; undecided ones are absent."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {DECISIONS} FROM dags_app_workflow w WHERE w.id = %s", [workflow.pk])  # noqa: S608 — ours
         return dict(cursor.fetchone()[0])
 
 
 def carry_decisions(*, old: Workflow, new: Workflow, actor: str, reason: str, now: datetime) -> None:
-    """Give the next version every decision about the previous one."""
+    """Copy all decisions to the next version."""
     decisions.carry_over(old=old, new=new)
     carry_bans(old=old, new=new, actor=actor, reason=reason, now=now)
 

@@ -1,4 +1,4 @@
-"""Taking back what a request has registered: by giving it up, or after it has ended."""
+"""Fail a request, or invalidate the outputs of an ended one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ MANIFESTS = "invalidations"  # below the submit root, one file per request
 def fail_request(
     *, request: Request, actor: str, reason: str, now: datetime, expected_version: int | None = None
 ) -> Request:
-    """End the request as failed. Repeating it takes the invalidation up again where it stands.
+    """Fail the request and invalidate its outputs. Repeating it continues the invalidation.
 
-    The manifest says what is to be taken back; the sweep of blocks does it. The watcher removes what runs.
+    The manifest lists the outputs; the block sweep invalidates them. The watcher removes running DAGs.
     """
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status != S.FAILED and not may_move(S(request.status), S.FAILED):
         able = ", ".join(sorted(one for one in S if S.FAILED in TRANSITIONS[one]))
         raise Conflict(
-            f"{request.request_name} is {request.status}; only what is {able} can be failed",
-            cure="Stop it with hold first, or abort it; outputs of an ended request can be invalidated",
+            f"{request.request_name} is {request.status}; only requests that are {able} can be failed",
+            cure="Stop it with hold first, or abort it. Use invalidate for outputs of an ended request",
         )
     _write_manifest(request, actor=actor, reason=reason, now=now)
     with transaction.atomic():
@@ -49,15 +49,15 @@ def fail_request(
 def invalidate_request(
     *, request: Request, actor: str, reason: str, now: datetime, expected_version: int | None = None
 ) -> Request:
-    """Take the outputs of an ended request back; its status stays what it is. May be repeated.
+    """Invalidate the outputs of an ended request. Its status is unchanged. May be repeated.
 
-    The only way out for outputs that a newer version superseded, or that turned out to be wrong.
+    For outputs that a newer version superseded or that turned out to be wrong.
     """
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status not in TERMINAL:
         raise Conflict(
-            f"{request.request_name} is {request.status}; only outputs of an ended request are invalidated",
-            cure="Fail it, which takes its outputs back too, or abort it first",
+            f"{request.request_name} is {request.status}; only ended requests can be invalidated",
+            cure="Fail the request, which also invalidates its outputs, or abort it first",
         )
     _write_manifest(request, actor=actor, reason=reason, now=now)
     outputs.invalidate_outputs(workflow=request.workflow, actor=actor, reason=reason, now=now)
@@ -65,11 +65,11 @@ def invalidate_request(
 
 
 def _write_manifest(request: Request, *, actor: str, reason: str, now: datetime) -> None:
-    """What DBS and Rucio hold of the request, for whoever must check that it is gone."""
+    """Write the list of blocks and rules of the request, for checking the invalidation."""
     directory = Path(settings.SUBMIT_ROOT) / MANIFESTS
     directory.mkdir(parents=True, exist_ok=True)
     blocks = OutputBlock.objects.filter(dataset__workflow=request.workflow).prefetch_related("rules")
-    told = {
+    manifest = {
         "request_name": request.request_name,
         "invalidated_by": actor,
         "reason": reason,
@@ -79,4 +79,4 @@ def _write_manifest(request: Request, *, actor: str, reason: str, now: datetime)
             for block in blocks.order_by("block_name")
         ],
     }
-    replace_file(directory / f"{request.request_name}.json", json.dumps(told, indent=1).encode())
+    replace_file(directory / f"{request.request_name}.json", json.dumps(manifest, indent=1).encode())

@@ -1,4 +1,4 @@
-"""Taking a request in: read the document strictly, store it and its workflow, or refuse and store nothing."""
+"""Import of requests: validate the document and store the request and its workflow, or raise."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from requests_app.transitions import begin
 from wms2_project.errors import Conflict, InvalidInput, NotAllowed, QuotaExceeded
 from wms2_project.grammar import Name, check
 
-BESIDE = ("correlation_id", "callback_url", "submitted_by")  # what ReqMgr2 does not know about a request
-REQMGR2 = "reqmgr2"  # the source of a document that was fetched by its name
-RESERVED = frozenset({"plan", "batch"})  # paths below /requests that are not request names
+BESIDE = ("correlation_id", "callback_url", "submitted_by")  # fields unknown to ReqMgr2
+REQMGR2 = "reqmgr2"  # source of a document fetched by name
+RESERVED = frozenset({"plan", "batch"})  # paths below /requests, so not allowed as request names
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who sends a document, through which door, and the key that makes sending it again harmless."""
+    """Origin of a document: sender, source and idempotency key."""
 
     actor: str
     source: str
@@ -44,7 +44,7 @@ class Origin:
 
     @property
     def who(self) -> str:
-        """The sender's name."""
+        """Name of the sender."""
         return self.actor.partition(":")[2]
 
 
@@ -58,11 +58,12 @@ def import_request(
     draft: bool = False,
     groups: frozenset[str] = frozenset(),
 ) -> tuple[Request, bool]:
-    """Store a request and its workflow, submitted or as a draft; True if it is new.
+    """Store a request and its workflow, submitted or as a draft. Return it, and whether it is new.
 
-    The same key with the same document answers the first request again; with another one it is refused.
-    `on_behalf`: an operator sends it, for any requestor and group, and the document may say who submits it.
-    Otherwise submitter and requestor are the actor, and the group is one of `groups` or an open one.
+    A repeated key with the same document returns the first request; with another document it raises Conflict.
+    `on_behalf`: sent by an operator for any requestor and group; the document may name the submitter.
+    Otherwise
+    submitter and requestor are the actor, and the group is one of `groups` or an open one.
     """
     check_size(document)
     origin = Origin(actor, source, idempotency_key, on_behalf, draft, groups)
@@ -80,10 +81,10 @@ def import_by_name(
     beside: Mapping[str, str] | None = None,
     draft: bool = False,
 ) -> tuple[Request, bool]:
-    """Fetch the document from ReqMgr2 and import it. A known key is answered without asking again.
+    """Fetch the document from ReqMgr2 and import it. A known key returns the first request without fetching.
 
     The request belongs to the document's Requestor; only that account and operators may import it.
-    `on_behalf`: an operator asks. `beside`: what the caller adds to the document, of the names in BESIDE.
+    `on_behalf`: the caller is an operator. `beside`: fields of BESIDE that the caller adds to the document.
     """
     check(Name.REQUEST, request_name, field="request_name")
     origin = Origin(actor, REQMGR2, idempotency_key, on_behalf, draft)
@@ -126,13 +127,13 @@ def _store(
                 owning.claim_outputs(request=request, found=found, now=request.status_since)
     except (IntegrityError, QuotaExceeded) as error:
         twin = _first(origin, digest)
-        if twin is not None:  # two calls with one key at once: the other was faster
+        if twin is not None:  # a concurrent call with the same key was faster
             return twin, False
         if isinstance(error, QuotaExceeded):
             raise
         check_not_replaced(request.previous_version)
         raise Conflict(
-            f"a request named {spec.request_name} exists already",
+            f"a request named {spec.request_name} already exists",
             cure="Choose another name, or restart the existing request to run it again",
         ) from error
     return request, True
@@ -141,9 +142,9 @@ def _store(
 def check_import(
     spec: RequestSpec, request: Request, origin: Origin, *, draft: Request | None = None
 ) -> None:
-    """Refuse what is well-formed, but not for us or not for the sender to ask for.
+    """Raise if WMS2 does not accept the request, or the sender may not submit it.
 
-    `draft` is the request as it is before an edit: what an operator or ReqMgr2 gave it stands.
+    `draft` is the request before an edit; values set by an operator or ReqMgr2 are kept.
     """
     _check_taken_here(spec)
     if origin.on_behalf:
@@ -155,70 +156,73 @@ def check_import(
 
 
 def _check_requestor(spec: RequestSpec, origin: Origin) -> None:
-    """Refuse to store a request in the name of another account; names are compared exactly."""
+    """Raise NotAllowed if the requestor is another account. Names are compared exactly."""
     if origin.on_behalf or spec.requestor == origin.who:
         return
     if origin.source == REQMGR2:
         raise NotAllowed(
-            f"{spec.request_name} is {spec.requestor}'s in ReqMgr2, and you are {origin.who}",
+            f"{spec.request_name} belongs to {spec.requestor} in ReqMgr2; you are {origin.who}",
             cure="Ask its requestor or an operator to import it",
         )
     raise NotAllowed(
         f"requestor: you are {origin.who} and cannot submit as {spec.requestor}",
-        cure="Leave the requestor out, or ask an operator to submit it",
+        cure="Omit the requestor, or ask an operator to submit the request",
     )
 
 
 def _check_taken_here(spec: RequestSpec) -> None:
-    """Refuse what is well-formed but not for us."""
+    """Raise InvalidInput for reserved names, other backends and forbidden callback hosts."""
     if spec.request_name in RESERVED:
-        told = f"{spec.request_name!r} is a word of the API itself"
-        raise InvalidInput(f"request_name: {told}", fields={"request_name": told}, cure="Choose another name")
+        message = f"{spec.request_name!r} is reserved by the API"
+        raise InvalidInput(
+            f"request_name: {message}", fields={"request_name": message}, cure="Choose another name"
+        )
     if spec.wms_backend is not Backend.WMS2:
-        told = f"{spec.wms_backend} runs this request; WMS2 leaves it alone"
-        raise InvalidInput(f"wms_backend: {told}", fields={"wms_backend": told})
+        message = f"{spec.wms_backend} is not WMS2; only requests for WMS2 are accepted"
+        raise InvalidInput(f"wms_backend: {message}", fields={"wms_backend": message})
     if spec.callback_url:
         check_url(spec.callback_url)
 
 
 def _check_priority(request: Request, origin: Origin, draft: Request | None) -> None:
-    """Limit the priority a requestor writes as in a later change; what ReqMgr2 says was decided there."""
+    """Limit the priority set by a requestor. The priority of a ReqMgr2 request is trusted."""
     if draft is None and origin.source == REQMGR2:
         return
     limit = max(settings.REQUESTOR_MAX_PRIORITY, draft.priority if draft is not None else 0)
     if request.priority > limit:
         raise NotAllowed(
-            f"{request}: requestors go up to priority {limit}", cure="Ask for less, or ask an operator"
+            f"{request}: requestors may set a priority up to {limit}",
+            cure="Set a lower priority, or ask an operator",
         )
 
 
 def _check_group(request: Request, origin: Origin, draft: Request | None) -> None:
-    """Limit the group a requestor writes to their own and the open ones: a group's quota is its members'."""
+    """Limit the group set by a requestor to their own and open groups, because it uses the group's quota."""
     if draft is None and origin.source == REQMGR2:
         return
     usable = {"", *settings.OPEN_GROUPS, *origin.groups, *([draft.group] if draft is not None else [])}
     if request.group not in usable:
         named = ", ".join(sorted(usable - {""})) or "none"
         raise NotAllowed(
-            f"group: {origin.who} is no member of {request.group}",
-            cure=f"Leave the group out or use one of yours ({named}), or ask an administrator for"
+            f"group: {origin.who} is not a member of {request.group}",
+            cure=f"Omit the group, use one of yours ({named}), or ask an administrator for"
             f" member:{request.group}",
         )
 
 
 def _check_owns(previous: Request | None, origin: Origin) -> None:
-    """Whoever replaces a request ends its outputs: only its owners may, and operators."""
+    """Raise NotAllowed unless the sender owns the request that is replaced."""
     if previous is not None and origin.who not in owners_of(previous):
         raise NotAllowed(
-            f"{previous} is {previous.requestor}'s; you may replace only your own requests",
-            cure="Leave previous_version_request out, or ask an operator",
+            f"{previous} belongs to {previous.requestor}; you can replace only your own requests",
+            cure="Omit previous_version_request, or ask an operator",
         )
 
 
 def check_not_replaced(previous: Request | None) -> None:
     newer = Request.objects.filter(previous_version=previous).first() if previous else None
     if newer is not None:
-        raise Conflict(f"{previous} is replaced by {newer} already", cure=f"Replace {newer} instead")
+        raise Conflict(f"{previous} was already replaced by {newer}", cure=f"Replace {newer} instead")
 
 
 def _digest(body: Mapping[str, Any]) -> str:
@@ -226,25 +230,26 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def _scoped(origin: Origin) -> str | None:
-    """A key is its caller's own: two callers may think of the same one."""
+    """Return the key scoped to its caller, so that callers may use the same key."""
     if not origin.idempotency_key:
         return None
     return hashlib.sha256(f"{origin.actor}\n{origin.idempotency_key}".encode()).hexdigest()
 
 
 def _first(origin: Origin, digest: str) -> Request | None:
-    """The request this key made before; refused if it was made of another document."""
+    """Return the request created with this key. Raise Conflict if the document differs."""
     key = _scoped(origin)
     first = Request.objects.filter(idempotency_key=key).first() if key else None
     if first is not None and first.idempotency_digest != digest:
         raise Conflict(
-            "this Idempotency-Key was used with another document", cure="Use a new key for a new request"
+            "this Idempotency-Key was used with another document",
+            cure="Use a new key for a different document",
         )
     return first
 
 
 def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
-    """The request a spec describes, not stored yet."""
+    """Build the request of a spec, unsaved."""
     previous = None
     if spec.previous_version_request:
         previous = Request.objects.filter(request_name=spec.previous_version_request).first()

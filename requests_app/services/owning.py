@@ -1,4 +1,4 @@
-"""Whose the output datasets of a request are: claimed when it is submitted, shared only by permission."""
+"""Ownership of output datasets: claimed at submission, shared only with an operator's permission."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CURE = (
 
 
 def chain_of(request: Request) -> UUID:
-    """Return the workflow of the first version of the request: it stands for all of them."""
+    """Return the workflow of the first version of the request, which identifies all versions."""
     first = request
     while first.previous_version is not None:
         first = first.previous_version
@@ -40,9 +40,9 @@ def chain_of(request: Request) -> UUID:
 
 
 def ask_dbs(names: Sequence[str]) -> dict[str, str]:
-    """Return what DBS has under each name that is not ours, as far as it answers within a few seconds.
+    """Return the conflict found in DBS for each dataset, within a few seconds.
 
-    Names that it did not speak of are left out: they are asked about again before the request goes on.
+    Datasets without an answer are absent; they are checked again before the request continues.
     """
     found: dict[str, str] = {}
     ends_at = monotonic() + settings.IMPORT_DBS_SEC
@@ -53,14 +53,14 @@ def ask_dbs(names: Sequence[str]) -> dict[str, str]:
             with calling_as(USUAL_RANK, patience_sec=0.0):
                 found[name] = find_conflict(name, dbs(quick=True))
     except Wms2Error as error:
-        logger.warning("output datasets are not compared with DBS yet: %s", error)
+        logger.warning("output datasets are not checked in DBS yet: %s", error)
     return found
 
 
 def claim_outputs(*, request: Request, found: Mapping[str, str], now: datetime) -> None:
-    """Claim the request's output datasets, or raise and name whose they are. Inside a transaction.
+    """Claim the request's output datasets, or raise InvalidInput with their owner. Call inside a transaction.
 
-    `found`: what DBS has under their names that is not ours.
+    `found`: conflicts found in DBS, by dataset.
     """
     names = request.workflow.output_datasets
     outputs.lock_datasets(names)
@@ -77,31 +77,31 @@ def _others(request: Request) -> list[DatasetClaim]:
 
 
 def _refuse(request: Request, others: Sequence[DatasetClaim], found: Mapping[str, str]) -> None:
-    """Raise if a dataset belongs to another chain, or is in DBS, and nobody allowed to share it."""
+    """Raise if a dataset belongs to another request or is in DBS, and sharing is not allowed."""
     allowed = set(request.workflow.claims.exclude(allowed_by="").values_list("dataset_name", flat=True))
     chain = chain_of(request)
-    wrong: dict[str, str] = {name: told for name, told in found.items() if told}
+    wrong: dict[str, str] = {name: message for name, message in found.items() if message}
     rows = Request.objects.filter(workflow__in=[claim.workflow_id for claim in others])
     owners = {row.workflow_id: row for row in rows}
-    for claim in reversed(others):  # so that the first claim, the owner's, is the one that is told
+    for claim in reversed(others):  # the first claim, the owner's, is reported
         if claim.chain_id != chain:
             owner = owners[claim.workflow_id]
-            told = f"belongs to request {owner} of {owner.requestor}, which is {owner.status}"
-            wrong[claim.dataset_name] = f"{claim.dataset_name} {told}"
-    told = "; ".join(wrong[name] for name in sorted(wrong) if name not in allowed)
-    if told:
-        raise InvalidInput(f"{FIELD}: {told}", fields={FIELD: told}, cure=CURE)
+            message = f"belongs to request {owner} of {owner.requestor} ({owner.status})"
+            wrong[claim.dataset_name] = f"{claim.dataset_name} {message}"
+    message = "; ".join(wrong[name] for name in sorted(wrong) if name not in allowed)
+    if message:
+        raise InvalidInput(f"{FIELD}: {message}", fields={FIELD: message}, cure=CURE)
 
 
 def check_outputs(request: Request) -> None:
-    """Raise as `claim_outputs` would, without asking DBS. Nothing is written."""
+    """Raise as `claim_outputs` would, without calling DBS. Nothing is written."""
     others = _others(request)
     freed = _unused(others)
     _refuse(request, [claim for claim in others if claim.pk not in freed], {})
 
 
 def _unused(claims: Sequence[DatasetClaim]) -> set[int]:
-    """The claims of requests that ended with nothing registered: they keep no name from others."""
+    """Return the claims of requests that ended without registered outputs; they block no other request."""
     rows = Request.objects.filter(workflow__in=[claim.workflow_id for claim in claims])
     ended = set(rows.filter(status__in=sorted(TERMINAL)).values_list("workflow", flat=True))
     return outputs.find_unused(claim for claim in claims if claim.workflow_id in ended)
@@ -116,23 +116,23 @@ def share_outputs(
     datasets: Sequence[str] = (),
     expected_version: int | None = None,
 ) -> Request:
-    """Allow the request to write into datasets that others own, all of its outputs unless some are named.
+    """Allow the request to write into datasets owned by others: the given ones, or all of its outputs.
 
-    A draft may be submitted then, a held request released.
+    Afterwards a draft can be submitted and a held request released.
     """
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status in TERMINAL:
-        raise Conflict(f"{request} is {request.status}", cure="What has ended writes into no dataset")
+        raise Conflict(f"{request} is {request.status}", cure="Only open requests can share datasets")
     own = request.workflow.output_datasets
     strange = sorted(set(datasets) - set(own))
     if strange:
-        told = f"{strange[0]} is not an output of {request}; these are: {', '.join(own)}"
-        raise InvalidInput("nothing was allowed", fields={"datasets": told})
+        message = f"{strange[0]} is not an output of {request}; its outputs are {', '.join(own)}"
+        raise InvalidInput("sharing was not allowed", fields={"datasets": message})
     names = sorted(set(datasets) or set(own))
     with transaction.atomic():
         unchanged = Request.objects.filter(pk=request.pk, version=request.version)
         if not unchanged.update(version=F("version") + 1, updated_at=now, next_check_at=now):
-            raise StaleVersion(f"{request} changed meanwhile", cure="Read it again and repeat")
+            raise StaleVersion(f"{request} changed in the meantime", cure="Read it again and retry")
         outputs.lock_datasets(names)
         outputs.allow_sharing(
             workflow=request.workflow, chain_id=chain_of(request), names=names, actor=actor, reason=reason,

@@ -1,4 +1,4 @@
-"""What every action on a request asks first."""
+"""Preconditions of every action on a request."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from wms2_project.errors import StaleVersion
 
 
 def check_action(request: Request, *, reason: str, expected_version: int | None) -> None:
-    """A reason is given, and nobody changed the request since it was read."""
+    """Raise without a reason, or if the request changed since the caller read it."""
     audit.need_reason(reason)
     if expected_version is not None and expected_version != request.version:
         raise StaleVersion(
-            f"{request.request_name} changed since you read it", cure="Read it again and repeat"
+            f"{request.request_name} changed since you read it", cure="Read it again and retry"
         )

@@ -1,4 +1,4 @@
-"""Letting a held request go on, with what an operator decided to change; and what that would mean."""
+"""Release of held requests with operator modifications, and its preview."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from wms2_project.errors import Conflict, InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Modifications:
-    """What changes with a release; nothing by default."""
+    """Modifications of a release; none by default."""
 
     site_bans: tuple[str, ...] = ()
     excluded_files: tuple[str, ...] = ()
@@ -43,22 +43,22 @@ class Modifications:
     error_hold_threshold: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Only what changes, for the audit."""
+        """Return the set modifications, for the audit."""
         return {name: value for name, value in asdict(self).items() if value not in (None, ())}
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePreview:
-    """What a release would do. Credited groups are kept, the others' work is planned again or resumed."""
+    """Effect of a release. Credited groups are kept; other work is planned again or resumed."""
 
     resumes: bool
     groups_credited: int
     groups_to_rerun: int
-    groups_discarded: int  # of these: finished, but their manifest is damaged
+    groups_discarded: int  # of these: finished, with a damaged manifest
     sites_left: list[str]
     files_excluded: list[str]
     files_left: int
-    files_unreadable: int  # by the sites that are left
+    files_unreadable: int  # by the remaining sites
     next_first_event: int | None
     changes: dict[str, Any] = field(default_factory=dict)
 
@@ -72,18 +72,18 @@ def release_request(
     expected_version: int | None = None,
     modifications: Modifications | None = None,
 ) -> Request:
-    """Let a held request go on: finished groups are credited, the rest is planned again or resumed."""
+    """Release a held request. Finished groups are credited; the rest is planned again or resumed."""
     changes = modifications or Modifications()
     check_action(request, reason=reason, expected_version=expected_version)
     _check_held(request)
     _check(request, changes, now)
     dag = production.newest_dag(workflow=request.workflow)
     damaged = to_be_judged = False
-    if dag is not None and not production.is_live(dag):  # it may have ended while the request was held
+    if dag is not None and not production.is_live(dag):  # the DAG may have ended while the request was held
         try:
             collect(dag, now)
         except BadManifest:
-            damaged = True  # DAGMan counts the group as done: its round is closed, and it is planned again
+            damaged = True  # DAGMan counts the group as done: close the round, plan it again
         to_be_judged = not damaged and dag.status in FAILED_DAG and _is_open(dag)
         if not to_be_judged and dag.status in (*FAILED_DAG, DAGStatus.COMPLETED) and _is_open(dag):
             learn(request, dag, now)
@@ -107,12 +107,12 @@ def release_request(
 
 
 def _is_open(dag: DAG) -> bool:
-    """Is the round of the ended DAG still to be judged? It ended while the request was held."""
+    """Return whether the DAG's failures are still to be evaluated because it ended during the hold."""
     return dag.round.status == RoundStatus.PLANNED and not failures.is_judged(dag=dag)
 
 
 def preview_release(*, request: Request, modifications: Modifications, now: datetime) -> ReleasePreview:
-    """What such a release would do, or the refusal it would meet; nothing is written."""
+    """Return the effect of the release, or raise as it would. Nothing is written."""
     _check_held(request)
     pool = _check(request, modifications, now)
     workflow, dag = request.workflow, production.newest_dag(workflow=request.workflow)
@@ -139,25 +139,27 @@ def preview_release(*, request: Request, modifications: Modifications, now: date
 
 def _check_held(request: Request) -> None:
     if request.status != S.HELD:
-        raise Conflict(f"{request.request_name} is {request.status}, not held", cure="Nothing to release")
+        raise Conflict(
+            f"{request.request_name} is {request.status}, not held", cure="Only held requests can be released"
+        )
 
 
 def _check(request: Request, changes: Modifications, now: datetime) -> SitePool:
-    """The sites that would be left; all that is wrong with the modifications is told at once."""
+    """Return the remaining sites. Raise InvalidInput with all errors of the modifications."""
     wrong: dict[str, str] = {}
     unknown = set(changes.site_bans) - set(
         Site.objects.filter(pk__in=changes.site_bans).values_list("pk", flat=True)
     )
     if unknown:
-        wrong["site_bans"] = f"WMS2 knows no site {', '.join(sorted(unknown))}"
+        wrong["site_bans"] = f"unknown site {', '.join(sorted(unknown))}"
     wrong |= _wrong_files(request.workflow, changes)
     pool = usable_sites(workflow=request.workflow, now=now)
     pool = pool.without(changes.site_bans)
     if not wrong and changes.site_bans and not pool.names:
-        wrong["site_bans"] = "no site would be left: widen the site list, or lift another ban first"
+        wrong["site_bans"] = "no usable site would remain: extend the site list, or lift another ban first"
     wrong |= memory_refusal(request.workflow, changes.memory_mb, pool)
     if wrong:
-        raise InvalidInput("nothing was released", fields=wrong)
+        raise InvalidInput("the request was not released", fields=wrong)
     return pool
 
 
@@ -170,11 +172,11 @@ def _wrong_files(workflow: Workflow, changes: Modifications) -> dict[str, str]:
     if missing:
         return {"excluded_files": f"not an input file of this request: {missing[0]}"}
     done = sorted(lfn for lfn, state in states.items() if state == FileState.PROCESSED)
-    return {"excluded_files": f"processed already: {done[0]}"} if done else {}
+    return {"excluded_files": f"already processed: {done[0]}"} if done else {}
 
 
 def _files_left(workflow: Workflow, changes: Modifications, pool: SitePool) -> tuple[int, int]:
-    """Files still to be processed, and how many of them no site that is left can read."""
+    """Return the number of unprocessed files, and of those no remaining site can read."""
     waiting = workflow.input_files.filter(state__in=sorted(UNFINISHED_FILE))
     by_place = waiting.exclude(lfn__in=changes.excluded_files).order_by().values_list("locations")
     counted = list(by_place.annotate(files=Count("id")))

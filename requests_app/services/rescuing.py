@@ -1,4 +1,4 @@
-"""Submitting a DAG again by hand, where the machine left the choice to a person."""
+"""Rescue of a DAG by an operator."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ from wms2_project.errors import Conflict
 
 
 def rescue_dag(*, dag: DAG, actor: str, reason: str) -> DAG:
-    """Queue the held request with a rescue of this DAG: what is done stays done, the rest is tried again."""
+    """Queue the held request with a rescue of this DAG. Finished nodes are kept; the others are retried."""
     audit.need_reason(reason)
     request = Request.objects.select_related("workflow").get(workflow=dag.workflow_id)
     newest = production.newest_dag(workflow=request.workflow)
     if newest is None or newest.pk != dag.pk:
-        raise Conflict(f"DAG {dag.pk} is not the latest of {request}", cure="Rescue the latest one")
+        raise Conflict(f"DAG {dag.pk} is not the latest of {request}", cure="Rescue the latest DAG")
     if production.is_live(dag):
-        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="Remove it first, or let it end")
+        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="Remove the DAG first, or wait until it ends")
     if dag.round.status == RoundStatus.RESOLVED:
         raise Conflict(
-            f"round {dag.round.number} is resolved", cure="Release the request: what is left is planned anew"
+            f"round {dag.round.number} is resolved",
+            cure="Release the request: the remaining work is planned again",
         )
     if request.status != S.HELD:
-        raise Conflict(f"{request} is {request.status}, not held", cure="Only a held request waits for you")
-    if dag.status in FAILED_DAG and not is_judged(dag=dag):  # it ended while the request was held
+        raise Conflict(
+            f"{request} is {request.status}, not held", cure="Only DAGs of held requests can be rescued"
+        )
+    if dag.status in FAILED_DAG and not is_judged(dag=dag):  # the DAG ended while the request was held
         learn(request, dag, timezone.now())
     with transaction.atomic():
         changes = {"hold_evidence": None, "hold_after_stop": False}

@@ -1,6 +1,6 @@
-"""Kill and clone: the same work again under the next version, and what becomes of the outputs it replaces.
+"""Restart of a request as its next version, and retirement of the replaced outputs.
 
-The old outputs stay valid until the new version is complete; then its cleanup policy decides.
+The old outputs stay valid until the new version completes; then its cleanup policy applies.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from wms2_project.errors import Conflict, Wms2Error
 
 logger = logging.getLogger(__name__)
 ACTOR = "system:restart"
-MAX_NAME = 190  # leaves room for the version below the 200 characters of a request's name
+MAX_NAME = 190  # leaves space for the version within the 200 characters of a request name
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPreview:
-    """What a restart would end, make and carry over."""
+    """Effect of a restart: ended version, new version and carried decisions."""
 
     request_name: str
     processing_version: int
     output_datasets: list[str]
     cleanup_policy: str
-    ends_as: str  # the status of the present version afterwards
+    ends_as: str  # status of the present version afterwards
     decisions: dict[str, Any]
 
 
@@ -73,9 +73,9 @@ def restart_request(
     cleanup_policy: CleanupPolicy | None = None,
     expected_version: int | None = None,
 ) -> Request:
-    """End the request and submit its next version; answer the new one. Both name each other.
+    """End the request and submit its next version. Return the new request.
 
-    The next version begins with every operator decision about this one.
+    The next version starts with all operator decisions of this one.
     """
     check_action(request, reason=reason, expected_version=expected_version)
     _check_restart(request)
@@ -100,7 +100,7 @@ def restart_request(
             carry_decisions(old=request.workflow, new=made.workflow, actor=actor, reason=reason, now=now)
     except IntegrityError as error:
         raise Conflict(
-            f"{request.request_name} was restarted meanwhile, or a request named {made} exists",
+            f"{request.request_name} was restarted in the meantime, or a request named {made} exists",
             cure=f"See /requests/{request.request_name}/versions",
         ) from error
     return made
@@ -110,14 +110,14 @@ def _check_restart(request: Request) -> None:
     newer = Request.objects.filter(previous_version=request).first()
     if newer is not None:
         raise Conflict(
-            f"{request.request_name} was restarted as {newer}", cure=f"Restart {newer} if it is needed again"
+            f"{request.request_name} was already restarted as {newer}", cure=f"Restart {newer} instead"
         )
     if request.status == S.NEW:
-        raise Conflict(f"{request.request_name} is a draft", cure="Submit it instead")
+        raise Conflict(f"{request.request_name} is a draft", cure="Submit the draft instead")
     if len(_ancestors(request)) >= settings.MAX_RESTARTS:
         raise Conflict(
             f"{request.request_name} is restart {settings.MAX_RESTARTS} of at most {settings.MAX_RESTARTS}",
-            cure="Find out why it keeps failing, then import it under a new name",
+            cure="Fix the cause of the failures, then import the request under a new name",
         )
 
 
@@ -138,7 +138,7 @@ def _kill(request: Request, *, actor: str, reason: str) -> None:
 
 
 def _end_of(request: Request) -> S:
-    """The status in which a restart leaves the request: failed where that is legal, else aborted."""
+    """Return the final status of the restarted request: failed where allowed, else aborted."""
     status = S(request.status)
     if status in TERMINAL:
         return status
@@ -146,7 +146,7 @@ def _end_of(request: Request) -> S:
 
 
 def _clone(request: Request, *, actor: str) -> Request:
-    """The next version, with what was changed since the import."""
+    """Build the next version, with all changes made since the import."""
     spec = _as_it_stands(request, actor=actor)
     first = (_ancestors(request) or [request])[-1]
     name = f"{first.request_name[:MAX_NAME]}_v{spec.processing_version + 1}"
@@ -183,10 +183,10 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
 
 
 def retire_replaced_outputs(*, now: datetime) -> int:
-    """Deprecate or invalidate outputs whose newer version is complete; return of how many requests.
+    """Deprecate or invalidate outputs whose newer version is complete. Return the number of requests.
 
-    What is deprecated was to be kept: from then on only a person invalidates it. What DBS does not accept now
-    is tried again at the next call.
+    Deprecated outputs are kept until a person invalidates them. Failed DBS calls are retried at the next
+    call.
     """
     retired = 0
     olds = Request.objects.filter(pk__in=_replaced()).select_related("workflow")
@@ -194,9 +194,9 @@ def retire_replaced_outputs(*, now: datetime) -> int:
         new = _replacement(old)
         immediate = new.cleanup_policy == CleanupPolicy.IMMEDIATE_CLEANUP
         retire = outputs.invalidate_outputs if immediate else outputs.supersede_outputs
-        told = f"replaced by {new} ({new.cleanup_policy})"
+        message = f"replaced by {new} ({new.cleanup_policy})"
         try:
-            retire(workflow=old.workflow, actor=ACTOR, reason=told, now=now)
+            retire(workflow=old.workflow, actor=ACTOR, reason=message, now=now)
             retired += 1
         except Wms2Error as error:
             logger.warning("%s: its outputs are not retired yet: %s", old, error)
@@ -204,7 +204,7 @@ def retire_replaced_outputs(*, now: datetime) -> int:
 
 
 def _replaced() -> set[UUID]:
-    """The requests with such outputs, found backwards from the few restarts that are complete."""
+    """Return the requests with outputs to retire, found from their completed restarts."""
     complete = Request.objects.filter(status=S.COMPLETED, previous_version__isnull=False)
     found: set[UUID] = set()
     for depth in range(1, settings.MAX_RESTARTS + 1):
@@ -215,7 +215,7 @@ def _replaced() -> set[UUID]:
 
 
 def _replacement(old: Request) -> Request:
-    """The next version that is complete: it decides what becomes of these outputs."""
+    """Return the next completed version; its cleanup policy applies."""
     newer = Request.objects.get(previous_version=old)
     while newer.status != S.COMPLETED:
         newer = Request.objects.get(previous_version=newer)

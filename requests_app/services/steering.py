@@ -1,4 +1,4 @@
-"""Stopping a request cleanly, ending it."""
+"""Stop and abort of requests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WAITS = (
     S.QUEUED,
     S.PARTIAL,
     S.RESUBMITTING,
-)  # no DAG runs, unless it was left running by a hold
+)  # no DAG runs, except one left running by a hold
 
 
 def can_stop(request: Request) -> bool:
-    """Would a stop change anything?"""
+    """Return whether a stop would have an effect."""
     if request.status == S.HELD:
         return control.may_run(workflow=request.workflow)
     return request.status in WAITS or may_move(S(request.status), S.STOPPING)
@@ -32,16 +32,18 @@ def can_stop(request: Request) -> bool:
 def stop_request(
     *, request: Request, actor: str, reason: str, expected_version: int | None = None, hold: bool = False
 ) -> Request:
-    """Stop cleanly: jobs leave the queue, finished groups stay. It resumes by itself unless `hold`.
+    """Stop the request cleanly: jobs are removed, finished groups kept. It resumes unless `hold`.
 
-    Where nothing runs, as between two rounds, there is nothing to stop: the request is only held. One that
-    is held while its jobs run stays held.
+    If nothing runs, as between two rounds, the request is only held. A request that is held while its jobs
+    run
+    stays held.
     """
     check_action(request, reason=reason, expected_version=expected_version)
     running, held = control.may_run(workflow=request.workflow), request.status == S.HELD
     if held and not running:
         raise Conflict(
-            f"{request.request_name} is held, and nothing of it runs", cure="Release, fail or abort it"
+            f"{request.request_name} is held and has no running jobs",
+            cure="Release, fail or abort the request",
         )
     changes: dict[str, Any]
     with transaction.atomic():
@@ -58,7 +60,7 @@ def stop_request(
 def abort_request(
     *, request: Request, actor: str, reason: str, expected_version: int | None = None
 ) -> Request:
-    """Cancel for good. The watcher removes what runs; registered outputs stay as they are."""
+    """Abort the request. The watcher removes running DAGs; registered outputs are kept."""
     check_action(request, reason=reason, expected_version=expected_version)
     with transaction.atomic():
         transition(request=request, to=S.ABORTED, reason=reason, actor=actor)

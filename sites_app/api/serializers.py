@@ -1,4 +1,4 @@
-"""How sites look from outside, and what an operator says to drain or enable one."""
+"""Serializers of sites and inputs of their operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SiteRow(serializers.ModelSerializer[Site]):
 
 
 class BanRow(serializers.ModelSerializer[SiteBan]):
-    """A ban in force; without a workflow it holds for all."""
+    """A ban in force. Without a workflow it applies to all requests."""
 
     workflow = serializers.UUIDField(source="workflow_id", allow_null=True, read_only=True)
     request_name = serializers.CharField(
@@ -66,13 +66,13 @@ class SiteDetail(SiteRow):
 
     @extend_schema_field(BanRow(many=True))
     def get_bans(self, site: Site) -> object:
-        """Bans that are neither removed nor over."""
+        """Return the bans in force."""
         bans = in_force(site, now=timezone.now()).select_related("workflow")
         return BanRow(bans.order_by("expires_at")[:100], many=True).data
 
 
 class SiteInput(ReasonInput):
-    """What is known of a site beyond CRIC; what is absent stays, null forgets."""
+    """Site settings beyond CRIC. Absent fields are unchanged; null removes a value."""
 
     elsewhere: ClassVar[dict[str, str]] = {
         "drain_until": "Use /drain or /maintenance with until.",
@@ -80,8 +80,8 @@ class SiteInput(ReasonInput):
         "running_slots": MEASURED_SLOTS,
         "pending_slots": MEASURED_SLOTS,
         "bans": "Use /ban.",
-        "name": "The name of a site does not change.",
-        "synced_at": "It is set when the sites are taken over from CRIC.",
+        "name": "The name of a site cannot be changed.",
+        "synced_at": "Set by the synchronisation with CRIC.",
     }
     status = serializers.ChoiceField(
         choices=[(one.value, one.value) for one in CLOSED], required=False,
@@ -95,7 +95,7 @@ class SiteInput(ReasonInput):
         " synchronisation follows.",
     )  # fmt: skip
     notes = serializers.CharField(
-        max_length=2000, required=False, allow_null=True, help_text="For whoever operates the site."
+        max_length=2000, required=False, allow_null=True, help_text="Notes for operators of the site."
     )
     memory_mb_per_core = serializers.IntegerField(
         min_value=1, max_value=1_000_000, required=False, allow_null=True
@@ -105,20 +105,20 @@ class SiteInput(ReasonInput):
         max_value=1,
         required=False,
         allow_null=True,
-        help_text="Admission looks at it. It stands over what Rucio says until it is set to null.",
+        help_text="Used by admission. Overrides the value from Rucio until set to null.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
+        """Raise if no field is given."""
         if set(attrs) == {"reason"}:
-            raise serializers.ValidationError({"body": "Name at least one thing to change."})
+            raise serializers.ValidationError({"body": "Give at least one field to change."})
         return attrs
 
 
 def in_the_future(value: datetime) -> None:
-    """What is over before it begins is a slip."""
+    """Raise if the time is in the past."""
     if value <= timezone.now():
-        raise serializers.ValidationError("This is in the past.")
+        raise serializers.ValidationError("Must be in the future.")
 
 
 class DrainInput(ReasonInput):
@@ -126,7 +126,7 @@ class DrainInput(ReasonInput):
 
     until = serializers.DateTimeField(
         required=False, allow_null=True, default=None, validators=[in_the_future],
-        help_text="When it ends by itself; absent: not.",
+        help_text="When the drain ends automatically. Absent: never.",
     )  # fmt: skip
 
 
@@ -143,11 +143,14 @@ class BanInput(ReasonInput):
     """Keep work away from a site."""
 
     request_name = serializers.CharField(
-        required=False, allow_null=True, default=None, help_text="Only this request; absent: all."
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Ban only this request. Absent: all requests.",
     )
     until = serializers.DateTimeField(
         required=False, allow_null=True, default=None, validators=[in_the_future],
-        help_text="When it ends; absent: after the usual time.",
+        help_text="When the ban ends. Absent: after the default duration.",
     )  # fmt: skip
 
 
@@ -155,5 +158,8 @@ class LiftInput(ReasonInput):
     """Let work go to a site again."""
 
     request_name = serializers.CharField(
-        required=False, allow_null=True, default=None, help_text="Only this request's ban; absent: all bans."
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Lift only the ban of this request. Absent: all bans.",
     )

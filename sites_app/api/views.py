@@ -1,4 +1,4 @@
-"""Sites: where work may go. The operations on them are in `sites_app.operations`."""
+"""Sites. Their operations are in `sites_app.operations`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ STATUSES = choices(SiteStatus)
 
 
 class SiteFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which sites."""
+    """Filters of sites."""
 
     status = AnyOfFilter(choices=STATUSES)
-    name = filters.CharFilter(lookup_expr="startswith", label="How the name begins.")
+    name = filters.CharFilter(lookup_expr="startswith", label="Prefix of the name.")
 
 
 @extend_schema_view(get=extend_schema(operation_id="sites_list", description="Sites, by name."))
 class SiteListView(ListView):
-    """All sites, by name."""
+    """List of sites."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Site.objects.all()
@@ -51,6 +51,6 @@ class SiteView(OperationView):
 
     @extend_schema(operation_id="sites_get", responses=SiteDetail)
     def get(self, request: HttpRequest, name: str) -> Response:
-        """One site with the bans in force."""
+        """Return one site with its bans in force."""
         site = site_by_name(name)
         return versioned(SiteDetail(site).data, version=site.version)

@@ -189,7 +189,7 @@ def test_the_same_claims_of_three_people_ban_a_site_for_all(planned: Planned) ->
         assert not SiteBan.objects.filter(workflow__isnull=True).exists()
         fail_at_purdue(planned, sender)
     ban = SiteBan.objects.get(workflow__isnull=True)
-    assert "3 requests of 3 requestors, 0 by the word of the wrapper or HTCondor" in ban.reason
+    assert "3 requests of 3 requestors, 0 reported by the wrapper or HTCondor" in ban.reason
 
 
 @pytest.mark.django_db
@@ -198,7 +198,7 @@ def test_what_no_payload_can_make_bans_a_site_for_all_whoever_asks(planned: Plan
     for _ in range(3):
         fail_at_purdue(planned, "ana", exit_code=60307, source=source)
     ban = SiteBan.objects.get(workflow__isnull=True)
-    assert "3 requests of 1 requestor, 3 by the word of the wrapper or HTCondor" in ban.reason
+    assert "3 requests of 1 requestor, 3 reported by the wrapper or HTCondor" in ban.reason
 
 
 @pytest.mark.django_db

@@ -17,7 +17,7 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.services import invalidate_outputs
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.finishing import finish
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Request
 from requests_app.services.restarting import retire_replaced_outputs
@@ -76,7 +76,7 @@ def activate(request: Request) -> Workflow:
 def finished(workflow: Workflow) -> Request:
     """Every block of it is announced; see its outputs to the end, as the lifecycle does."""
     request = Request.objects.select_related("workflow").get(workflow=workflow)
-    outcome: Any = finish(Look(request, timezone.now()))
+    outcome: Any = finish(Snapshot(request, timezone.now()))
     return transition(request=request, to=outcome.to, reason=outcome.reason, actor="system:test")
 
 

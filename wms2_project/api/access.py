@@ -1,4 +1,4 @@
-"""One's own access: who am I here, and my API tokens. Admins see and end everybody's tokens."""
+"""Account and API tokens of the caller. Admins see and revoke all tokens."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from wms2_project.models import ApiToken
 
 
 class MeBody(serializers.Serializer[Any]):
-    """Who the caller is here."""
+    """Account of the caller."""
 
     username = serializers.CharField()
-    actor = serializers.CharField(help_text="How the audit names you.")
+    actor = serializers.CharField(help_text="Your name in the audit.")
     role = serializers.CharField()
-    sites = serializers.ListField(child=serializers.CharField(), help_text="Sites you are the admin of.")
+    sites = serializers.ListField(child=serializers.CharField(), help_text="Sites you administer.")
     groups = serializers.ListField(
-        child=serializers.CharField(), help_text="Groups you may submit requests of."
+        child=serializers.CharField(), help_text="Groups you may submit requests for."
     )
 
 
 class TokenRow(serializers.ModelSerializer[ApiToken]):
-    """An API token, without its text: that is shown once, when it is made."""
+    """An API token, without its text, which is shown once at creation."""
 
     user = serializers.CharField(source="user.username", read_only=True)
 
@@ -49,45 +49,47 @@ class TokenRow(serializers.ModelSerializer[ApiToken]):
 
 
 class NewTokenBody(TokenRow):
-    """A token that was made just now."""
+    """A new token."""
 
-    token = serializers.SerializerMethodField(help_text="The token itself. It is not shown again.")
+    token = serializers.SerializerMethodField(help_text="Clear text of the token. It is not shown again.")
 
     class Meta(TokenRow.Meta):
         fields = (*TokenRow.Meta.fields, "token")
         read_only_fields = fields
 
     def get_token(self, row: ApiToken) -> str:
-        """The clear text, which no row holds."""
+        """Return the clear text, which is not stored."""
         return str(self.context["clear_text"])
 
 
 class TokenInput(ReasonInput):
-    """A new token. One of the same name stops working."""
+    """Input of a new token. An older token of the same name stops working."""
 
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9_.@ -]*$", max_length=100)
     days = serializers.IntegerField(
-        min_value=1, max_value=3650, required=False, help_text="Absent: until it is revoked."
+        min_value=1, max_value=3650, required=False, help_text="Absent: valid until revoked."
     )
     user = serializers.CharField(
-        max_length=150, required=False, help_text="Whose rights it has; admins only. Absent: yours."
+        max_length=150,
+        required=False,
+        help_text="Account whose rights the token has; admins only. Absent: yours.",
     )
 
 
 class TokenFilter(filters.FilterSet):  # type: ignore[misc]
-    """Whose tokens."""
+    """Filters of tokens."""
 
     user = filters.CharFilter(field_name="user__username")
 
 
 class MeView(ApiView):
-    """The caller."""
+    """Account of the caller."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
     @extend_schema(operation_id="me", responses=MeBody)
     def get(self, request: HttpRequest) -> Response:
-        """Who you are here and what you may do."""
+        """Return the caller's account, roles, sites and groups."""
         body = {
             "username": request.user.get_username(),
             "actor": actor_of(request),
@@ -100,7 +102,7 @@ class MeView(ApiView):
 
 @extend_schema_view(
     get=extend_schema(
-        operation_id="tokens_list", description="Your tokens, newest first; an admin's list is everybody's."
+        operation_id="tokens_list", description="Your tokens, newest first; for admins, all tokens."
     )
 )
 class TokenListView(ListView):
@@ -112,12 +114,11 @@ class TokenListView(ListView):
     filterset_class = TokenFilter
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        """One's own; an admin's are all."""
         return tokens_seen_by(self.request)
 
     @extend_schema(operation_id="tokens_issue", request=TokenInput, responses={201: NewTokenBody})
     def post(self, request: HttpRequest) -> Response:
-        """Make a token; its text is in the answer and nowhere else."""
+        """Create a token. Its text is returned only once."""
         body = parsed(TokenInput, request.data)
         text = issue_token(
             user=_owner(request, body.get("user", "")),
@@ -137,12 +138,12 @@ class TokenView(ApiView):
 
     @extend_schema(operation_id="tokens_get", responses=TokenRow)
     def get(self, request: HttpRequest, token_id: str) -> Response:
-        """When it was made, when it ends, when it was last used."""
+        """Return creation, expiry and last use of the token."""
         return Response(TokenRow(_token(request, token_id)).data)
 
     @extend_schema(operation_id="tokens_revoke", request=ReasonInput, responses={200: TokenRow})
     def delete(self, request: HttpRequest, token_id: str) -> Response:
-        """The token stops working at once."""
+        """Revoke the token with immediate effect."""
         token = _token(request, token_id)
         reason = parsed(ReasonInput, request.data)["reason"]
         revoke_token(token=token, actor=actor_of(request), reason=reason)
@@ -151,7 +152,7 @@ class TokenView(ApiView):
 
 
 def tokens_seen_by(request: HttpRequest) -> QuerySet[ApiToken]:
-    """One's own tokens; an admin's are all."""
+    """Return the caller's tokens; for admins, all."""
     rows = ApiToken.objects.select_related("user")
     return rows if role_of(request.user) >= Role.ADMIN else rows.filter(user_id__in=[request.user.pk])
 
@@ -159,7 +160,7 @@ def tokens_seen_by(request: HttpRequest) -> QuerySet[ApiToken]:
 def _token(request: HttpRequest, token_id: str) -> ApiToken:
     token = tokens_seen_by(request).filter(pk=token_id).first()
     if token is None:
-        raise NotFound("You have no such token", cure="GET /api/v1/tokens lists yours")
+        raise NotFound("You have no such token", cure="See GET /api/v1/tokens for your tokens")
     return token
 
 
@@ -167,18 +168,18 @@ def _owner(request: HttpRequest, username: str) -> User:
     if not username or username == request.user.get_username():
         return User.objects.get(username=request.user.get_username())
     if role_of(request.user) < Role.ADMIN:
-        raise PermissionDenied("Only admins make tokens for others.")
+        raise PermissionDenied("Only admins can create tokens for others.")
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
-        raise InvalidInput("no token was made", fields={"user": f"there is no {username}"})
+        raise InvalidInput("no token was created", fields={"user": f"there is no {username}"})
     return user
 
 
 def _limited(request: HttpRequest, days: int | None) -> Any:
-    """When the new token ends: never later than the token that asks for it, or a leak would last for ever."""
+    """Return the expiry of the new token: never later than that of the token used for the call."""
     if isinstance(request.auth, Bearer):
         raise PermissionDenied(
-            "A bearer token cannot make an API token: its rights are its issuer's to give."
+            "A bearer token of an issuer cannot create API tokens. Log in, or use an API token."
         )
     ends = timezone.now() + timedelta(days=days) if days else None
     limit = request.auth.expires_at if isinstance(request.auth, ApiToken) else None

@@ -1,4 +1,4 @@
-"""The audit: who changed what, when and why."""
+"""Audit of changes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from wms2_project.models import AuditEvent
 
 
 class AuditRow(serializers.ModelSerializer[AuditEvent]):
-    """One change a person made."""
+    """One audited change."""
 
-    detail = serializers.SerializerMethodField(help_text="What it was about. Identities are for admins.")
+    detail = serializers.SerializerMethodField(
+        help_text="Details of the change. Identities are visible to admins only."
+    )
 
     class Meta:
         model = AuditEvent
@@ -26,28 +28,30 @@ class AuditRow(serializers.ModelSerializer[AuditEvent]):
         )  # fmt: skip
         read_only_fields = fields
         extra_kwargs: ClassVar[dict[str, Any]] = {
-            "number": {"help_text": "Its place in the audit chain; null until it is sealed."},
-            "request_id": {"help_text": "The id of the HTTP call that caused it."},
+            "number": {"help_text": "Number in the audit chain; null until sealed."},
+            "request_id": {"help_text": "Id of the HTTP call that caused the change."},
         }
 
     def get_detail(self, event: AuditEvent) -> dict[str, Any]:
-        """What the caller may know of it."""
+        """Return the details visible to the caller."""
         return shown_detail(event, to_admin=role_of(self.context["request"].user) >= Role.ADMIN)
 
 
 class AuditFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which changes."""
+    """Filters of the audit."""
 
-    actor = filters.CharFilter(label="Such as user:ana.")
+    actor = filters.CharFilter(label="Actor, such as user:ana.")
     action = filters.CharFilter()
-    target = filters.CharFilter(label="What was changed: a request, a site, a DAG's token, person ana, …")
+    target = filters.CharFilter(
+        label="Target of the change: a request, a site, the token of a DAG, person ana, …"
+    )
     after = filters.IsoDateTimeFilter(field_name="at", lookup_expr="gte")
     before = filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
 
 
 @extend_schema_view(get=extend_schema(operation_id="audit_list", description="The audit, newest first."))
 class AuditListView(ListView):
-    """The audit, newest first."""
+    """List of audit events."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.OPERATOR}
     queryset = AuditEvent.objects.all()

@@ -47,7 +47,7 @@ class TokenAuthentication(BaseAuthentication):
         if not words or words[0].lower() != "bearer":
             return None
         if len(words) != 2:
-            raise refusal(request, "The Authorization header must read: Bearer <token>.")
+            raise refusal(request, "The Authorization header must be `Bearer <token>`.")
         if words[1].startswith(PREFIX) or not settings.OIDC_ISSUERS:
             return _by_api_token(request, words[1])
         return _by_bearer(request, words[1])
@@ -60,7 +60,7 @@ class TokenAuthentication(BaseAuthentication):
 def _by_api_token(request: HttpRequest, text: str) -> tuple[User, ApiToken]:
     token = token_of(text, now=timezone.now())
     if token is None:
-        raise refusal(request, "This token is unknown, expired or revoked; ask for a new one.")
+        raise refusal(request, "This token is unknown, expired or revoked. Create a new one.")
     return token.user, token
 
 
@@ -71,7 +71,7 @@ def _by_bearer(request: HttpRequest, text: str) -> tuple[User, Bearer]:
         raise refusal(request, str(refused)) from refused
     user = person_of_bearer(bearer, now=timezone.now())
     if user is None:
-        raise refusal(request, "This account is closed; ask an admin.")
+        raise refusal(request, "This account is deactivated. Ask an admin.")
     return user, bearer
 
 
@@ -85,10 +85,10 @@ class CertificateAuthentication(BaseAuthentication):
             return None
         user = person_of_certificate(dn, now=timezone.now())
         if user is None:
-            raise refusal(request, f"Nobody is known as {dn}; ask an admin to link this certificate.")
+            raise refusal(request, f"No account is linked to {dn}. Ask an admin to link this certificate.")
         # A browser shows its certificate to whatever page asks: another site's page must not act with it.
         if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site") in _FOREIGN:
-            raise PermissionDenied("Another site's page may not act with your certificate.")
+            raise PermissionDenied("Cross-site calls with a client certificate are refused.")
         return user, dn
 
 

@@ -20,9 +20,12 @@ from wms2_project.api.errors import MEDIA_TYPE, TITLES
 from wms2_project.api.roles import Role, role_needed
 
 IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, description="The ETag you read; refused with 412 if stale."
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    description="ETag of the version you read. Refused with 412 if it is outdated.",
 )
-FIELDS = OpenApiParameter("fields", str, description="Only these members, by commas.")
+FIELDS = OpenApiParameter("fields", str, description="Members to return, separated by commas.")
 
 
 class Problem(serializers.Serializer[Any]):
@@ -31,10 +34,10 @@ class Problem(serializers.Serializer[Any]):
     type = serializers.CharField()
     title = serializers.CharField()
     status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="What is wrong, in one sentence.")
-    code = serializers.CharField(help_text="The kind of error, stable for programs.")
-    request_id = serializers.CharField(help_text="The id of this call in the logs.")
-    cure = serializers.CharField(help_text="What to do about it.")
+    detail = serializers.CharField(help_text="Description of the error.")
+    code = serializers.CharField(help_text="Stable error code for programs.")
+    request_id = serializers.CharField(help_text="Id of this call in the logs.")
+    cure = serializers.CharField(help_text="How to fix the error.")
     errors = serializers.DictField(  # type: ignore[assignment]
         child=serializers.CharField(), required=False, help_text="One message per wrong field."
     )
@@ -51,7 +54,7 @@ class ProblemSchema(AutoSchema):
         if not hasattr(view, "orders"):
             return [FIELDS]
         both = [f"{sign}{name}" for name in view.orders for sign in ("", "-")]
-        told = "By what; with a minus the other way round."
+        told = "Sort order. A leading minus reverses it."
         return [FIELDS, OpenApiParameter("ordering", str, enum=both, default=view.order, description=told)]
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:

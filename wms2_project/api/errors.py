@@ -31,38 +31,38 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
 ]
 TITLES = {
-    400: "The request cannot be read",
-    401: "Log in first",
-    403: "Your role does not allow this",
-    404: "No such thing",
-    405: "This method is not offered here",
-    406: "This format is not offered",
-    409: "The present state does not allow this",
-    412: "It changed since you read it",
-    413: "The body is too large",
-    415: "This content type is not understood",
-    422: "The input cannot be accepted",
-    429: "Too many calls or requests",
-    500: "WMS2 made a mistake",
-    502: "An outside service refused",
-    503: "WMS2 cannot do this now",
+    400: "Malformed request",
+    401: "Authentication required",
+    403: "Not allowed for your role",
+    404: "Not found",
+    405: "Method not allowed",
+    406: "Format not available",
+    409: "Not allowed in the present state",
+    412: "Changed since you read it",
+    413: "Body too large",
+    415: "Unsupported content type",
+    422: "Invalid input",
+    429: "Limit exceeded",
+    500: "Internal error",
+    502: "An external service refused the call",
+    503: "Temporarily unavailable",
 }
 CURES = {  # for errors that do not bring a better one
     400: "Send well-formed JSON in UTF-8",
     401: "Send `Authorization: Bearer <token>`, or log in",
-    403: "Ask somebody who may, or an administrator for the role",
-    404: "Check the name; /api/v1/docs lists the paths, and the lists tell the names",
-    405: "The Allow header lists the methods offered here",
+    403: "Ask an administrator for the required role",
+    404: "Check the name. /api/v1/docs lists all paths",
+    405: "Use a method of the Allow header",
     406: "Ask for application/json",
-    409: "Read it again, and act on its present state",
-    412: "Read it again, and repeat the change if it still makes sense",
-    413: "Send less at once",
+    409: "Read it again and retry if the action still applies",
+    412: "Read it again and retry if the change still applies",
+    413: "Send a smaller body",
     415: "Send `Content-Type: application/json`",
-    422: "Correct the fields that `errors` names",
-    429: "Wait as long as Retry-After says",
-    500: "Tell an administrator the request_id",
-    502: "Read what the service says, and correct what it names",
-    503: "Repeat the call later",
+    422: "Correct the fields listed in `errors`",
+    429: "Wait for the time given in Retry-After",
+    500: "Report the request_id to an administrator",
+    502: "Correct the problem the service reported",
+    503: "Retry later",
 }
 _RETRY_AFTER_SEC = 10  # after an outage of something outside
 
@@ -110,7 +110,7 @@ def problem_details(error: Exception, context: dict[str, Any]) -> Response | Non
     if isinstance(error, exceptions.ValidationError):
         body = problem_body(
             status_code=422,
-            detail="One or more fields are wrong",
+            detail="One or more fields are invalid",
             code="invalid_input",
             fields=field_messages(error.detail),
         )
@@ -179,7 +179,7 @@ def _in_api(request: HttpRequest) -> bool:
 @csrf_exempt
 def unknown_url(request: HttpRequest) -> HttpResponse:
     """What lies below /api/ and is no endpoint."""
-    return _plain(404, f"There is no {request.path} here; /api/v1/docs lists what there is", "not_found")
+    return _plain(404, f"There is no {request.path} here. See /api/v1/docs for all paths", "not_found")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -193,18 +193,20 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A page or a button that is not this person's."""
-    return _page(request, 403, f"{request.user} may not do this here.")
+    return _page(request, 403, f"{request.user} is not allowed to do this.")
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form that was opened before the login it came with."""
-    return _page(request, 403, "The form is older than your login.", "Go back, reload the page, and repeat")
+    return _page(
+        request, 403, "The form is older than your login.", "Go back, reload the page and submit again"
+    )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A page that is not, or not any more."""
     return _page(
-        request, 404, f"There is no {request.path} here.", "Check the address, or look for it in a list"
+        request, 404, f"There is no {request.path} here.", "Check the address, or search for it in a list"
     )
 
 

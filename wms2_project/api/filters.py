@@ -12,6 +12,6 @@ class AnyOfFilter(filters.MultipleChoiceFilter):  # type: ignore[misc]
 
     def __init__(self, *, choices: list[tuple[str, str]], **options: Any) -> None:
         legal = ", ".join(value for value, _ in choices)
-        told = {"invalid_choice": f"%(value)s is none of {legal}"}
+        told = {"invalid_choice": f"%(value)s is not one of {legal}"}
         # DISTINCT would sort a million rows
         super().__init__(choices=choices, distinct=False, error_messages=told, **options)

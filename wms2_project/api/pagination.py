@@ -37,7 +37,7 @@ class CursorPages(CursorPagination):
         columns: tuple[str, ...] | None = view.orders.get(wanted.removeprefix("-"))
         if columns is None:
             there = " and ".join(view.orders)
-            raise Refused({"ordering": f"There is {there}, and with a minus the other way round."})
+            raise Refused({"ordering": f"There is {there}; a leading minus reverses the order."})
         return _turned(columns) if wanted.startswith("-") else columns
 
     def get_page_size(self, request: HttpRequest) -> int:
@@ -50,7 +50,7 @@ class CursorPages(CursorPagination):
             or not re.fullmatch(r"[0-9]{1,3}", given[0], re.ASCII)
             or (not 1 <= int(given[0]) <= self.max_page_size)
         ):
-            raise Refused({"page_size": f"One whole number from 1 to {self.max_page_size}."})
+            raise Refused({"page_size": f"Must be a whole number from 1 to {self.max_page_size}."})
         return int(given[0])
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:

@@ -70,11 +70,11 @@ class ListView(ApiView, ListAPIView[Any]):
         known = {"cursor", "page_size", "fields", "ordering"} | self.other_parameters | filters
         unknown = sorted(given - known)
         if unknown:
-            told = f"There is no such parameter here; there are {', '.join(sorted(known))}."
+            told = f"Unknown parameter. Use one of {', '.join(sorted(known))}."
             raise ValidationError(dict.fromkeys(unknown, told))
         check_once(self.request, several=self._several(filters))
         if empty := [name for name in given & filters if "" in self.request.query_params.getlist(name)]:
-            raise ValidationError(dict.fromkeys(empty, "It is empty; leave it out."))
+            raise ValidationError(dict.fromkeys(empty, "Must not be empty. Omit it instead."))
         if not given & filters:
             return queryset
         self.filterset_class = _narrowed(self.filterset_class, frozenset(given & filters))
@@ -104,7 +104,7 @@ def check_once(request: HttpRequest, *, several: Collection[str] = ()) -> None:
     """Refuse a parameter that is given twice: only one of the two could be followed."""
     query = request.query_params
     if twice := [name for name in query if name not in several and len(query.getlist(name)) > 1]:
-        raise ValidationError(dict.fromkeys(twice, "Say it once: it is given twice."))
+        raise ValidationError(dict.fromkeys(twice, "Given more than once."))
 
 
 def check_fields(wanted: frozenset[str], *, known: set[str]) -> None:
@@ -141,7 +141,7 @@ class Input(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         """The validated body."""
         if isinstance(data, Mapping):
-            told = f"There is no such field here; there are {', '.join(self.fields)}."
+            told = f"Unknown field. Use one of {', '.join(self.fields)}."
             unknown = {name: self.elsewhere.get(name, told) for name in data if name not in self.fields}
             if unknown := unknown or self._mistyped(data):
                 raise ValidationError(unknown)
@@ -158,7 +158,7 @@ class Input(serializers.Serializer[Any]):
 class ReasonInput(Input):
     """Every action says why."""
 
-    reason = serializers.CharField(max_length=1000, help_text="Kept in the audit, with your name.")
+    reason = serializers.CharField(max_length=1000, help_text="Reason, recorded in the audit with your name.")
 
 
 def parsed(kind: type[Input], data: Any) -> dict[str, Any]:
@@ -194,6 +194,6 @@ def expected_version(request: HttpRequest, *, current: int) -> int | None:
     if f'"{current}"' not in [tag.strip() for tag in header.split(",")]:  # a weak tag matches nothing
         raise StaleVersion(
             f"You hold version {header}, the present one is {current}",
-            cure="Read it again, and repeat the change if it still makes sense",
+            cure="Read it again and retry if the change still applies",
         )
     return current

@@ -67,12 +67,12 @@ def verified_claims(text: str, *, policy: BearerPolicy, keys: IssuerKeys) -> dic
         header = jwt.get_unverified_header(text)
         issuer = jwt.decode(text, options={"verify_signature": False}).get("iss")
         if issuer not in policy.issuers:
-            raise BearerRefused("This token's issuer is not one of ours")
+            raise BearerRefused("The issuer of this token is not trusted")
         if header.get("alg") not in policy.algorithms:
-            raise BearerRefused("This token is signed in a way we do not accept")
+            raise BearerRefused("The signature algorithm of this token is not accepted")
         key = keys.find(issuer, str(header.get("kid", "")))
         if key is None:
-            raise BearerRefused("This token is signed with a key its issuer does not show")
+            raise BearerRefused("The signing key of this token is not published by its issuer")
         claims: dict[str, Any] = jwt.decode(
             text,
             key.key,
@@ -83,7 +83,7 @@ def verified_claims(text: str, *, policy: BearerPolicy, keys: IssuerKeys) -> dic
             options={"require": _NEEDED},
         )
     except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise BearerRefused(f"This token is not valid: {error}"[:200], cure="Ask for a new one") from error
+        raise BearerRefused(f"This token is not valid: {error}"[:200], cure="Request a new token") from error
     return claims
 
 
@@ -93,7 +93,9 @@ def meaning_of(claims: Mapping[str, Any], *, policy: BearerPolicy) -> Bearer:
     for claim in GROUP_CLAIMS:
         groups |= _words(claims.get(claim))
     if policy.scope and policy.scope not in scopes:
-        raise BearerRefused(f"This token lacks the scope {policy.scope}", cure="Ask for one that has it")
+        raise BearerRefused(
+            f"This token lacks the scope {policy.scope}", cure="Request a token with this scope"
+        )
     held = {"scope": scopes, "group": groups}
     subject = str(claims["sub"])
     return Bearer(

@@ -52,7 +52,7 @@ class IssuerKeys:
         if asks:
             self._refresh(issuer, held, now)
         if now - held.fetched_at > STALE_SEC:
-            raise ServiceUnavailable(f"the token issuer {issuer} does not give its keys", cure=_CURE)
+            raise ServiceUnavailable(f"the token issuer {issuer} does not provide its keys", cure=_CURE)
         return held.keys.get(key_id)
 
     def _refresh(self, issuer: str, held: _Held, now: float) -> None:

@@ -53,13 +53,13 @@ def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: 
     """From now on whoever shows this identity is this person."""
     subject = normal_dn(subject) if issuer == X509 else subject
     if not subject:
-        raise InvalidInput("nobody was linked", fields={"subject": "not a usable name"})
+        raise InvalidInput("the identity was not linked", fields={"subject": "not a usable name"})
     try:
         with transaction.atomic():
             identity = Identity.objects.create(user=user, issuer=issuer, subject=subject)
             audit.record(actor=actor, action="link", target=_target(user), reason=reason, subject=subject)
     except IntegrityError as error:
-        raise Conflict(f"{subject} is somebody's already", cure="Unlink it there first") from error
+        raise Conflict(f"{subject} is already linked", cure="Unlink it there first") from error
     return identity
 
 
@@ -77,7 +77,9 @@ def set_roles(*, user: User, roles: Iterable[str], actor: str, reason: str) -> N
     """These roles and no others; `site_admin:T2_CH_CERN` is the role of one site's admin."""
     wanted = sorted(set(roles))
     if wrong := [role for role in wanted if not is_role(role)]:
-        raise InvalidInput("no role was changed", fields={"roles": f"there is no role {', '.join(wrong)}"})
+        raise InvalidInput(
+            "the roles were not changed", fields={"roles": f"there is no role {', '.join(wrong)}"}
+        )
     with transaction.atomic():
         user.groups.set([Group.objects.get_or_create(name=role)[0] for role in wanted])
         audit.record(actor=actor, action="set roles", target=_target(user), reason=reason, roles=wanted)

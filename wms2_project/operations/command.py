@@ -81,7 +81,7 @@ def _add_option(parser: ArgumentParser, name: str, field: Any) -> None:
     if field.allow_null and not field.required:
         options["help"] = f"{options['help'] or ''} `{NULL}` removes the present value.".strip()
     if name == DRY_RUN:
-        options["help"] = "only print what would happen"
+        options["help"] = "print the effect without changing anything"
     parser.add_argument(f"--{name.replace('_', '-')}", **options)
 
 

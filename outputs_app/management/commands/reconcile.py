@@ -17,23 +17,22 @@ from wms2_project.words import counted
 
 
 class Command(BaseCommand):
-    """Compare the announced outputs of one request with the catalogues.
+    """Compare the announced outputs of one request with DBS and Rucio.
 
     Exit code 1 if they differ, 2 if they could not be compared.
     """
 
-    help = "Compare a request's announced outputs with DBS and Rucio, and mend what is missing there."
+    help = "Compare the announced outputs of a request with DBS and Rucio, and restore what is missing there."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which request, and whether to mend."""
-        parser.add_argument("name", help="the request")
+        parser.add_argument("name", help="name of the request")
         parser.add_argument(
             "--repair", action="store_true", help="register and protect again what is missing"
         )
-        parser.add_argument("--reason", default="", help="why; needed to repair")
+        parser.add_argument("--reason", default="", help="reason for the audit; required with --repair")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One line per difference, and how many blocks were compared."""
+        """Print each difference and the number of compared blocks."""
         workflow = Workflow.objects.filter(request_name=options["name"]).first()
         if workflow is None:
             raise CommandError(f"there is no request {options['name']}", returncode=2)
@@ -51,10 +50,12 @@ class Command(BaseCommand):
             self.stdout.write(f"not compared: {moving}")
         if found:
             cure = (
-                "a person must look" if options["repair"] else "--repair --reason WHY mends what is missing"
+                "check the remaining ones manually"
+                if options["repair"]
+                else "restore them with --repair --reason WHY"
             )
             raise CommandError(f"differences: {len(found)}; {cure}")
-        self.stdout.write("DBS and Rucio have what we have")
+        self.stdout.write("DBS and Rucio agree with the WMS2 database")
 
     def _repair(self, workflow: Workflow, reason: str) -> list[Difference]:
         actor = shell_actor()

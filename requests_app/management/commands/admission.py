@@ -7,5 +7,5 @@ from wms2_project.operations.command import OperationCommand
 
 
 class Command(OperationCommand):
-    help = "Change the limits of admission, or pause it."
+    help = "Change the admission limits, or pause admission."
     operations = ADMISSION_OPERATIONS

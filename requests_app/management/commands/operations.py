@@ -1,4 +1,4 @@
-"""`manage.py operations`: write the reference of operations."""
+"""`manage.py operations`: print the operations reference."""
 
 from __future__ import annotations
 
@@ -14,5 +14,4 @@ class Command(BaseCommand):
     help = "Print docs/operations.md."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the document."""
         self.stdout.write(render_document(ALL_OPERATIONS), ending="")

@@ -1,4 +1,4 @@
-"""`manage.py plan`: what a request would become, without storing anything."""
+"""`manage.py plan`: preview the plan of a request document."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ STANDARD_INPUT = "-"
 
 
 class Command(BaseCommand):
-    help = "Show the jobs and merge groups a request document would become. Nothing is stored."
+    help = "Preview the jobs and merge groups of a request document. Nothing is stored."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The document, and optionally its input files, so that no service is asked."""
         parser.add_argument(
-            "--request", required=True, help="the request document (JSON); - is standard input"
+            "--request", required=True, help="request document (JSON file); - reads standard input"
         )
-        parser.add_argument("--files", help="input files (JSON list), instead of DBS and Rucio")
-        parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
+        parser.add_argument("--files", help="input files (JSON list), used instead of DBS and Rucio")
+        parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Plan and print."""
         document = _read(options["request"])
         files = _read(options["files"]) if options["files"] else None
         try:
@@ -45,8 +43,8 @@ def _read(name: str) -> Any:
     path = path_of(name)
     try:
         return json.loads(sys.stdin.read() if name == STANDARD_INPUT else path.read_text())
-    except OSError as error:  # as root the stack's owner reads it, who may not
-        cure = f"give {STANDARD_INPUT} and it on standard input"
+    except OSError as error:  # run as root, the file is read by the owner of the stack
+        cure = f"pass {STANDARD_INPUT} and send the file on standard input"
         raise CommandError(f"{path} cannot be read: {error}; {cure}") from error
     except ValueError as error:
         raise CommandError(f"{name} is not JSON: {error}") from error
@@ -62,5 +60,5 @@ def _table(body: dict[str, Any]) -> str:
     if body["groups_not_shown"]:
         lines.append(f"  and {counted(body['groups_not_shown'], 'group')} more")
     if body["more_rounds"]:
-        lines.append("  the rest is planned in later rounds")
+        lines.append("  the remaining work is planned in later rounds")
     return "\n".join(lines)

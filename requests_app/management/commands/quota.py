@@ -1,4 +1,4 @@
-"""`manage.py quota show|set`: what requestors and groups may ask for, from the submit host's shell."""
+"""`manage.py quota show|set`: quotas of requestors and groups."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):
-    help = "Show and set the quotas of requestors and groups. The name * is everybody without their own."
+    help = "Show and set the quotas of requestors and groups. The name * is the default."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """One action; `set` has a reason."""
         actions = parser.add_subparsers(dest="action", required=True)
-        actions.add_parser("show", help="limits and usage of everybody with a quota or open requests")
-        change = actions.add_parser("set", help="change limits; what is not named stays")
+        actions.add_parser(
+            "show", help="show limits and usage of all requestors and groups with a quota or open requests"
+        )
+        change = actions.add_parser("set", help="change limits; limits that are not given are unchanged")
         change.add_argument("scope", choices=[scope.value for scope in QuotaScope])
-        change.add_argument("name", help="an account, a group, or *")
+        change.add_argument("name", help="account, group, or * for the default")
         for name, limit in LIMITS.items():
             change.add_argument(
-                f"--{name.replace('_', '-')}", help=f"{limit.help} `default` follows the quota of *."
+                f"--{name.replace('_', '-')}", help=f"{limit.help} `default` resets it to the quota of *."
             )
         change.add_argument("--reason", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Show, or call the one service."""
         now = timezone.now()
         if options["action"] == "show":
             shares = known_shares()

@@ -1,4 +1,4 @@
-"""`manage.py sync_sites`: take the sites over from CRIC."""
+"""`manage.py sync_sites`: synchronise sites with CRIC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Sync once."""
         try:
             count = sync_sites(now=timezone.now(), force=options["force"])
         except Wms2Error as error:

@@ -208,6 +208,6 @@ def test_a_plan_reads_paths_from_the_callers_directory_and_a_dash_as_standard_in
     assert run("plan", "--request", "-", "--files", tmp_path / "files.json") == told
     assert "mg_000000: 1 job, 10 events" in told
     with pytest.raises(
-        CommandError, match=f"{tmp_path}/none cannot be read.*give - and it on standard input"
+        CommandError, match=f"{tmp_path}/none cannot be read.*pass - and send the file on standard input"
     ):
         run("plan", "--request", "none")

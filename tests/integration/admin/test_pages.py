@@ -199,8 +199,8 @@ def test_sizes_are_told_in_decimal_units(size: int | None, expected: str) -> Non
 def test_the_page_of_a_request_says_why_it_waits(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD, last_error="no site left", hold_evidence={"ratio": 0.4})
     page = console.get(f"/admin/requests_app/request/{row.pk}/change/").content.decode()
-    assert "What it waits for" in page
-    assert "release it with a change, fail or abort it" in page
+    assert "Blocking gates" in page
+    assert "release, fail or abort the request" in page
 
 
 def test_the_name_of_a_request_is_an_address_too(console: Client) -> None:
@@ -268,13 +268,13 @@ def test_the_list_says_what_stopped_a_request(console: Client, status: RequestSt
 
 
 def test_an_empty_overview_says_that_nothing_waits(console: Client) -> None:
-    assert "Nothing waits for a person" in console.get(reverse("admin:index")).content.decode()
+    assert "No request is held and no alert is open" in console.get(reverse("admin:index")).content.decode()
 
 
 def test_the_overview_counts_the_last_day(console: Client) -> None:
     done = make_request(status=RequestStatus.ACTIVE)
     transition(request=done, to=RequestStatus.COMPLETED, reason="all there", actor="system:lifecycle")
-    assert "0 came, 1 completed, 0 failed" in console.get(reverse("admin:index")).content.decode()
+    assert "0 submitted, 1 completed, 0 failed" in console.get(reverse("admin:index")).content.decode()
 
 
 def test_the_overview_names_what_takes_no_work(console: Client) -> None:

@@ -42,7 +42,7 @@ def test_a_draft_is_stored_without_its_mark_and_left_alone(draft: Request, viewe
     Request.objects.update(next_check_at=timezone.now())
     assert claim_requests() == []
     why = viewer.get(f"{URL}/{NAME}/why").json()
-    assert why["summary"] == "it is a draft"
+    assert why["summary"] == "the request is a draft"
 
 
 def test_its_owner_submits_it_once(draft: Request, requestor: APIClient) -> None:
@@ -79,7 +79,7 @@ def test_its_owner_edits_any_field_of_the_document(draft: Request, requestor: AP
         ({"document": {"request_name": "another"}}, 422, "request_name"),
         ({"document": {"requestor": "bob"}}, 422, "requestor"),
         ({"document": {}}, 422, "document"),
-        ({"priority": 1_000_000}, 403, "requestors go up to"),
+        ({"priority": 1_000_000}, 403, "requestors may set a priority up to"),
     ],
 )
 @pytest.mark.parametrize("dry_run", [False, True])

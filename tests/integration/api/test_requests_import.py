@@ -263,7 +263,7 @@ def test_a_request_is_replaced_once(operator: APIClient) -> None:
     answer = operator.post(URL, REPLACES)
 
     assert answer.status_code == 409
-    assert "older is replaced by first already" in answer.json()["detail"]
+    assert "older was already replaced by first" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_wrong_filter_is_refused_by_name(viewer: APIClient, query: str, field:
 
 def test_a_status_there_is_not_is_told_those_there_are(viewer: APIClient) -> None:
     told = str(viewer.get(f"{URL}?status=asleep").json()["errors"]["status"])
-    assert "asleep is none of new, submitted, " in told
+    assert "asleep is not one of new, submitted, " in told
     assert all(status in told for status in RequestStatus)
 
 

@@ -118,7 +118,7 @@ def test_an_unsigned_or_symmetric_token_is_refused(issuer: Issuer) -> None:
     unsigned = jwt.encode(claims, None, algorithm="none", headers={"kid": "rsa-1"})
     shared = jwt.encode(claims, "x" * 40, algorithm="HS256", headers={"kid": "rsa-1"})
     for token in (unsigned, shared):
-        assert "signed in a way" in told(get(token))
+        assert "signature algorithm" in told(get(token))
 
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "eyJhbGciOiJSUzI1NiJ9.e30.x", "é" * 10, "x" * 9000])
@@ -131,7 +131,7 @@ def test_keys_are_asked_for_once_and_new_ones_found(issuer: Issuer, monkeypatch:
         assert get(issuer.token(**OPS)).status_code == 200
     assert issuer.asked.count("/keys") == 1
     issuer.add_key("rsa-2", "RS256")
-    assert "does not show" in told(get(issuer.token(key_id="rsa-2", **OPS)))  # asked a moment ago
+    assert "not published" in told(get(issuer.token(key_id="rsa-2", **OPS)))  # asked a moment ago
     assert issuer.asked.count("/keys") == 1
     monkeypatch.setattr(keys, "ASK_AGAIN_SEC", 0.0)
     assert get(issuer.token(key_id="rsa-2", **OPS)).status_code == 200
@@ -170,7 +170,7 @@ def test_a_token_cannot_borrow_the_rights_of_a_local_account(issuer: Issuer) -> 
 def test_a_closed_account_stays_closed(issuer: Issuer) -> None:
     get(issuer.token(**OPS))
     User.objects.update(is_active=False)
-    assert "closed" in told(get(issuer.token(**OPS)))
+    assert "deactivated" in told(get(issuer.token(**OPS)))
 
 
 def test_a_bearer_token_makes_no_api_token(issuer: Issuer) -> None:

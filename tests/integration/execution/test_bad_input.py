@@ -104,7 +104,7 @@ def test_no_site_has_the_memory() -> None:
 
 def test_no_site_may_run_it() -> None:
     request = resolved(site_blacklist=["T1_US_FNAL"])
-    assert "site lists, drains and bans leave none" in held_reason(request)
+    assert "site lists, drains and bans exclude every site" in held_reason(request)
 
 
 @pytest.mark.parametrize("pilot", [False, True], ids=["planning", "pilot"])
@@ -172,7 +172,7 @@ def test_parameters_that_make_no_sense_hold_at_once(algo: str, params: dict[str,
 def test_files_without_lumis_make_no_lumi_jobs_and_say_so() -> None:
     request = resolved(splitting_algo="LumiBased")
     request.workflow.input_files.update(lumis=[])
-    assert "3 files are not processed yet, and no job can be made of the rest" in held_reason(request)
+    assert "3 files are not processed yet; the remaining files give no jobs" in held_reason(request)
 
 
 def test_a_name_dbs_tells_twice_is_one_file() -> None:

@@ -44,7 +44,7 @@ def test_the_same_key_answers_the_first_request_and_another_document_is_refused(
 
 def test_a_name_is_taken_once(documents: list[dict[str, Any]]) -> None:
     import_request(document=documents[0], **OPERATOR)
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         import_request(document=documents[0], actor="user:ben", on_behalf=True)
 
 

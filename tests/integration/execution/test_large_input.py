@@ -94,7 +94,7 @@ def test_a_submitted_request_says_how_far_its_input_is(dataset: str, settings: A
     advance(request.pk)
     request.refresh_from_db()
     assert (request.status, request.wait_reason) == (
-        RequestStatus.SUBMITTED, "3 blocks of the input are still to be read",
+        RequestStatus.SUBMITTED, "reading the input from DBS: 3 blocks left",
     )  # fmt: skip
     for _ in BLOCKS[1:]:
         advance(request.pk)

@@ -179,7 +179,7 @@ def test_what_can_be_placed_is_planned_and_the_rest_waits(viewer: APIClient) -> 
     production.resolve_round(round_=dag.round, now=timezone.now())
     Request.objects.update(status=S.PLANNING)
     assert step(request) == S.QUEUED
-    assert data_gate(viewer, request)["detail"].startswith("no usable site can read 2 files of the input")
+    assert data_gate(viewer, request)["detail"].startswith("no usable site can read 2 input files")
 
 
 @pytest.mark.usefixtures("fake_schedd")
@@ -221,7 +221,7 @@ def test_planning_goes_on_with_what_was_known_while_rucio_is_away(adapt: Callabl
 
     adapt(rucio=Overridden(rucio(), replicas=away))
     assert step(request) == S.QUEUED
-    assert "no usable site can read 2 files" in request.transitions.latest("id").reason
+    assert "no usable site can read 2 input files" in request.transitions.latest("id").reason
     Workflow.objects.update(located_at=None)
     Request.objects.update(status=S.PLANNING)
     assert step(request) == S.PLANNING

@@ -185,7 +185,7 @@ def test_what_only_a_person_can_open_holds_a_request_when_its_turn_has_come() ->
     nowhere = runnable(priority=9, workflow={"site_whitelist": ["T2_US_Gone"]})
     behind = runnable(priority=5)
     assert (status_after_look(nowhere), nowhere.wait_gate) == ("queued", "sites")
-    assert "no site may run" in nowhere.wait_reason
+    assert "no usable site" in nowhere.wait_reason
     limit(2)
     assert status_after_look(behind) == "planning"
     limit(3)

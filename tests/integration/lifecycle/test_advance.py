@@ -183,7 +183,7 @@ def test_work_that_kills_its_workers_is_held(handle: Callable[..., None]) -> Non
     advance(request.pk)
     request.refresh_from_db()
     assert request.status == "held"
-    assert "killed 3 workers" in request.last_error
+    assert "3 workers in a row died" in request.last_error
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from requests_app import admission
 from requests_app.alerts import close_alerts, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.quotas import change_quota
 from requests_app.services.owning import share_outputs
@@ -302,23 +302,23 @@ CASES = [
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
     Case("ownership", foreign, "is in DBS as VALID", allow, MOVED),
     Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
-    Case("data", without_data, "no usable site can read 1 file of the input", replicate, MOVED),
+    Case("data", without_data, "no usable site can read 1 input file", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
     Case("quota", over_quota, "requestor ana: 4 of 3 queued jobs", raise_quota, MOVED),
-    Case("space", short_of_space, "has too little room", lambda row: need(0), MOVED),
+    Case("space", short_of_space, "has too little free space", lambda row: need(0), MOVED),
     Case("storage", full, "above 95%", free, MOVED),
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
-    Case("sites", nowhere, "no site may run", enable_sites, MOVED),
+    Case("sites", nowhere, "no usable site", enable_sites, MOVED),
     Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
     Case("schedd", on_silent_schedd, "a@pool does not answer",
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
     Case("held jobs", lambda: running(nodes_held=2), "2 jobs are on hold", release_jobs, RUNS),
     Case("held jobs", lambda: running(status=DAGStatus.HALTED), "the DAG is on hold", release_jobs, RUNS),
     Case("hanging jobs", hanging, "1 job hanging", end_hang, RUNS),
-    Case("landings", stranded, "1 group may land nowhere", place_groups, RUNS),
-    Case("throttle", throttled, "2 groups run at a time, 1 wait", end_group, RUNS),
+    Case("landings", stranded, "1 group without a usable site", place_groups, RUNS),
+    Case("throttle", throttled, "at most 2 groups run at a time; 1 group waiting", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
@@ -374,7 +374,7 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
 
 
 def test_no_gate_is_left_out() -> None:
-    look = Look(resolved(S.QUEUED), timezone.now())
+    look = Snapshot(resolved(S.QUEUED), timezone.now())
     asked = [ask for status, asks in gates.ASKED.items() if status not in TERMINAL for ask in asks]
     assert {ask(look).name for ask in asked} == {one.gate for one in CASES}
 
@@ -481,17 +481,17 @@ def test_the_start_is_expected_when_enough_running_requests_will_have_ended(view
     assert turn is not None
     assert (turn["position"], turn["places_needed"], turn["estimated_from"]) == (1, 1, 2)
     assert likely_minutes(turn) == pytest.approx(10, abs=2)
-    assert summary.startswith("admission 2/2, position 1, ~")
+    assert summary.startswith("admission 2/2, position 1, expected start in ")
     turn, _ = turn_of(viewer, second)
     assert turn is not None
     assert likely_minutes(turn) == pytest.approx(100, abs=5)
-    assert turn_of(viewer, third) == (None, "admission 2/2, position 3, expected start unknown")
+    assert turn_of(viewer, third) == (None, "admission 2/2, position 3, start time unknown")
 
 
 def test_running_requests_that_show_no_pace_are_no_ground_for_an_estimate(viewer: APIClient) -> None:
     make_site()
     row = queued_behind()
-    assert turn_of(viewer, row) == (None, "admission 1/1, position 1, expected start unknown")
+    assert turn_of(viewer, row) == (None, "admission 1/1, position 1, start time unknown")
 
 
 def test_while_admission_is_paused_no_start_is_expected(viewer: APIClient) -> None:

@@ -100,7 +100,7 @@ def test_a_dag_that_was_sent_to_the_schedd_is_looked_for_there(port: FakeSchedd)
     monitoring.observe_dags(now=timezone.now())
     row = waiting(S.PLANNING)
     make_dag(make_round(row.workflow), schedd_name=NAME, status=DAGStatus.READY, submitted_at=None)
-    assert "no schedd has slots" not in step(row).wait_reason
+    assert "no schedd has free DAGMan slots" not in step(row).wait_reason
 
 
 def test_the_count_is_taken_once_in_a_while(port: FakeSchedd) -> None:

@@ -144,7 +144,7 @@ def test_at_its_deadline_a_draining_schedd_is_emptied() -> None:
     assert (leaving.status, staying.status, stopping.status) == (S.STOPPING, S.ACTIVE, S.STOPPING)
     last = leaving.transitions.last()
     assert last is not None
-    assert (last.actor, last.reason) == ("system:drain", "its schedd is drained: kernel update")
+    assert (last.actor, last.reason) == ("system:drain", "schedd drained: kernel update")
     assert last.call_id == "call-of-the-drain"
 
 
@@ -159,7 +159,7 @@ def test_what_runs_is_stopped_though_its_request_waits(status: RequestStatus, ho
 def test_a_submission_nobody_recorded_counts_as_running(tmp_path: Path) -> None:
     request = make_request(status=S.HELD)
     unsent(request, tmp_path)
-    with pytest.raises(Conflict, match="nothing of it runs"):
+    with pytest.raises(Conflict, match="has no running jobs"):
         stop_request(request=request, actor="user:olga", reason="maintenance")
     DAG.objects.update(schedd_name="one@pool")
     stop_request(request=request, actor="user:olga", reason="maintenance")
@@ -231,7 +231,7 @@ def test_a_stop_after_the_end_with_hold_holds_and_keeps_the_failures(monkeypatch
     stop_request(request=request, actor="user:olga", reason="maintenance", hold=True)
     request = advanced(request, 1)
     assert (request.status, learnt) == (S.HELD, [dag])
-    assert "10 groups had failed" in request.last_error
+    assert "10 groups failed" in request.last_error
 
 
 def test_a_dag_removed_by_somebody_before_the_stop_is_held() -> None:

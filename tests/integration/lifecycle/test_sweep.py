@@ -25,7 +25,7 @@ from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
 from tests.integration.factories import ago, make_block, make_group, make_request, make_round, make_workflow
-from wms2_project import pulse
+from wms2_project import heartbeat
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, messages: dict[tuple[str, int], int
     def lengths(*, priority: int) -> dict[str, int] | None:
         if messages is None:
             return None
-        found = dict.fromkeys(pulse.queue_names(), 0)
+        found = dict.fromkeys(heartbeat.queue_names(), 0)
         for (queue, step), n in messages.items():
             found[queue] += n if step <= priority else 0
         return found
@@ -136,7 +136,7 @@ def own_queue(settings: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize(("priority", "n"), [(0, 1), (3, 5), (9, 15)])
 def test_messages_are_counted_up_to_a_priority(own_queue: str, priority: int, n: int) -> None:
-    assert pulse.queue_lengths(priority=priority) == {own_queue: n}
+    assert heartbeat.queue_lengths(priority=priority) == {own_queue: n}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_messages_are_counted_up_to_a_priority(own_queue: str, priority: int, n:
 )
 def test_the_further_back_in_line_the_rarer_the_looks(settings: Any, behind: int, seconds: float) -> None:
     settings.POLL_INTERVAL_SEC = 10.0
-    assert admission.next_look_sec(behind) == seconds
+    assert admission.next_check_sec(behind) == seconds
 
 
 @pytest.mark.parametrize("paused", [False, True])

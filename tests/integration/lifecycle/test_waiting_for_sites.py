@@ -17,7 +17,7 @@ from dags_app.services.schedds import enable_schedd
 from dags_app.states import DAGKind, DAGStatus, FileState
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app import configuring
@@ -165,7 +165,7 @@ def test_a_prepared_rescue_waits_for_the_only_site_that_reads_its_files(storage:
     row.workflow.input_files.update(state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0)
     make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh: none of this DAG's business
     make_dag(failed.round, status=DAGStatus.READY, parent=failed, submitted_at=None, kind=DAGKind.RESCUE)
-    awaited = Look(row, timezone.now()).awaited_site
+    awaited = Snapshot(row, timezone.now()).awaited_site
     assert (awaited is not None) == (storage == NAME)
     if awaited is not None:
         assert (step(row).status, step(row).wait_gate) == ("queued", "sites")

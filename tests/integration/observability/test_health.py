@@ -21,7 +21,7 @@ from condor.fake import FakePool
 from dags_app import health as outside
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
-from wms2_project import health, pulse, shared
+from wms2_project import health, heartbeat, shared
 from wms2_project.health import Check
 from wms2_project.locks import lock_key
 
@@ -33,10 +33,10 @@ ALL_QUEUES = ("lifecycle", "planning", "condor", "outputs")
 def _only_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The schedd and the CMS services are asked in tests/e2e, where they are."""
     monkeypatch.setattr(health, "_checks", {})
-    monkeypatch.setattr(pulse, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
-    pulse.silence("w@test", ALL_QUEUES)
+    monkeypatch.setattr(heartbeat, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
+    heartbeat.silence("w@test", ALL_QUEUES)
     yield
-    pulse.silence("w@test", ALL_QUEUES)
+    heartbeat.silence("w@test", ALL_QUEUES)
 
 
 def parts(client: Client) -> dict[str, str]:
@@ -44,7 +44,7 @@ def parts(client: Client) -> dict[str, str]:
 
 
 def test_workers_are_told_per_queue(client: Client) -> None:
-    pulse.beat("w@test", ("lifecycle", "condor"))
+    heartbeat.beat("w@test", ("lifecycle", "condor"))
     told = parts(client)
     assert (told["workers.lifecycle"], told["workers.condor"]) == ("ok", "ok")
     assert (told["workers.planning"], told["workers.outputs"]) == ("down", "down")
@@ -52,8 +52,8 @@ def test_workers_are_told_per_queue(client: Client) -> None:
 
 
 def test_a_silent_worker_is_a_dead_one(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    pulse.beat("w@test", ALL_QUEUES)
-    monkeypatch.setattr(pulse, "ALIVE_SEC", -1.0)
+    heartbeat.beat("w@test", ALL_QUEUES)
+    monkeypatch.setattr(heartbeat, "ALIVE_SEC", -1.0)
     assert parts(client)["workers.lifecycle"] == "down"
 
 
@@ -70,7 +70,7 @@ def test_a_sweep_that_lags_is_told(client: Client, viewer: APIClient) -> None:
     make_request(status=RequestStatus.QUEUED, next_check_at=ago(minutes=5))
     assert parts(client)["sweep"] == "down"
     sweep = next(part for part in viewer.get("/api/v1/status").json()["parts"] if part["name"] == "sweep")
-    assert "waits for" in sweep["detail"]
+    assert "waiting for" in sweep["detail"]
 
 
 def test_registered_checks_run_side_by_side_and_within_their_time(client: Client) -> None:

@@ -21,7 +21,7 @@ from requests_app.lifecycle import stuck
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_block, make_dag, make_group, make_request, make_round
-from wms2_project import health, metrics, pulse, shared
+from wms2_project import health, heartbeat, metrics, shared
 
 pytestmark = pytest.mark.django_db
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -81,10 +81,10 @@ def test_a_passed_deadline_is_counted(viewer: APIClient) -> None:
 
 
 def test_queues_and_workers_are_told(viewer: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
-    pulse.beat("w@test", ("planning",))
+    monkeypatch.setattr(heartbeat, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
+    heartbeat.beat("w@test", ("planning",))
     told = scrape(viewer)
-    pulse.silence("w@test", ("planning",))
+    heartbeat.silence("w@test", ("planning",))
     assert told["wms2_workers", ("planning",)] == 1
     assert ("wms2_queue_length", ("condor",)) in told
     assert told["wms2_part_up", ("database",)] == 1

@@ -21,8 +21,8 @@ from outputs_app.services import (
 )
 from outputs_app.states import BlockStatus
 from requests_app.lifecycle.finishing import finish
-from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_workflow
@@ -36,7 +36,7 @@ DOWN = {"kind": "status", "status": 503, "times": None}
 
 
 def look(workflow: Workflow) -> Outcome:
-    return finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    return finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
 
 
 def access_type(workflow: Workflow) -> str:

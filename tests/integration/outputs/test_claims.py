@@ -68,7 +68,7 @@ def test_after_an_abort_with_nothing_registered_the_same_outputs_can_be_asked_fo
 def test_the_example_document_sent_twice_names_what_is_in_the_way(operator: APIClient) -> None:
     assert operator.post(REQUESTS, EXAMPLE).status_code == 201
     again = operator.post(REQUESTS, EXAMPLE)
-    assert (again.status_code, "exists already" in again.json()["detail"]) == (409, True)
+    assert (again.status_code, "already exists" in again.json()["detail"]) == (409, True)
     renamed = operator.post(REQUESTS, EXAMPLE | {"RequestName": "my_second_request"})
     assert renamed.status_code == 422
     assert "my_first_request" in renamed.json()["detail"]
@@ -83,7 +83,7 @@ def test_after_an_abort_with_outputs_the_error_names_the_cures(operator: APIClie
         walk(block)
     act(operator, first, "abort")
     refused = send(operator, output_datasets=first.workflow.output_datasets).json()
-    assert f"{first.request_name} of ana, which is aborted" in refused["errors"]["output_datasets"]
+    assert f"{first.request_name} of ana (aborted)" in refused["errors"]["output_datasets"]
     for cure in ("ProcessingVersion", "PreviousVersionRequest", "operator"):
         assert cure in refused["cure"]
 

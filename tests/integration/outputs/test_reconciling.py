@@ -14,8 +14,8 @@ from lab.cms_world.server import World
 from outputs_app.models import OutputBlock
 from outputs_app.services import find_differences, invalidate_outputs, repair_outputs
 from requests_app.lifecycle.finishing import finish
-from requests_app.lifecycle.look import Look
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_workflow
@@ -50,13 +50,13 @@ def repaired(workflow: Workflow) -> list[str]:
 
 
 def test_what_agrees_completes(announced: list[OutputBlock], workflow: Workflow) -> None:
-    outcome = finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    outcome = finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
     assert isinstance(outcome, Move)
     assert (outcome.to, told(workflow)) == (RequestStatus.COMPLETED, [])
 
 
 def look_again(workflow: Workflow) -> Outcome:
-    return finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    return finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
 
 
 def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
@@ -67,7 +67,7 @@ def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
     for _ in range(3):
         walk(add_block(workflow))
     told = [look_again(workflow) for _ in range(3)]
-    assert [one.why.split()[0] if isinstance(one, Wait) else one.to for one in told] == [
+    assert [one.why.split()[-3] if isinstance(one, Wait) else one.to for one in told] == [
         "2",
         "1",
         "completed",
@@ -114,7 +114,7 @@ def test_wrong_counts_hold_with_the_list(
     announced: list[OutputBlock], workflow: Workflow, faults: Faults
 ) -> None:
     faults({"service": "dbs", "path_regex": "filesummaries", "kind": "wrong_counts", "times": None})
-    outcome = finish(Look(Request.objects.get(workflow=workflow), timezone.now()))
+    outcome = finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
     assert isinstance(outcome, Move)
     assert outcome.to == RequestStatus.HELD
     listed = outcome.changes["hold_evidence"]["differences"]
@@ -166,7 +166,7 @@ def test_a_file_lost_in_rucio_is_found(
 def test_a_group_whose_files_never_came_is_found(announced: list[OutputBlock], workflow: Workflow) -> None:
     lost = MergeGroup.objects.filter(round__workflow=workflow).latest("index")
     lost.outputs.all().delete()
-    assert any("our own table" in line for line in told(workflow))
+    assert any("WMS2 database" in line for line in told(workflow))
 
 
 def test_another_workflow_in_the_same_dataset_is_no_difference(
@@ -189,13 +189,13 @@ def test_the_command_tells_and_mends(
     announced: list[OutputBlock], workflow: Workflow, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rucio().delete_rule(announced[0].rules.get().rule_id)
-    with pytest.raises(CommandError, match="differences: 1; --repair") as differing:
+    with pytest.raises(CommandError, match="differences: 1; restore them with --repair") as differing:
         call_command("reconcile", workflow.request_name)
     assert differing.value.returncode == 1
     assert announced[0].block_name in capsys.readouterr().out
     call_command("reconcile", workflow.request_name, "--repair", "--reason", "a rule was lost")
     told = capsys.readouterr().out
-    assert "have what we have" in told
+    assert "agree with the WMS2 database" in told
     assert f"compared: {len(announced)} block" in told
     with pytest.raises(CommandError, match="no request") as unknown:
         call_command("reconcile", "nobody_knows_v1")

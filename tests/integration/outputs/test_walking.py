@@ -120,7 +120,7 @@ def test_replicating_then_stuck_then_boosted_then_there(
     advance_block(block.pk)
     rule.refresh_from_db()
     assert (rule.state, bool(rule.error), rule.state_since is not None) == ("STUCK", True, True)
-    assert f"Rucio rule {rule.rule_id} to {DESTINATION} is STUCK since" in unannounced(workflow=workflow)
+    assert f"Rucio rule {rule.rule_id} to {DESTINATION} STUCK since" in unannounced(workflow=workflow)
     seen = rucio().rule(rule.rule_id)
     assert seen is not None
     assert seen.state == "REPLICATING"  # boosted
@@ -301,7 +301,7 @@ def test_waiting_for_our_own_rate_limit_is_no_failure(
     assert not Alert.objects.exists()
     waiting = handlers.on_active(active, timezone.now() + timedelta(hours=7))
     assert isinstance(waiting, Wait)
-    assert f"1 blocks wait for a call: {LIMITED}" in unannounced(workflow=block.dataset.workflow)
+    assert f"1 block waiting for a call: {LIMITED}" in unannounced(workflow=block.dataset.workflow)
 
 
 def test_a_rate_limit_neither_adds_to_a_row_of_errors_nor_hides_it(

@@ -13,7 +13,7 @@ from dags_app.models import DAGEvent, MergeGroup
 from dags_app.services import collecting, production
 from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
 from requests_app.lifecycle import gates
-from requests_app.lifecycle.look import Look
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app.selectors import usable_sites
@@ -70,7 +70,7 @@ def test_a_release_discards_the_group_and_its_files_are_planned_again(
 def test_the_request_is_not_kept_from_its_end(damaged: Round, operator: APIClient) -> None:
     release(operator, damaged)
     request = Request.objects.get(pk=damaged.request.pk)
-    assert not gates.stage_out(Look(request, timezone.now())).blocks
+    assert not gates.stage_out(Snapshot(request, timezone.now())).blocks
 
 
 def test_a_stopped_round_with_a_damaged_manifest_is_planned_anew(

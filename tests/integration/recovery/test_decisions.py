@@ -134,7 +134,7 @@ DECIDED = {
 def test_what_was_decided_at_release_is_shown(released: Round, operator: APIClient, console: Any) -> None:
     assert operator.get(url(released.request)).json()["overrides"] == DECIDED
     page = console.get(f"/admin/requests_app/request/{released.request.pk}/change/").content.decode()
-    assert "Decided by operators" in page
+    assert "Operator decisions" in page
     for told in ("memory mb 3100", "retry count 0", "error hold threshold 0.4", PURDUE):
         assert told in page
 

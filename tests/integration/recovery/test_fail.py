@@ -106,7 +106,7 @@ def test_outputs_of_an_ended_request_are_taken_back_and_its_status_stays(
 def test_outputs_of_a_request_that_goes_on_are_not_invalidated(operator: APIClient) -> None:
     row = produced(S.HELD)
     answer = invalidate(operator, row)
-    assert (answer.status_code, "Fail it" in answer.json()["cure"]) == (409, True)
+    assert (answer.status_code, "Fail the request" in answer.json()["cure"]) == (409, True)
     assert OutputDataset.objects.get(workflow=row.workflow).status == "active"
 
 

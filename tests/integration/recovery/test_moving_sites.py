@@ -135,7 +135,7 @@ def test_groups_without_a_site_wait_and_are_reported_until_they_have_one(
     poll(running)
     assert listed(running) == {name["free"]: CERN, name["bound"]: "-"}
     alert = Alert.objects.get(kind=STRANDED, closed_at=None)
-    assert f"1 group may land nowhere, the first is {name['bound']}" in alert.message
+    assert f"1 group without a usable site, the first is {name['bound']}" in alert.message
     why = operator.get(f"/api/v1/requests/{running.request.request_name}/why").json()
     gate = next(one for one in why["gates"] if one["name"] == "landings")
     assert (gate["verdict"], gate["evidence"]["groups"]) == ("block", [name["bound"]])

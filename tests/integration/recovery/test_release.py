@@ -131,7 +131,7 @@ def test_processed_files_cannot_be_excluded(held: Round, operator: APIClient) ->
     assert done is not None
     answer = release(operator, held, excluded_files=[done.lfn])
     assert answer.status_code == 422
-    assert "processed already" in answer.json()["errors"]["excluded_files"]
+    assert "already processed" in answer.json()["errors"]["excluded_files"]
 
 
 def test_only_what_is_held_can_be_released_or_previewed(planned: Planned, operator: APIClient) -> None:
@@ -226,7 +226,7 @@ def test_errors_across_requests_join_alike_ones(planned: Planned, viewer: APICli
 
 def test_the_page_of_a_held_request_shows_its_failures(held: Round, console: Any) -> None:
     page = console.get(f"/admin/requests_app/request/{held.request.pk}/change/").content.decode()
-    assert "Failures, alike ones together" in page
+    assert "Failures, grouped by cause" in page
     assert "ban site" in page
 
 
@@ -235,7 +235,7 @@ def test_the_console_releases_with_changes(held: Round, console: Any) -> None:
     body = {"_confirmed": "1", "reason": "seen", "site_bans": f"{DESY}\n{CERN}", "memory_mb": "2500"}
     console.post(path, body)
     row = Request.objects.get(pk=held.request.pk)
-    assert row.status == S.HELD, "no site would be left"
+    assert row.status == S.HELD, "no usable site would remain"
     console.post(path, body | {"site_bans": CERN})
     row.refresh_from_db()
     assert (row.status, row.workflow.chosen_memory_mb) == ("queued", 2500)

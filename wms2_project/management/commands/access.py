@@ -19,30 +19,30 @@ from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):
-    help = "Give and take access. A robot is a person with roles and a token or a certificate."
+    help = "Manage access. A robot is an account with roles and a token or certificate."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """One action, each with its reason."""
         actions = parser.add_subparsers(dest="action", required=True)
-        roles = actions.add_parser("roles", help="these roles and no others; an unknown person is made")
+        roles = actions.add_parser("roles", help="set the roles of an account; an unknown account is created")
         roles.add_argument("user")
         roles.add_argument(
             "roles", nargs="*", help="viewer requestor site_admin:SITE operator admin member:GROUP"
         )
-        token = actions.add_parser("token", help="a new API token, printed once")
+        token = actions.add_parser("token", help="create an API token and print it once")
         token.add_argument("user")
         token.add_argument("name")
-        token.add_argument("--days", type=int, help="absent: until it is revoked")
-        revoke = actions.add_parser("revoke", help="end an API token")
+        token.add_argument("--days", type=int, help="days until it expires; absent: valid until revoked")
+        revoke = actions.add_parser("revoke", help="revoke an API token")
         revoke.add_argument("user")
         revoke.add_argument("name")
-        link = actions.add_parser("link", help="whoever shows this identity is this person")
+        link = actions.add_parser("link", help="link an identity to an account")
         link.add_argument("user")
-        link.add_argument("subject", help="a certificate's DN, or the sub of an issuer's tokens")
-        unlink = actions.add_parser("unlink", help="the identity opens nothing any more")
+        link.add_argument("subject", help="DN of a certificate, or `sub` of an issuer's tokens")
+        unlink = actions.add_parser("unlink", help="unlink an identity")
         unlink.add_argument("subject")
         for one in (link, unlink):
-            one.add_argument("--issuer", default=X509, help="a token issuer's address; absent: a certificate")
+            one.add_argument("--issuer", default=X509, help="URL of the token issuer; absent: a certificate")
         for one in (roles, token, revoke, link, unlink):
             one.add_argument("--reason", required=True)
 
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         if token is None:
             raise CommandError(f"{options['user']} has no token {options['name']}")
         revoke_token(token=token, **why)
-        return f"the token {token.name} works no more"
+        return f"the token {token.name} is revoked"
 
     def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
         made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)
@@ -80,13 +80,13 @@ class Command(BaseCommand):
     def _unlink(self, options: dict[str, Any], why: dict[str, str]) -> str:
         known = Identity.objects.filter(issuer=options["issuer"], subject=options["subject"]).first()
         if known is None:
-            raise CommandError(f"nobody is known as {options['subject']}")
+            raise CommandError(f"no account is linked to {options['subject']}")
         unlink_identity(identity=known, **why)
-        return f"{known} opens nothing any more"
+        return f"{known} is unlinked"
 
 
 def _user(options: dict[str, Any]) -> User:
     user = User.objects.filter(username=options["user"]).first()
     if user is None:
-        raise CommandError(f"there is no {options['user']}; give them a role first: access roles")
+        raise CommandError(f"there is no {options['user']}. Create the account with: access roles")
     return user

@@ -18,7 +18,7 @@ OWN_NAME = "ensure_access"
 
 
 class Command(BaseCommand):
-    help = "Make sure the administrator and their API token exist as the files say. May be repeated."
+    help = "Create or update the administrator and their API token from the given files. May be repeated."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Names and files only: secrets on a command line are seen by everyone on the machine."""
@@ -32,8 +32,7 @@ class Command(BaseCommand):
         token = _secret(options["token_file"])
         if not token.startswith(PREFIX) or len(token) < len(PREFIX) + 20:
             raise CommandError(
-                f"{options['token_file']} holds no API token: it must begin with {PREFIX} and go on for at"
-                " least 20 characters."
+                f"{options['token_file']} must contain {PREFIX} and at least 20 more characters."
             )
         with transaction.atomic():
             user, created = User.objects.get_or_create(username=options["username"])
@@ -58,7 +57,7 @@ def _ensure_token(user: User, token: str) -> bool:
     if ApiToken.objects.filter(user=user, digest=digest, revoked_at=None, expires_at=None).exists():
         return False
     if ApiToken.objects.filter(digest=digest).exclude(user=user, name=OWN_NAME).exists():
-        raise CommandError("This token is in use under another name; put a new one into the token file.")
+        raise CommandError("This token is in use under another name. Put a new one into the token file.")
     issue_token(
         user=user,
         name=OWN_NAME,

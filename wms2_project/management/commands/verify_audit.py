@@ -18,7 +18,7 @@ MOST = 100  # flaws told; whoever has more needs no longer list
 
 
 class Command(BaseCommand):
-    help = "Check every row of the audit and the chain they form. Exit code 1 if anything was tampered with."
+    help = "Check every row of the audit and the chain. Exit code 1 if anything was tampered with."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Only what was kept elsewhere can show that the end of the chain was cut off."""

@@ -1,4 +1,4 @@
-"""Signs of life of the workers, per queue: each says every few seconds that it is there; silence is death."""
+"""Heartbeats of workers per queue, in Redis. A worker without a recent heartbeat counts as dead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.conf import settings
 
 from wms2_project.shared import ask
 
-PULSE_SEC = 5.0
+INTERVAL_SEC = 5.0
 ALIVE_SEC = 20.0
 _KEY = "wms2:workers:{}"
 LEAST_URGENT = 9
@@ -17,7 +17,7 @@ _PRIORITY_MARK, _PRIORITY_STEPS = "\x06\x16", (3, 6, LEAST_URGENT)  # Celery's o
 
 
 def beat(worker: str, queues: tuple[str, ...]) -> None:
-    """This worker is there and serves these queues."""
+    """Record a heartbeat of the worker for its queues."""
 
     def write(client: Any) -> None:
         now = time.time()
@@ -31,12 +31,12 @@ def beat(worker: str, queues: tuple[str, ...]) -> None:
 
 
 def silence(worker: str, queues: tuple[str, ...]) -> None:
-    """This worker leaves."""
+    """Remove the worker from its queues."""
     ask(lambda client: [client.zrem(_KEY.format(queue), worker) for queue in queues], otherwise=[])
 
 
 def queue_names() -> list[str]:
-    """The queues there are."""
+    """Return the names of all queues."""
     return [queue.name for queue in settings.CELERY_TASK_QUEUES]
 
 

@@ -1,4 +1,4 @@
-"""Monte Carlo whose filter passes next to nothing: ask a person instead of generating on and on."""
+"""Low filter yield: hold a Monte Carlo request whose filter passes far fewer events than declared."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from requests_app.lifecycle.outcome import Move, hold
 
 
 def hold_for_yield(workflow: Workflow) -> Move | None:
-    """Hold when the newest rounds wrote far less than they were planned for.
+    """Return a hold if the newest rounds wrote far fewer events than planned, else None.
 
-    A release plans the next round whatever was seen; only what that round yields can hold it again.
+    A release plans the next round regardless; only the yield of that round can hold the request again.
     """
     if not workflow.generates:
         return None
