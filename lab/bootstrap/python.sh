@@ -26,7 +26,7 @@ print(sys.version_info.minor, os.path.realpath(sys._base_executable))' 2>/dev/nu
 }
 
 make_venv() {
-  VENV=$WMS2_CACHE/venv-$({ "$PYTHON" -VV; echo "$PYTHON"; cat "$HERE/requirements.txt"; } | sha256sum | cut -c1-12)
+  VENV=$WMS2_CACHE/venv-$({ "$PYTHON" -VV; echo "$PYTHON"; cat "$HERE"/requirements{,-lab}.txt; } | sha256sum | cut -c1-12)
   [ -f "$VENV/.complete" ] && return
   check_room "$WMS2_CACHE" "$ROOM_FIRST_MB" WMS2_CACHE
   exec 8>"$WMS2_CACHE/venv.lock"; flock 8            # two stacks may start at once
@@ -35,6 +35,7 @@ make_venv() {
     rm -rf "$VENV"
     "$PYTHON" -m venv --without-pip "$VENV" || die "$PYTHON cannot make a virtual environment: install the package python3-venv"
     install_packages "$HERE/requirements.txt"
+    install_packages "$HERE/requirements-lab.txt"
     touch "$VENV/.complete"
   fi
   exec 8>&-
