@@ -53,7 +53,7 @@ _ON_THE_POOL = (
 )
 _STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
 _REQUESTS = ("tests/integration/execution", "tests/e2e")
-_OUTSIDE = ("tests/contract", "tests/hostile")
+_OUTSIDE = ("tests/contract", "tests/hostile", "tests/image")
 
 
 def lanes(root: Path) -> list[Lane]:

@@ -3,6 +3,8 @@
 #   WMS2_CACHE  shared by all stacks: virtual environments, HTCondor (root: /var/cache/wms2, others: ~/.cache/wms2)
 ROOM_FIRST_MB=1500                                   # virtual environment, HTCondor and their downloads
 ROOM_HOME_MB=500
+ROOM_IMAGE_MB=5000                                   # the image's layers and its files, unpacked
+ROOM_LAYERS_MB=15000                                 # layers of earlier images are kept for the next one up to this
 
 choose_places() {
   local key; key=$(printf %s "$HERE" | sha256sum | cut -c1-8)    # one stack per checkout unless told otherwise
