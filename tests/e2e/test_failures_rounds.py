@@ -18,7 +18,7 @@ from lab.seed.datasets import InputFile as SeedFile
 from lab.seed.documents import urgent
 from lab.seed.storage import Laboratory, Storage, store_dataset
 from outputs_app.models import OutputFile
-from sandbox.elect_site import ELECTED
+from sandbox.elect_site import ELECTED_SITE
 from sites_app.models import SiteBan
 from tests.e2e.conftest import Json, Stack
 from tests.e2e.test_outputs import assert_taken_back
@@ -76,7 +76,7 @@ class Case:
     def has_landed(self, site: str) -> bool:
         """Has a group of its first DAG elected this site?"""
         dag = DAG.objects.filter(workflow=self.workflow).first()
-        elected = Path(dag.submit_dir).glob(f"mg_*/{ELECTED}") if dag is not None else ()
+        elected = Path(dag.submit_dir).glob(f"mg_*/{ELECTED_SITE}") if dag is not None else ()
         return any(site in path.read_text() for path in elected)
 
     def widen(self) -> None:

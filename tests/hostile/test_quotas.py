@@ -264,7 +264,7 @@ def test_a_request_that_alone_exceeds_the_quota_is_held_with_the_number_and_the_
     allow(queued_jobs=100)
     row = planned(101, status=S.PLANNING)
     assert step(row) == "held"
-    assert row.last_error == "requestor ana: this request alone needs 101 of 100 queued jobs"
+    assert row.last_error == "requestor ana: this request alone needs 101, the quota is 100 queued jobs"
     assert row.hold_evidence is not None
     assert (row.hold_evidence["gate"], "operator" in row.hold_evidence["remedy"]) == ("quota", True)
     allow(queued_jobs=101)
@@ -286,7 +286,7 @@ def test_a_round_is_compared_with_the_quota_as_soon_as_it_is_planned(
     assert step(row) == status
     assert DAG.objects.get(workflow=row.workflow).status == DAGStatus.READY
     if status == "held":
-        assert row.last_error == "requestor ana: this request alone needs 10 of 9 queued jobs"
+        assert row.last_error == "requestor ana: this request alone needs 10, the quota is 9 queued jobs"
     else:
         step(row)
         assert row.wait_reason == "requestor ana: 5 of 12 queued jobs, and this request needs 10"
@@ -304,7 +304,7 @@ def test_storage_asked_has_a_limit_that_a_small_claim_does_not_evade() -> None:
     report = {"recommended": numbers, "iterations": [{"events": 10, "wall_time_sec": 10}]}
     Workflow.objects.filter(pk=wants.workflow_id).update(pilot_metrics=report)
     assert step(wants) == "held"
-    assert "this request alone needs 120 of 100 GB of storage" in wants.last_error
+    assert "this request alone needs 120, the quota is 100 GB of storage" in wants.last_error
 
 
 def generating(gb: int) -> Workflow:

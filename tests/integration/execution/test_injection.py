@@ -57,7 +57,8 @@ def test_no_hostile_field_reaches_a_submit_file(requestor: APIClient, tmp_path: 
     make_site()
     canary = tmp_path / "canary"
     for field in [*(name for one in FIELDS for name in (one.name, one.reqmgr2)), "comments", "Anything"]:
-        document = GENERATED | {"request_name": f"r_{shape}_{field}", field: SHAPES[shape](hostile(canary))}
+        own = {"request_name": f"r_{shape}_{field}", "output_datasets": [f"/Muons/Run2031A-{field}-v1/AOD"]}
+        document = GENERATED | own | {field: SHAPES[shape](hostile(canary))}
         answer = requestor.post("/api/v1/requests", document)
         free = field in IGNORED or (shape == "object" and field in PAYLOAD)
         assert answer.status_code == (201 if free else 422), (field, answer.content)

@@ -1,0 +1,79 @@
+"""The gates of a request's outputs: collected, registered in DBS, protected and moved by Rucio."""
+
+from __future__ import annotations
+
+from django.db.models import Count, Min
+
+from dags_app.models import MergeGroup
+from dags_app.states import GroupStatus
+from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.states import BlockStatus
+from requests_app.lifecycle.gate import Gate, Verdict
+from requests_app.lifecycle.gate import passed as _passed
+from requests_app.lifecycle.snapshot import Snapshot
+from wms2_project.words import counted
+
+_B = BlockStatus
+IN_RUCIO = tuple(state for state in _B if state not in (_B.PENDING, _B.ANNOUNCED))
+
+
+def stage_out(snapshot: Snapshot) -> Gate:
+    """Block until the outputs of every finished group are recorded in the database."""
+    waiting = MergeGroup.objects.filter(round__workflow=snapshot.workflow, status=GroupStatus.DONE)
+    found = waiting.aggregate(groups=Count("id"), since=Min("finished_at"))
+    if not found["groups"]:
+        return _passed("stage-out", "the outputs of all finished groups are collected")
+    return Gate(
+        "stage-out",
+        Verdict.BLOCK,
+        f"the outputs of {counted(found['groups'], 'finished group')} are not collected yet",
+        {"groups": found["groups"], "last_error": snapshot.request.last_error},
+        since=found["since"],
+        remedy="Wait: outputs are collected automatically. A damaged manifest is named in the error",
+    )
+
+
+def dbs(snapshot: Snapshot) -> Gate:
+    """Block until every output block is registered in DBS."""
+    return _blocks(snapshot, "dbs", (_B.PENDING,), "registered in DBS", "DBS")
+
+
+def rucio(snapshot: Snapshot) -> Gate:
+    """Block until every output block is protected, copied and announced."""
+    gate = _blocks(snapshot, "rucio", IN_RUCIO, "protected, copied and announced", "Rucio")
+    rules = RucioRule.objects.filter(
+        block__dataset__workflow=snapshot.workflow, block__status__in=IN_RUCIO, deleted_at__isnull=True
+    ).exclude(state__in=["", "OK"])
+    stuck = list(rules.values("rule_id", "state", "rse_expression", "created_at").order_by("created_at")[:5])
+    if not gate.blocks or not stuck:
+        return gate
+    first = stuck[0]
+    message = f"waiting for Rucio rule {first['rule_id']} to {first['rse_expression']}, {first['state']}"
+    return Gate(
+        "rucio",
+        Verdict.BLOCK,
+        message,
+        gate.evidence | {"rules": stuck},
+        since=first["created_at"],
+        remedy="A stuck rule is boosted automatically. Ask the Rucio operators for the cause",
+    )
+
+
+def _blocks(snapshot: Snapshot, name: str, states: tuple[_B, ...], what: str, service: str) -> Gate:
+    rows = OutputBlock.objects.filter(dataset__workflow=snapshot.workflow, status__in=states)
+    found = rows.aggregate(blocks=Count("id"), since=Min("status_since"))
+    if not found["blocks"]:
+        return _passed(name, f"no block waits to be {what}")
+    failing = (
+        rows.exclude(last_error="").order_by("-last_error_at").values("block_name", "last_error").first()
+    )
+    counts = dict(rows.order_by().values_list("status").annotate(n=Count("id")))
+    message = f"{found['blocks']} blocks are not {what} yet"
+    return Gate(
+        name,
+        Verdict.BLOCK,
+        f"{message}: {failing['last_error']}" if failing else message,
+        {"blocks": counts, "failing": failing},
+        since=found["since"],
+        remedy=f"Wait: retried automatically until {service} answers" if failing else "Wait",
+    )
