@@ -41,7 +41,7 @@ def test_the_console_shows_nothing_to_an_account_without_a_role() -> None:
 
 @pytest.fixture
 def logins(settings: Any) -> None:
-    settings.THROTTLE_RATES = settings.THROTTLE_RATES | {"logins": "3/hour", "login_names": "9/hour"}
+    settings.THROTTLE_RATES = settings.THROTTLE_RATES | {"logins": "3/year", "login_names": "9/year"}
     User.objects.create_superuser("adam", password=PASSWORD)
 
 

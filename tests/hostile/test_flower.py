@@ -33,7 +33,7 @@ def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
     """A Flower of this test's own; its address."""
     port = PortBook(tmp_path / "ports.json").pick("flower")
     unused = {"SECRET_KEY": "unused", "DATABASE_URL": "postgres://unused/unused"}  # as in docker-compose.yml
-    own = {"FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", "WMS2_THROTTLE_FAILURES": "20/minute"}
+    own = {"FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", "WMS2_THROTTLE_FAILURES": "20/year"}
     env = {**os.environ, **unused, **own}
     log = (tmp_path / "flower.log").open("wb")
     argv = [sys.executable, "-m", "wms2_project.flower", "--address=127.0.0.1", f"--port={port}"]

@@ -18,7 +18,8 @@ SITES, SCHEMA = "/api/v1/sites", "/api/v1/docs"
 
 @pytest.fixture(autouse=True)
 def _few(settings: Any) -> None:
-    settings.THROTTLE_RATES = {"user": "3/minute", "anonymous": "2/minute", "failures": "2/minute"}
+    """Few calls, in a window that no test outlasts and that hardly ever ends during one."""
+    settings.THROTTLE_RATES = {"user": "3/year", "anonymous": "2/year", "failures": "2/year"}
 
 
 def statuses(client: Any, url: str, count: int, **more: Any) -> list[int]:
@@ -37,7 +38,7 @@ def test_the_count_is_in_redis_not_in_the_process(api_as: ApiAs) -> None:
     throttles._limiter.cache_clear()  # as another process would begin
     refused = client.get(SITES)
     assert refused.status_code == 429
-    assert 0 < int(refused["Retry-After"]) <= 121
+    assert int(refused["Retry-After"]) > 0
     assert refused.json()["code"] == "throttled"
 
 
