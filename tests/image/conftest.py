@@ -40,6 +40,7 @@ SHORT_WAITS = {  # a production's patience, shortened
     "WMS2_MIN_FREE_BYTES": "200000000",
     "WMS2_MIN_FREE_INODES": "10000",
     "WMS2_MEMORY_PER_CORE_MIN_MB": "100",
+    "WMS2_NEW_SITES": "enabled",
 }
 # what clients and daemons of a pool agree on
 COMMON = ("UID_DOMAIN", "ENABLE_IPV6", "NO_DNS", "DEFAULT_DOMAIN_NAME", "SEC_FS_ENFORCE_CHANNEL_BINDING")
