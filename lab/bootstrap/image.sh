@@ -9,6 +9,7 @@ make_image() { # its tests are skipped, and say why, where there is no builder o
   exec 8>"$WMS2_CACHE/image.lock"; flock 8
   [ -f "$WMS2_IMAGE/.complete" ] || build_image
   exec 8>&-
+  [ -n "${WMS2_IMAGE:-}" ] || return 0
   [ ! -f "$WMS2_IMAGE/.complete" ] || touch "$WMS2_IMAGE/.complete"
   for other in "$WMS2_CACHE"/image-*/.complete; do   # each is large; those of another day are not in use
     [ -z "$(find "$other" -mtime +0 2>/dev/null)" ] || rm -rf "${other%/*}"
