@@ -153,10 +153,10 @@ def _check_read(where: str, read: Iterable[tuple[str, int]], planned: dict[str, 
 def _check_output_names(
     where: str, claimed: Sequence[Output | MergedFile], planned: Sequence[tuple[str, str]]
 ) -> None:
-    told = [(one.dataset, one.lfn) for one in claimed]
-    if len(told) != len(planned):
-        _refuse(where, "outputs", f"{len(told)} files", f"{len(planned)}")
-    for index, one in enumerate(told):
+    names = [(one.dataset, one.lfn) for one in claimed]
+    if len(names) != len(planned):
+        _refuse(where, "outputs", f"{len(names)} files", f"{len(planned)}")
+    for index, one in enumerate(names):
         _same(where, "outputs", " ".join(one), " ".join(planned[index]))
 
 

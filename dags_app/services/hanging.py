@@ -123,11 +123,11 @@ def _remove(name: str, found: Mapping[str, list[tuple[RunningJob, str]]]) -> Non
 
 def _load_samples(name: str) -> dict[int, Sample]:
     """Without Redis a job that hangs from its start is still found, one that stops later only by its time."""
-    told = shared.ask(lambda client: client.get(_SAMPLES + name), otherwise=None)
-    stored = json.loads(told) if told else {}
+    text = shared.ask(lambda client: client.get(_SAMPLES + name), otherwise=None)
+    stored = json.loads(text) if text else {}
     return {int(key): Sample(cpu, datetime.fromtimestamp(at, UTC)) for key, (cpu, at) in stored.items()}
 
 
 def _save_samples(name: str, samples: Mapping[int, Sample]) -> None:
-    told = json.dumps({key: (one.cpu_sec, one.since.timestamp()) for key, one in samples.items()})
-    shared.ask(lambda client: client.set(_SAMPLES + name, told, ex=KEPT_SEC), otherwise=None)
+    text = json.dumps({key: (one.cpu_sec, one.since.timestamp()) for key, one in samples.items()})
+    shared.ask(lambda client: client.set(_SAMPLES + name, text, ex=KEPT_SEC), otherwise=None)

@@ -45,7 +45,7 @@ class Stall:
 
     workflow_id: UUID
     kind: StallKind
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Every dataset has an owner; whoever else writes into it has a permission."""
+"""Give every dataset an owner, and other writers a permission."""
 
 import django.db.models.deletion
 from django.db import migrations, models

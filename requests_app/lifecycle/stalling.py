@@ -31,7 +31,7 @@ def report_hanging(*, now: datetime) -> None:
 def _alert_stalls(stalls: Stalls, kinds: Collection[StallKind]) -> None:
     unknown = list(Request.objects.filter(workflow__in=stalls.unknown))
     for kind in kinds:
-        messages = {stall.workflow_id: stall.told for stall in stalls.found if stall.kind is kind}
+        messages = {stall.workflow_id: stall.message for stall in stalls.found if stall.kind is kind}
         stalled = list(Request.objects.filter(workflow__in=messages).exclude(status__in=sorted(TERMINAL)))
         for request in stalled:
             raise_alert(request=request, kind=kind, message=messages[request.workflow_id])

@@ -203,8 +203,8 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     """
     if request.status in TERMINAL:
         raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
-    told = "can be changed only while the request is a draft"
-    wrong = {name: told for name in changes if name not in LIVE}
+    only_draft = "can be changed only while the request is a draft"
+    wrong = {name: only_draft for name in changes if name not in LIVE}
     if wrong or not changes:
         raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
     on_workflow = {COLUMNS.get(name, name): value for name, value in changes.items()}

@@ -95,7 +95,6 @@ class Target:
     render: Render  # the body of a response
     key: Callable[[Any], Any] = str  # a key as people type it; int for numbers
     guard: Callable[[Call], None] | None = None  # raises PermissionDenied
-    admin: str = ""  # the name of its admin pages, such as requests_app_request
 
     @property
     def plural(self) -> str:
@@ -141,10 +140,6 @@ class Operation:
     @property
     def operation_id(self) -> str:
         return f"{self.target.plural}_{self.name}"
-
-    @property
-    def has_dry_run(self) -> bool:
-        return self.preview is not None
 
     def authorize(self, call: Call) -> None:
         """Raise PermissionDenied unless the caller may do this to this row."""

@@ -43,7 +43,7 @@ def _section(one: Operation) -> str:
     ]
     fields: dict[str, Any] = dict(one.input().fields)
     lines += [_field(name, field) for name, field in fields.items() if name not in ("reason", DRY_RUN)]
-    if one.has_dry_run:
+    if one.preview is not None:
         lines.append("- `dry_run`: only returns what would happen")
     return "\n".join(lines) + "\n"
 
