@@ -127,6 +127,7 @@ def render_config(
         "NAME": name,
         "SPARE_SCHEDD": render_spare(name),
         "OWNER": owner,
+        "ROOT_PYTHON": Path(sys.prefix) / "bin" / "python",
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),
         "TOTAL_MEMORY": memory_mb * len(sites),
