@@ -14,6 +14,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from dags_app.checks import check_payloads
 from dags_app.services.user_sandboxes import path_of, remove_unused_sandboxes
 from requests_app.lifecycle.maintenance import clean_storage
 from requests_app.models import Request
@@ -127,3 +128,22 @@ def test_a_request_without_a_payload_is_refused_with_the_kinds(requestor: APICli
         assert answer.status_code == 422
         assert "command, root-demo" in str(answer.json()["errors"]["payload_config.kind"])
     assert not Request.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("plugins", "default", "words"),
+    [
+        ([], "", ""),
+        (["lab.toy"], "toy", ""),
+        ([], "toy", "which no job can run"),
+        (["lab.none"], "", "lab.none"),
+    ],
+)
+def test_settings_that_no_job_could_follow_are_found_at_start(
+    settings: Any, plugins: list[str], default: str, words: str
+) -> None:
+    settings.PAYLOAD_PLUGINS, settings.DEFAULT_PAYLOAD = plugins, default
+    found = check_payloads(None)
+
+    assert [one.id for one in found] == (["wms2.E019"] if words else [])
+    assert all(words in one.msg for one in found)
