@@ -16,7 +16,7 @@ from django.test import Client
 from benchmarks.database import Databases, databases
 from benchmarks.rows import add_requests, add_work, first_request
 from benchmarks.run import Run
-from wms2_project.identity.tokens import issue_token
+from wms2_project.access.tokens import issue_token
 
 MANY, FEW = 1_000_000, 1000
 PAGE = 50

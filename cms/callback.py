@@ -15,7 +15,7 @@ import urllib3
 
 from cms.http import describe
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
-from wms2_project.tracing import SpanKind, span
+from wms2_project.observation.tracing import SpanKind, span
 
 # NAT64, and the long deprecated IPv4-compatible addresses
 _TRANSLATED = [ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")]

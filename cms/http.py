@@ -17,7 +17,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
-from wms2_project.tracing import SpanKind, note, span
+from wms2_project.observation.tracing import SpanKind, note, span
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 RETRIED_STATUSES = (429, 500, 502, 503, 504)

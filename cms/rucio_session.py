@@ -22,7 +22,7 @@ from rucio.common import exception as rucio_errors
 
 from cms.http import describe
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
-from wms2_project.tracing import SpanKind, note, span
+from wms2_project.observation.tracing import SpanKind, note, span
 
 log = logging.getLogger(__name__)
 _argv_lock = threading.Lock()

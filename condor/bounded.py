@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wms2_project.errors import ScheddUnreachable
-from wms2_project.tracing import SpanKind, note, span
+from wms2_project.observation.tracing import SpanKind, note, span
 
 COMMAND = (sys.executable, "-P", "-m", "condor.bindings")
 START_TIMEOUT_SEC = 30.0

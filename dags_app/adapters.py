@@ -19,9 +19,9 @@ from cms.rucio_session import RucioConfig
 from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
-from wms2_project import metrics
 from wms2_project.errors import PermanentError
-from wms2_project.guards import Guard, GuardOptions
+from wms2_project.observation import counters
+from wms2_project.service_guards import Guard, GuardOptions
 
 
 class NotConfigured(PermanentError):
@@ -43,7 +43,7 @@ def _guard(service: str) -> Guard:
             calls_per_sec=settings.SERVICE_CALLS_PER_SEC,
             failures=settings.BREAKER_FAILURES,
             pause_sec=settings.BREAKER_PAUSE_SEC,
-            count_limited=partial(metrics.count, metrics.RATE_LIMITED),
+            count_limited=partial(counters.count, counters.RATE_LIMITED),
         ),
     )
 

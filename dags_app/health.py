@@ -11,8 +11,8 @@ from cryptography import x509
 from django.conf import settings
 
 from dags_app.adapters import schedd
-from dags_app.services.space import describe, short_of_space
-from wms2_project.health import Check, register
+from dags_app.services.disk_space import describe, short_of_space
+from wms2_project.observation.health import Check, register
 
 _SERVICES = ("reqmgr2", "dbs", "rucio", "cric")
 _TIMEOUT_SEC = 2.0

@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from dags_app.failure_models import BadReplica, FailureCluster
+from dags_app.failures.models import BadReplica, FailureCluster
 from dags_app.states import (
     LIVE_DAG,
     DAGKind,

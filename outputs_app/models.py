@@ -16,7 +16,7 @@ from wms2_project.leases import Leased
 
 
 class DatasetClaim(models.Model):
-    """The right of a workflow to write into a dataset: see `outputs_app.claims`.
+    """The right of a workflow to write into a dataset: see `outputs_app.dataset_ownership`.
 
     A name belongs to one chain of versions. The first claim of the chain owns it, later versions of the same
     request share it, and anybody else needs an operator's permission.

@@ -13,7 +13,7 @@ from django.db.models.functions import Left
 
 from cms.types import RuleState
 from dags_app.models import Workflow
-from outputs_app.claims import HELD
+from outputs_app.dataset_ownership import HELD
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.pipeline import MOVING
 from outputs_app.states import BlockStatus, RuleKind

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from cms.types import BlockFile, BlockRecord, RuleState
 from dags_app.adapters import dbs, rucio
-from outputs_app.claims import check_registration, is_ours_alone
+from outputs_app.dataset_ownership import check_registration, is_ours_alone
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
 from outputs_app.states import COPIES, BlockStatus, RuleKind

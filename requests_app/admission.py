@@ -15,10 +15,10 @@ from django.db.models.functions import Now
 from requests_app.models import AdmissionConfig, Request
 from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
 from sandbox.values import MAX_NUMBER, is_number, is_whole
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
-from wms2_project.waiting import STORAGE, take_news, wake_waiting
+from wms2_project.wakeups import STORAGE, take_news, wake_waiting
 
 GATE = "admission"  # name of the gate
 _NEAR, LONGEST_CHECK_SEC = 10, 300.0  # front of the queue; longest check interval

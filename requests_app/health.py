@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from requests_app.selectors import sweep_lag_sec
-from wms2_project.health import Part, register_local
+from requests_app.selectors.requests import sweep_lag_sec
+from wms2_project.observation.health import Part, register_local
 
 LAG_ALLOWED_SEC = 60.0
 

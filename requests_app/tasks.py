@@ -8,13 +8,13 @@ from django.utils import timezone
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
-from requests_app.lifecycle.tidying import clean_storage, tidy_up
-from requests_app.lifecycle.watch import watch_dags
-from requests_app.reporting import report_statuses
+from requests_app.lifecycle.maintenance import clean_storage, tidy_up
+from requests_app.lifecycle.monitoring import watch_dags
 from requests_app.services import callbacks
-from sites_app import services as sites
-from sites_app.configuring import measure_storage
-from sites_app.slots import measure_on_schedule
+from requests_app.services.reqmgr2_reports import report_statuses
+from sites_app.services import sites
+from sites_app.services.site_settings import measure_storage
+from sites_app.services.slots import measure_on_schedule
 from wms2_project.celery import app
 
 

@@ -9,13 +9,14 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from requests_app import admission, quotas
-from requests_app.alerts import close_alerts
+from requests_app import admission
 from requests_app.models import Callback, Request, StatusTransition
+from requests_app.services import quotas
+from requests_app.services.alerts import close_alerts
 from requests_app.states import TAKES_CAPACITY, TERMINAL, TRANSITIONS, RequestStatus, may_move
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import IllegalTransition, StaleVersion
-from wms2_project.logs import current_request_id
+from wms2_project.observation.logs import current_request_id
 
 logger = logging.getLogger(__name__)
 GIVEN_UP = (RequestStatus.FAILED, RequestStatus.ABORTED)  # these keep the last error

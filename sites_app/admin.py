@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from sites_app.models import Site, SiteBan
 from sites_app.operations import OPERATIONS
 from sites_app.states import SiteStatus
-from wms2_project.api.roles import may_steer_site, sites_of
+from wms2_project.access.roles import may_steer_site, sites_of
 from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, display, link, request_link
 from wms2_project.operations.console import OperationAdmin
 

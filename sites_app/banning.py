@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dags_app.failures import FailedJob, RoundFailures
+from dags_app.failures.clusters import FailedJob, RoundFailures
 from sandbox.exitcodes import INFRASTRUCTURE
 from sandbox.failure import PAYLOAD
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sites_app.sources import COLLECTOR, CRIC, failing_sources
-from wms2_project.health import Part, register_local
+from sites_app.services.sources import COLLECTOR, CRIC, failing_sources
+from wms2_project.observation.health import Part, register_local
 
 _PARTS = {CRIC: "site_sync", COLLECTOR: "site_slots"}
 

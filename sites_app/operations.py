@@ -16,13 +16,13 @@ from sites_app.api.serializers import (
     SiteDetail,
     SiteInput,
 )
-from sites_app.bans import ban_site, in_force, lift_bans
-from sites_app.configuring import change_site
 from sites_app.models import Site
 from sites_app.selectors import site_by_name
-from sites_app.services import disable_site, drain_site, enable_site, start_maintenance
+from sites_app.services.bans import ban_site, in_force, lift_bans
+from sites_app.services.site_settings import change_site
+from sites_app.services.sites import disable_site, drain_site, enable_site, start_maintenance
 from sites_app.states import BY_CRIC, CricState, SiteStatus
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 from wms2_project.words import counted
 

@@ -20,8 +20,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat import models as beat
 
-from wms2_project import audit
-from wms2_project.api.roles import Role, actor_of, role_of
+from wms2_project.access import audit
+from wms2_project.access.people import link_identity, unlink_identity
+from wms2_project.access.roles import Role, actor_of, role_of
+from wms2_project.access.tokens import issue_token, revoke_token
 from wms2_project.console import (
     ActionVariant,
     AdminOwnPasswordChangeForm,
@@ -37,8 +39,6 @@ from wms2_project.console import (
     display,
     row_at,
 )
-from wms2_project.identity.people import link_identity, unlink_identity
-from wms2_project.identity.tokens import issue_token, revoke_token
 from wms2_project.models import X509, ApiToken, AuditEvent, Identity
 
 # The schedule is defined in the settings, which overwrite changes made here.

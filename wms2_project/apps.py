@@ -13,4 +13,4 @@ class KernelConfig(AppConfig):
         import_module("wms2_project.checks")
         import_module("wms2_project.deploy_checks")
         if settings.TRACES in ("otlp", "console"):  # anything else, the checks refuse
-            import_module("wms2_project.tracing_setup").configure(settings.TRACES)
+            import_module("wms2_project.observation.tracing_setup").configure(settings.TRACES)

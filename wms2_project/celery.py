@@ -10,7 +10,7 @@ from celery import Celery, Task, bootsteps
 from celery.signals import worker_init
 from django.conf import settings
 
-from wms2_project import heartbeat, metrics
+from wms2_project.observation import counters, heartbeat
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
 
@@ -26,7 +26,7 @@ class CountedTask(Task):  # type: ignore[misc]
             outcome = "done"
             return value
         finally:
-            metrics.count(metrics.TASKS, self.name, outcome, seconds=time.monotonic() - began)
+            counters.count(counters.TASKS, self.name, outcome, seconds=time.monotonic() - began)
 
 
 class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]

@@ -14,8 +14,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
-from wms2_project.api.roles import is_role
-from wms2_project.identity.bearer import ASYMMETRIC, parse_role_rule
+from wms2_project.access.bearer import ASYMMETRIC, parse_role_rule
+from wms2_project.access.roles import is_role
 from wms2_project.settings.environment import LAB
 
 STARTUP = "wms2"  # the tag of the checks every process passes before it works

@@ -43,10 +43,10 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from wms2_project.api.roles import Role, role_of
-from wms2_project.api.throttles import address_block, seconds_to_wait
+from wms2_project.access.proxies import client_address
+from wms2_project.access.roles import Role, role_of
+from wms2_project.access.throttles import address_block, seconds_to_wait
 from wms2_project.errors import Wms2Error
-from wms2_project.identity.proxies import client_address
 
 __all__ = [
     "ActionVariant",

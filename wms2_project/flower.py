@@ -18,9 +18,9 @@ from tornado.httputil import HTTPServerRequest
 from tornado.options import options
 from tornado.web import RequestHandler
 
-from wms2_project.api.throttles import address_block, seconds_to_wait, seconds_until_allowed
+from wms2_project.access.proxies import forwarded_address
+from wms2_project.access.throttles import address_block, seconds_to_wait, seconds_until_allowed
 from wms2_project.celery import app
-from wms2_project.identity.proxies import forwarded_address
 
 OPEN = "/healthcheck"  # says OK and nothing else
 

@@ -13,11 +13,11 @@ from rest_framework.response import Response
 
 from condor.submitfile import Role as NodeRole
 from condor.types import NodeState
-from dags_app.live import GROUP_NAME, NODE_NAME, Position, Wanted, log_paths, read_page, read_tail
+from dags_app.dag_files import GROUP_NAME, NODE_NAME, Position, Wanted, log_paths, read_page, read_tail
 from dags_app.models import DAG
 from dags_app.selectors import dag_by_id
 from dags_app.services.directories import check_directory
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView, Input, asked
 from wms2_project.errors import NotFound
 

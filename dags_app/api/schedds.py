@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from dags_app.api.serializers import ScheddList
 from dags_app.services.schedds import known_schedds
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 
 

@@ -14,8 +14,8 @@ from dags_app.api.serializers import DAGDetail, DAGRow
 from dags_app.models import DAG
 from dags_app.selectors import dag_by_id
 from dags_app.states import DAGKind, DAGStatus
+from wms2_project.access.roles import Role
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.fields import choices
 

@@ -11,21 +11,21 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.amend import write_landing_sites, write_priority
 from condor.analysis import MatchAnalysis
+from condor.dag_edits import write_landing_sites, write_priority
 from condor.types import DagmanAd
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.services.placing import find_landings, usable_now
+from dags_app.services.landing_sites import find_landings, usable_now
 from dags_app.services.production import newest_dag
 from dags_app.services.schedds import is_fenced
 from dags_app.services.submission import settle_submission
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict
 from wms2_project.failpoints import failpoint
-from wms2_project.logs import current_request_id
+from wms2_project.observation.logs import current_request_id
 
 EDITED = "edited"  # the event of edits applied to a DAG in the queue
 MAX_NAMED = 100

@@ -20,13 +20,13 @@ from django.db.models.functions import Cast
 
 from condor.types import RunningJob
 from dags_app.adapters import schedd
-from dags_app.hanging import HangLimits, Sample, describe_hang, next_sample
+from dags_app.failures.hanging import HangLimits, Sample, describe_hang, next_sample
 from dags_app.models import DAG, MergeGroup
 from dags_app.services.schedds import may_be_asked
 from dags_app.services.stalls import Stall, StallKind, Stalls
 from dags_app.states import IN_QUEUE, GroupStatus
 from sandbox.classify import HANG_MARK
-from wms2_project import shared
+from wms2_project import redis_state
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.words import counted
 
@@ -44,7 +44,7 @@ class _P95(Aggregate):
 
 def find_hanging(*, now: datetime) -> Stalls | None:
     """Workflows with jobs that hang; None between two looks. A silent schedd does not hide the others."""
-    if not shared.ask(
+    if not redis_state.ask(
         lambda client: client.set(_TURN, 1, nx=True, ex=settings.HANG_LOOK_SEC), otherwise=None
     ):
         return None
@@ -123,11 +123,11 @@ def _remove(name: str, found: Mapping[str, list[tuple[RunningJob, str]]]) -> Non
 
 def _load_samples(name: str) -> dict[int, Sample]:
     """Without Redis a job that hangs from its start is still found, one that stops later only by its time."""
-    text = shared.ask(lambda client: client.get(_SAMPLES + name), otherwise=None)
+    text = redis_state.ask(lambda client: client.get(_SAMPLES + name), otherwise=None)
     stored = json.loads(text) if text else {}
     return {int(key): Sample(cpu, datetime.fromtimestamp(at, UTC)) for key, (cpu, at) in stored.items()}
 
 
 def _save_samples(name: str, samples: Mapping[int, Sample]) -> None:
     text = json.dumps({key: (one.cpu_sec, one.since.timestamp()) for key, one in samples.items()})
-    shared.ask(lambda client: client.set(_SAMPLES + name, text, ex=KEPT_SEC), otherwise=None)
+    redis_state.ask(lambda client: client.set(_SAMPLES + name, text, ex=KEPT_SEC), otherwise=None)

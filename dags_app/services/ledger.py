@@ -11,13 +11,13 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
+from dags_app.failures.records import bad_copies
 from dags_app.models import InputFile, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import Account, Span, account_of, cuts_by_events, narrowed, settle_file
 from dags_app.planning.early_stop import early_stop, narrow
 from dags_app.planning.lumis import normalised
 from dags_app.planning.selection import Selection
 from dags_app.planning.types import FileSpec, PlanSpec, SitePool
-from dags_app.services.failures import bad_copies
 from dags_app.states import FileState, GroupStatus, RoundStatus
 from sandbox.lumis import Ranges, count
 from wms2_project.words import counted

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 
+from dags_app.failures.records import failed_sites
 from dags_app.models import DAG, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport, join_reports
@@ -21,7 +22,6 @@ from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused,
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
 from dags_app.services.estimating import current_estimate, pilot_estimate, pilot_windows, plan_spec
-from dags_app.services.failures import failed_sites
 from dags_app.states import FileState, GroupStatus, RoundKind, RoundStatus, SplittingAlgo
 from sandbox.lumis import count
 

@@ -35,8 +35,8 @@ from dags_app.services.estimating import (
     steered_spec,
 )
 from dags_app.services.input_files import check_input
+from dags_app.services.landing_sites import usable_now
 from dags_app.services.layout_spec import layout_spec
-from dags_app.services.placing import usable_now
 from dags_app.services.submission import ensure_submitted
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import InvalidInput, TransientError

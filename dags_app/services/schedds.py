@@ -15,11 +15,11 @@ from django.utils import timezone
 from condor.types import ScheddLimits
 from dags_app.adapters import schedd, schedd_names
 from dags_app.models import DAG, Schedd
-from dags_app.placement import Candidate, decide_schedd, has_room
+from dags_app.schedd_choice import Candidate, decide_schedd, has_room
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
-from wms2_project.waiting import SCHEDDS, wake_waiting
+from wms2_project.wakeups import SCHEDDS, wake_waiting
 
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
 COUNT_SEC = 10.0  # how often a schedd's DAGMans are counted

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.amend import settle_killed, write_priority
+from condor.dag_edits import settle_killed, write_priority
 from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd

@@ -4,7 +4,9 @@ Services only state what is wanted; the sweep of the blocks does it, step by ste
 """
 
 from outputs_app.services.announcing import announce_datasets, announce_shared
-from outputs_app.services.claiming import (
+from outputs_app.services.block_pipeline import advance_block
+from outputs_app.services.block_status import move_block
+from outputs_app.services.dataset_claims import (
     allow_sharing,
     check_claims,
     claim_datasets,
@@ -13,11 +15,9 @@ from outputs_app.services.claiming import (
     lock_datasets,
     release_claims,
 )
-from outputs_app.services.moving import move_block
 from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
 from outputs_app.services.undoing import invalidate_outputs, supersede_outputs
-from outputs_app.services.walking import advance_block
 
 __all__ = [
     "advance_block",

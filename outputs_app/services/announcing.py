@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
-from outputs_app.claims import HELD, is_shared
+from outputs_app.dataset_ownership import HELD, is_shared
 from outputs_app.models import DatasetClaim, OutputDataset
 from outputs_app.selectors import awaited_writers
 from outputs_app.states import ACCESS_TYPES, DatasetStatus

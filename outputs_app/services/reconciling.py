@@ -17,13 +17,13 @@ from cms.types import FileCounts, RuleState
 from dags_app.adapters import dbs, rucio
 from dags_app.models import MergeGroup, Workflow
 from dags_app.states import GroupStatus
-from outputs_app.claims import claims_on, is_shared
+from outputs_app.dataset_ownership import claims_on, is_shared
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.reconciliation import Comparison, Difference, compare_counts
 from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus, RuleKind
 from outputs_app.steps import ensure_rules, put_into_rucio, register
 from sandbox.lumis import LumiRange, count, merged
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.locks import try_lock
 
 

@@ -8,11 +8,11 @@ from django.db import transaction
 
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
-from outputs_app.claims import is_ours_alone
+from outputs_app.dataset_ownership import is_ours_alone
 from outputs_app.models import OutputDataset
-from outputs_app.services.moving import move_blocks
+from outputs_app.services.block_status import move_blocks
 from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus
-from wms2_project import audit
+from wms2_project.access import audit
 
 
 def supersede_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:

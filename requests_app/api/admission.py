@@ -13,12 +13,12 @@ from rest_framework.response import Response
 from requests_app.admission import limits
 from requests_app.api.serializers import LimitsBody
 from requests_app.api.why import TurnBody
-from requests_app.forecast import places_of
 from requests_app.models import Request
 from requests_app.operations import ADMISSION_OPERATIONS
-from requests_app.selectors import admission_queue
+from requests_app.selectors.forecast import places_of
+from requests_app.selectors.requests import admission_queue
 from requests_app.states import RequestStatus
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView

@@ -8,12 +8,12 @@ from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 
-from requests_app.alerts import unacknowledged
 from requests_app.api.serializers import AlertRow
 from requests_app.models import Alert
+from requests_app.services.alerts import unacknowledged
 from requests_app.states import AlertState
+from wms2_project.access.roles import Role
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role
 from wms2_project.api.views import ListView
 from wms2_project.fields import choices
 

@@ -12,9 +12,9 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.diagnosis import diagnose, diagnose_all
-from requests_app.selectors import request_by_name
-from wms2_project.api.roles import Role
+from requests_app.selectors.diagnosis import diagnose, diagnose_all
+from requests_app.selectors.requests import request_by_name
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView, Input, asked
 
 

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from requests_app.api.serializers import TimelineRow, VersionsBody
 from requests_app.models import Request, TimelineEntry
-from requests_app.selectors import request_by_name, timeline_of
-from wms2_project.api.roles import Role
+from requests_app.selectors.requests import request_by_name, timeline_of
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView, ListView
 
 

@@ -16,9 +16,9 @@ from requests_app.api.inputs import ImportByName
 from requests_app.api.serializers import ImportBody, links_of
 from requests_app.models import Request
 from requests_app.services import importing
+from wms2_project.access.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.docs import Problem
 from wms2_project.api.errors import problem_details
-from wms2_project.api.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.views import ApiView, parsed
 from wms2_project.errors import InvalidInput, ServiceUnavailable, Wms2Error
 

@@ -14,9 +14,9 @@ from rest_framework.response import Response
 from dags_app.planning.plan import NothingToPlan, PlanRefused
 from dags_app.selectors import ledger_of
 from requests_app.api.inputs import IMPORT_SCHEMA
-from requests_app.preview import preview_request
-from requests_app.selectors import request_by_name
-from wms2_project.api.roles import Role
+from requests_app.selectors.preview import preview_request
+from requests_app.selectors.requests import request_by_name
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 from wms2_project.errors import Conflict, InvalidInput
 

@@ -11,9 +11,9 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from requests_app.api.serializers import ProgressBody
-from requests_app.progress import Detail, detail_of, node_counts
-from requests_app.selectors import request_by_name
-from wms2_project.api.roles import Role
+from requests_app.selectors.progress import Detail, detail_of, node_counts
+from requests_app.selectors.requests import request_by_name
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 
 

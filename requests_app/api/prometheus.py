@@ -16,8 +16,8 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.gauges import families
-from wms2_project.api.roles import Role
+from requests_app.selectors.gauges import families
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 
 

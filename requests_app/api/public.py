@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from outputs_app.selectors import datasets_of
 from requests_app.models import Request
-from requests_app.progress import progress_of
+from requests_app.selectors.progress import progress_of
 from requests_app.states import TERMINAL, RequestStatus
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 from wms2_project.errors import NotFound
 from wms2_project.tables import check_complete

@@ -10,10 +10,10 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.quotas import LIMITS, change_quota, known_shares, states_of
+from requests_app.services.quotas import LIMITS, change_quota, known_shares, states_of
 from requests_app.states import QuotaScope
+from wms2_project.access.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.docs import IF_MATCH
-from wms2_project.api.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.views import ApiView, ReasonInput, expected_version, parsed, versioned
 from wms2_project.fields import choices
 

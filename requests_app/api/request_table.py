@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from dags_app.selectors import ROUNDS
 from requests_app.api.serializers import RequestDetail, RequestRow, links_of, links_to, workflow_ref
 from requests_app.models import Request
-from requests_app.progress import Progress, Subject, progress_of_subjects, progress_with
-from requests_app.selectors import position_in_queue, workflow_status
+from requests_app.selectors.progress import Progress, Subject, progress_of_subjects, progress_with
+from requests_app.selectors.requests import position_in_queue, workflow_status
 from requests_app.services.deciding import DECISIONS
 from requests_app.states import WHY, RequestStatus
 

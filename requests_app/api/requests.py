@@ -15,9 +15,9 @@ from requests_app.api.request_table import MEMBERS, columns_of, render_detail, r
 from requests_app.api.serializers import ActionBody, ImportBody, RequestDetail, RequestRow
 from requests_app.models import Request
 from requests_app.operations import BY_NAME
-from requests_app.selectors import request_by_name
+from requests_app.selectors.requests import request_by_name
+from wms2_project.access.roles import Role
 from wms2_project.api.docs import IF_MATCH
-from wms2_project.api.roles import Role
 from wms2_project.api.views import (
     ListView,
     check_fields,

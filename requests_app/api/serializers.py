@@ -12,8 +12,8 @@ from rest_framework import serializers
 
 from dags_app.api.serializers import RoundBody
 from requests_app.models import AdmissionConfig, Alert, Callback, Request, TimelineEntry
-from requests_app.progress import Progress
-from requests_app.selectors import workflow_status
+from requests_app.selectors.progress import Progress
+from requests_app.selectors.requests import workflow_status
 from requests_app.states import AlertState, RequestStatus
 from wms2_project.fields import choices
 

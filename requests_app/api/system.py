@@ -14,13 +14,13 @@ from dags_app.models import DAG
 from dags_app.states import LIVE_DAG
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import MOVING
-from requests_app.alerts import open_alerts
 from requests_app.api.admission import QueueBody
-from requests_app.selectors import admission_queue, by_status, lifecycle_status, open_requests
+from requests_app.selectors.requests import admission_queue, by_status, lifecycle_status, open_requests
+from requests_app.services.alerts import open_alerts
 from sites_app.selectors import count_sites
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
-from wms2_project.health import health
+from wms2_project.observation.health import health
 
 
 def _counts() -> Any:

@@ -11,10 +11,10 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.selectors import request_by_name
+from requests_app.selectors.requests import request_by_name
+from requests_app.selectors.why import why
 from requests_app.states import WHY, RequestStatus
-from requests_app.why import why
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
 
 

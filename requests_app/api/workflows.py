@@ -19,11 +19,11 @@ from dags_app.selectors import forecast_of, rounds_of
 from dags_app.services.production import newest_dag
 from outputs_app.selectors import DatasetSummary, datasets_of
 from requests_app.models import Request
-from requests_app.progress import progress_of
-from requests_app.selectors import workflow_status
+from requests_app.selectors.progress import progress_of
+from requests_app.selectors.requests import workflow_status
 from requests_app.states import RequestStatus
+from wms2_project.access.roles import Role
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role
 from wms2_project.api.views import ApiView, ListView
 from wms2_project.errors import NotFound
 

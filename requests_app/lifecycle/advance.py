@@ -13,14 +13,14 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-from requests_app.lifecycle import gates, handlers, stuck
-from requests_app.lifecycle.gate import first_blocking
+from requests_app.lifecycle import deadlines, gates, handlers
+from requests_app.lifecycle.gate_result import first_blocking
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import TAKES_CAPACITY, TERMINAL, RequestStatus
 from requests_app.transitions import transition
-from wms2_project.causes import caused
+from wms2_project.access.causes import caused
 from wms2_project.errors import Conflict, RateLimited, TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
 from wms2_project.leases import backoff_seconds, give_back, release, working_on
@@ -72,7 +72,9 @@ def _decide(request: Request, now: datetime) -> Outcome:
     if request.worker_deaths >= settings.MAX_WORKER_DEATHS:
         return hold(f"{request.worker_deaths} workers in a row died while processing this request")
     try:
-        return stuck.overdue(request, now) or handlers.HANDLERS[RequestStatus(request.status)](request, now)
+        return deadlines.overdue(request, now) or handlers.HANDLERS[RequestStatus(request.status)](
+            request, now
+        )
     except RateLimited as limited:  # not a failure, so the attempt counter is unchanged
         kept = {name: getattr(request, name) for name in ("attempt", "last_error", "last_error_at")}
         return Wait(RATE_LIMIT_RETRY_SEC, str(limited), changes=kept)

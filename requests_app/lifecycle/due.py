@@ -14,8 +14,8 @@ from outputs_app.pipeline import Tier, statuses_of
 from requests_app.admission import wake_by_news
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
-from wms2_project.heartbeat import LEAST_URGENT, queue_lengths
 from wms2_project.leases import Claim, claim_due
+from wms2_project.observation.heartbeat import LEAST_URGENT, queue_lengths
 
 # Redis delivers messages with a smaller number first.
 URGENT = 0

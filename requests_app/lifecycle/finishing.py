@@ -9,12 +9,12 @@ from django.conf import settings
 from dags_app.services.ledger import gap_of
 from outputs_app import services as outputs
 from outputs_app.selectors import summary, troubles
-from requests_app.alerts import close_others, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
-from requests_app.lifecycle.ownership import announcement, ownership, unfinished_workflows
+from requests_app.lifecycle.ownership_gates import announcement, ownership, unfinished_workflows
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
+from requests_app.services.alerts import close_others, raise_alert
 from requests_app.states import RequestStatus as S
 from wms2_project.words import counted
 

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dags_app.services import locations
-from dags_app.services.collecting import describe
 from dags_app.services.estimating import current_estimate
+from dags_app.services.manifests import describe
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
-from requests_app.lifecycle.edits import landings
-from requests_app.lifecycle.gate import Gate, Verdict, first_blocking
-from requests_app.lifecycle.gate import passed as _passed
+from requests_app.lifecycle.dag_edits import landings
+from requests_app.lifecycle.gate_result import Gate, Verdict, first_blocking
+from requests_app.lifecycle.gate_result import passed as _passed
 from requests_app.lifecycle.output_gates import dbs, rucio, stage_out
-from requests_app.lifecycle.ownership import announcement, ownership
-from requests_app.lifecycle.quota import quota
+from requests_app.lifecycle.ownership_gates import announcement, ownership
+from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.lifecycle.stalling import hanging_jobs
-from requests_app.lifecycle.submit_host import space
+from requests_app.lifecycle.submit_host_gate import space
 from requests_app.states import DORMANT, RequestStatus
-from sites_app.configuring import storage_used
 from sites_app.models import Site
+from sites_app.services.site_settings import storage_used
 from wms2_project.tables import check_complete
-from wms2_project.waiting import DATA, SCHEDDS, SITES, STORAGE
+from wms2_project.wakeups import DATA, SCHEDDS, SITES, STORAGE
 from wms2_project.words import counted
 
 _B = BlockStatus

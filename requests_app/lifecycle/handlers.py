@@ -14,10 +14,11 @@ from datetime import datetime
 
 from django.conf import settings
 
+from dags_app.failures import repair
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
-from dags_app.services import control, input_files, ledger, locations, pilot, production, repairing
-from dags_app.services.collecting import count_groups
+from dags_app.services import control, input_files, ledger, locations, pilot, production
+from dags_app.services.manifests import count_groups
 from dags_app.services.production import NothingPlaceable, NothingToPlan, PlanRefused
 from dags_app.states import (
     ENDED_BY_ITSELF,
@@ -29,22 +30,23 @@ from dags_app.states import (
     RoundStatus,
 )
 from outputs_app import services as outputs
-from requests_app import admission, quotas
+from requests_app import admission
 from requests_app.lifecycle import finishing, gates, low_yield, recovering
-from requests_app.lifecycle.edits import follow_edits
-from requests_app.lifecycle.gate import Gate
+from requests_app.lifecycle.dag_edits import follow_edits
+from requests_app.lifecycle.gate_result import Gate
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
-from requests_app.lifecycle.ownership import ownership
-from requests_app.lifecycle.quota import quota
+from requests_app.lifecycle.ownership_gates import ownership
+from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
-from requests_app.services.collecting import collect
+from requests_app.services import quotas
+from requests_app.services.outputs import collect
 from requests_app.states import SWEPT
 from requests_app.states import RequestStatus as S
 from wms2_project.errors import ServiceUnavailable
 from wms2_project.failpoints import failpoint
 from wms2_project.tables import check_complete
-from wms2_project.waiting import DATA
+from wms2_project.wakeups import DATA
 from wms2_project.words import counted
 
 logger = logging.getLogger(__name__)
@@ -345,7 +347,7 @@ def _leaving(dag: DAG, reason: str) -> Wait | None:
 def _bring_up_to_date(snapshot: Snapshot) -> None:
     """Apply the current bans and bad files to a prepared rescue or resume."""
     if snapshot.prepared and snapshot.dag is not None:
-        repairing.repair_dag(dag=snapshot.dag, sites=snapshot.sites)
+        repair.repair_dag(dag=snapshot.dag, sites=snapshot.sites)
 
 
 HANDLERS: dict[S, Handler] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from requests_app.lifecycle.gate import Gate
+from requests_app.lifecycle.gate_result import Gate
 from requests_app.states import RequestStatus
 
 

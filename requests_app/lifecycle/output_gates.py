@@ -8,8 +8,8 @@ from dags_app.models import MergeGroup
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.states import BlockStatus
-from requests_app.lifecycle.gate import Gate, Verdict
-from requests_app.lifecycle.gate import passed as _passed
+from requests_app.lifecycle.gate_result import Gate, Verdict
+from requests_app.lifecycle.gate_result import passed as _passed
 from requests_app.lifecycle.snapshot import Snapshot
 from wms2_project.words import counted
 

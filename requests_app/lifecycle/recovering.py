@@ -8,19 +8,20 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from dags_app.failures import RoundFailures
+from dags_app.failures import records, repair
+from dags_app.failures.clusters import RoundFailures
+from dags_app.failures.recovery import Hold, Repair, build_evidence, decide_recovery, headline
 from dags_app.models import DAG
 from dags_app.planning.plan import PlanRefused
-from dags_app.recovery import Hold, Repair, build_evidence, decide_recovery, headline
-from dags_app.services import failures, production, repairing
+from dags_app.services import production
 from dags_app.services.decisions import decided_numbers
 from dags_app.states import DAGKind, RoundKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
-from requests_app.selectors import requestors_of
+from requests_app.selectors.requests import requestors_of
 from requests_app.states import RequestStatus as S
-from sites_app.bans import ban_failing_sites, ban_pilot_sites
 from sites_app.selectors import banned, usable_sites
+from sites_app.services.bans import ban_failing_sites, ban_pilot_sites
 
 
 def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
@@ -28,7 +29,7 @@ def recover(request: Request, dag: DAG, now: datetime) -> Outcome:
     found = learn(request, dag, now)
     decision = decide_recovery(
         failures=found,
-        rescues=failures.rescues_of(dag=dag),
+        rescues=records.rescues_of(dag=dag),
         hold_threshold=decided_numbers(request.workflow).get(
             "error_hold_threshold", settings.ERROR_HOLD_THRESHOLD
         ),
@@ -51,10 +52,10 @@ def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
     """
     found = learn(request, dag, now)
     blame_pilot_sites(dag, now)
-    if found.proof or failures.rescues_of(dag=dag):
+    if found.proof or records.rescues_of(dag=dag):
         twice = headline(f"the pilot ended {dag.status} twice", found)
         message = f"the DAG was aborted: {found.proof}" if found.proof else twice
-        evidence = build_evidence(found, ratio=1.0, rescues=failures.rescues_of(dag=dag))
+        evidence = build_evidence(found, ratio=1.0, rescues=records.rescues_of(dag=dag))
         return hold(message, **evidence, tried=_tried(request, dag, now))
     repairs = _repairs(request, dag, found, now)
     if not isinstance(repairs, list):
@@ -68,11 +69,11 @@ def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
 
 def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
     """Record the failures of the DAG and ban the sites that caused them for this workflow."""
-    found = failures.record_failures(dag=dag)
+    found = records.record_failures(dag=dag)
     ban_failing_sites(
         workflow=request.workflow,
         failures=found,
-        read_elsewhere=failures.files_read_elsewhere(dag=dag),
+        read_elsewhere=records.files_read_elsewhere(dag=dag),
         requestors_of=requestors_of,
         now=now,
     )
@@ -81,28 +82,28 @@ def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
 
 def blame_pilot_sites(dag: DAG, now: datetime) -> None:
     """Count the failed pilot against its sites, together with the pilots of other requests."""
-    sites = failures.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
+    sites = records.failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
     ban_pilot_sites(sites=sites, requestors_of=requestors_of, now=now)
 
 
 def _repairs(request: Request, dag: DAG, found: RoundFailures, now: datetime) -> list[Repair] | Move:
     """Return the repairs of the groups, or a hold if a group has no usable site."""
-    repairs = repairing.decide_repairs(dag=dag, sites=usable_sites(workflow=request.workflow, now=now))
+    repairs = repair.decide_repairs(dag=dag, sites=usable_sites(workflow=request.workflow, now=now))
     try:
-        repairing.check_sites(repairs)
+        repair.check_sites(repairs)
     except PlanRefused as refused:
         ratio = len(found.failed_groups) / max(found.groups, 1)
-        evidence = build_evidence(found, ratio=ratio, rescues=failures.rescues_of(dag=dag))
+        evidence = build_evidence(found, ratio=ratio, rescues=records.rescues_of(dag=dag))
         return hold(str(refused), **evidence, tried=_tried(request, dag, now))
     return repairs
 
 
 def _go_on_without(dag: DAG, repairs: list[Repair], now: datetime) -> None:
     with transaction.atomic():
-        repairing.record_repairs(dag=dag, repairs=repairs)
+        repair.record_repairs(dag=dag, repairs=repairs)
         production.resolve_round(round_=dag.round, now=now)
 
 
 def _tried(request: Request, dag: DAG, now: datetime) -> dict[str, Any]:
     avoided = sorted(banned(workflow=request.workflow, now=now))
-    return failures.tried(dag=dag) | {"banned_sites": avoided}
+    return records.tried(dag=dag) | {"banned_sites": avoided}

@@ -7,15 +7,15 @@ from functools import cached_property
 
 from dags_app.models import DAG, DAGEvent
 from dags_app.planning.types import SitePool
-from dags_app.services.collecting import count_groups
 from dags_app.services.control import EDITED
+from dags_app.services.manifests import count_groups
 from dags_app.services.production import newest_dag
 from dags_app.states import IN_QUEUE, DAGStatus
 from outputs_app.selectors import Trouble, trouble_of
 from requests_app import admission
 from requests_app.models import Request
-from sites_app.returning import AwaitedSite, awaited_site
 from sites_app.selectors import usable_sites
+from sites_app.services.returning import AwaitedSite, awaited_site
 
 
 class Snapshot:

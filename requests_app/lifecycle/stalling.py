@@ -9,10 +9,10 @@ from django.conf import settings
 
 from dags_app.services.hanging import find_hanging
 from dags_app.services.stalls import StallKind, Stalls, find_stalls
-from requests_app.alerts import close_others, raise_alert
-from requests_app.lifecycle.gate import Gate, Verdict
+from requests_app.lifecycle.gate_result import Gate, Verdict
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
+from requests_app.services.alerts import close_others, raise_alert
 from requests_app.states import TERMINAL
 
 

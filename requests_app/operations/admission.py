@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from requests_app.admission import change_limits, limits
-from requests_app.alerts import acknowledge_alert, alert_by_id
 from requests_app.api.inputs import LimitsInput
 from requests_app.api.serializers import AlertRow, LimitsBody
 from requests_app.models import AdmissionConfig
+from requests_app.services.alerts import acknowledge_alert, alert_by_id
 from requests_app.states import AlertState
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 

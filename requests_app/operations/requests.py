@@ -29,7 +29,7 @@ from requests_app.api.serializers import (
     RestartPreviewBody,
 )
 from requests_app.models import Request
-from requests_app.selectors import owners_of, request_by_name
+from requests_app.selectors.requests import owners_of, request_by_name
 from requests_app.services import (
     drafting,
     editing,
@@ -38,10 +38,10 @@ from requests_app.services import (
     releasing,
     rescuing,
     restarting,
-    steering,
+    stopping,
 )
 from requests_app.states import TERMINAL, RequestStatus, may_move
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.errors import Conflict
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 
@@ -86,7 +86,7 @@ def _submit(call: Call) -> Done:
 
 
 def _stop(call: Call) -> Done:
-    row = steering.stop_request(
+    row = stopping.stop_request(
         request=call.row, expected_version=call.expected_version, **call.signed, **call.values
     )
     more = {"stop_reason": call.reason}
@@ -145,7 +145,7 @@ def _invalidate(call: Call) -> Done:
 
 
 def _abort(call: Call) -> Done:
-    row = steering.abort_request(request=call.row, expected_version=call.expected_version, **call.signed)
+    row = stopping.abort_request(request=call.row, expected_version=call.expected_version, **call.signed)
     return Done(row, "Aborted: what runs is being removed.")
 
 
@@ -263,7 +263,7 @@ REQUEST_OPERATIONS = (
         " stay held.",
         input=StopInput,
         run=_stop,
-        allows=steering.can_stop,
+        allows=stopping.can_stop,
         allowed_in="while anything runs or waits",
         problems=(409, 503),
         icon="pause",

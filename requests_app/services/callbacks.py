@@ -20,7 +20,7 @@ from django.conf import settings
 from cms.callback import CallbackRefused, post_once
 from requests_app.models import Callback, Request
 from requests_app.states import CallbackStatus
-from wms2_project.causes import caused
+from wms2_project.access.causes import caused
 from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.leases import backoff_seconds, release, working_on
 from wms2_project.locks import try_lock

@@ -11,7 +11,7 @@ from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import decisions
 from dags_app.services.estimating import current_estimate
-from sites_app.bans import carry_bans
+from sites_app.services.bans import carry_bans
 
 # Decisions about the workflow `w` as one JSON value. At most 1000 excluded files are listed.
 DECISIONS = f"""json_strip_nulls(json_build_object(

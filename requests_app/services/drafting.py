@@ -18,7 +18,7 @@ from requests_app.services.importing import Origin, check_import, check_not_repl
 from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 
 DOCUMENT = "document"  # the name under which an edit has fields of the document that have none of their own

@@ -13,10 +13,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.amend import reads_landing_sites
+from condor.dag_edits import reads_landing_sites
 from dags_app.models import DAG, Workflow
 from dags_app.services.decisions import COLUMNS
-from dags_app.services.placing import find_landings
+from dags_app.services.landing_sites import find_landings
 from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
 from requests_app.documents.table import EDITABLE
@@ -26,7 +26,7 @@ from requests_app.services.drafting import edit_draft, read_draft
 from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
 from sites_app.selectors import usable_sites
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 from wms2_project.words import counted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from condor.amend import replace_file
+from condor.dag_edits import replace_file
 from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.models import OutputBlock

@@ -17,10 +17,10 @@ from dags_app.models import Workflow
 from requests_app.documents import Backend, RequestSpec, check_size, read_document
 from requests_app.documents.table import columns_of
 from requests_app.models import Request
-from requests_app.quotas import check_submission
-from requests_app.selectors import owners_of
+from requests_app.selectors.requests import owners_of
 from requests_app.services import owning
 from requests_app.services.callbacks import check_url
+from requests_app.services.quotas import check_submission
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin
 from wms2_project.errors import Conflict, InvalidInput, NotAllowed, QuotaExceeded

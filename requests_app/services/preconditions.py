@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from requests_app.models import Request
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import StaleVersion
 
 

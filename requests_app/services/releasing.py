@@ -9,25 +9,26 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count
 
+from dags_app.failures import records
+from dags_app.failures.records import CREDITED
 from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.services import failures, ledger, locations, production
-from dags_app.services.collecting import BadManifest, count_damaged
+from dags_app.services import ledger, locations, production
 from dags_app.services.decisions import COLUMNS, decide
-from dags_app.services.failures import CREDITED
+from dags_app.services.manifests import BadManifest, count_damaged
 from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
 from outputs_app import services as outputs
 from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
-from requests_app.services.collecting import collect
 from requests_app.services.deciding import memory_refusal
+from requests_app.services.outputs import collect
 from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
-from sites_app.bans import ban_site
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from wms2_project import audit
+from sites_app.services.bans import ban_site
+from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput
 
 
@@ -108,7 +109,7 @@ def release_request(
 
 def _is_open(dag: DAG) -> bool:
     """Return whether the DAG's failures are still to be evaluated because it ended during the hold."""
-    return dag.round.status == RoundStatus.PLANNED and not failures.is_judged(dag=dag)
+    return dag.round.status == RoundStatus.PLANNED and not records.is_judged(dag=dag)
 
 
 def preview_release(*, request: Request, modifications: Modifications, now: datetime) -> ReleasePreview:

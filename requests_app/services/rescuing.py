@@ -5,15 +5,15 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
+from dags_app.failures.records import is_judged
 from dags_app.models import DAG
 from dags_app.services import production
-from dags_app.services.failures import is_judged
 from dags_app.states import FAILED_DAG, DAGKind, RoundStatus
 from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict
 
 

@@ -28,7 +28,7 @@ from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, CleanupPolicy, may_move
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin, transition
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict, Wms2Error
 
 logger = logging.getLogger(__name__)

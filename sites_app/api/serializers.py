@@ -9,8 +9,8 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from sites_app.bans import in_force
 from sites_app.models import Site, SiteBan
+from sites_app.services.bans import in_force
 from sites_app.states import CLOSED
 from wms2_project.api.views import ReasonInput
 from wms2_project.fields import LegalName

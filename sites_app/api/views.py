@@ -14,8 +14,8 @@ from sites_app.models import Site
 from sites_app.operations import BY_NAME
 from sites_app.selectors import site_by_name
 from sites_app.states import SiteStatus
+from wms2_project.access.roles import Role
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.roles import Role
 from wms2_project.api.views import ListView, versioned
 from wms2_project.fields import choices
 from wms2_project.operations import Operation

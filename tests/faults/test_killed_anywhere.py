@@ -29,10 +29,10 @@ from lab.seed.storage import Storage
 from outputs_app.models import OutputBlock, OutputFile
 from requests_app.models import Request
 from requests_app.services.importing import import_request
-from requests_app.services.steering import stop_request
+from requests_app.services.stopping import stop_request
 from requests_app.states import RequestStatus
 from sandbox.eventfile import read_events
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
 from tests.pool import clusters, schedd, schedd_names
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -23,7 +23,7 @@ from django.utils import timezone  # noqa: E402
 from outputs_app.services import advance_block  # noqa: E402
 from requests_app.lifecycle.advance import advance  # noqa: E402
 from requests_app.lifecycle.due import claim_blocks, claim_requests  # noqa: E402
-from requests_app.lifecycle.watch import watch_dags  # noqa: E402
+from requests_app.lifecycle.monitoring import watch_dags  # noqa: E402
 
 LIFE_SEC = float(os.environ.get("WMS2_TEST_LIFE_SEC", "2"))
 

@@ -10,7 +10,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.integration.factories import make_request, make_token, make_user
-from wms2_project.api.roles import Role, role_of
+from wms2_project.access.roles import Role, role_of
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"

@@ -13,9 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from requests_app.audit_heads import ship_audit_head
+from requests_app.services.audit_export import ship_audit_head
 from tests.integration.receiver import Receiver, certificate, receiver
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.models import AuditEvent
 
 __all__ = ["certificate", "receiver"]  # fixtures
@@ -161,7 +161,7 @@ def test_rows_left_unsealed_are_a_fault_of_health(operator: Any) -> None:
 def test_every_head_is_logged_and_the_log_proves_a_cut(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="wms2_project.audit"):
+    with caplog.at_level(logging.INFO, logger="wms2_project.access.audit"):
         for _ in range(2):
             write(2)
             audit.seal_pending()

@@ -15,10 +15,10 @@ import pytest
 from django.utils import timezone
 
 from dags_app.models import MergeGroup
-from dags_app.services import collecting, production
+from dags_app.services import manifests, production
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputFile
-from requests_app.services.collecting import collect as collect_groups
+from requests_app.services.outputs import collect as collect_groups
 from requests_app.states import RequestStatus
 from sandbox.build import build_sandbox
 from sandbox.failure import process_exit
@@ -309,10 +309,10 @@ def test_a_forged_manifest_reaches_no_table(waiting: MergeGroup, name: str) -> N
     changes, named = COLLECTED[name]
     collect(waiting, changes)
 
-    ((_, found),) = collecting.finished_groups(dag=waiting.round.dags.get())
-    assert isinstance(found, collecting.BadManifest), found
+    ((_, found),) = manifests.finished_groups(dag=waiting.round.dags.get())
+    assert isinstance(found, manifests.BadManifest), found
     assert named in str(found)
-    with pytest.raises(collecting.BadManifest):
+    with pytest.raises(manifests.BadManifest):
         collect_groups(waiting.round.dags.get(), timezone.now())
     waiting.refresh_from_db()
     assert (waiting.status, OutputFile.objects.count()) == (GroupStatus.DONE, 0)
@@ -338,6 +338,6 @@ def test_a_manifest_is_a_file_of_its_own(waiting: MergeGroup, tmp_path: Path, na
     path.rename(tmp_path / "elsewhere.json")
     LINKS[name](path, tmp_path / "elsewhere.json")
 
-    ((_, found),) = collecting.finished_groups(dag=waiting.round.dags.get())
-    assert isinstance(found, collecting.BadManifest)
+    ((_, found),) = manifests.finished_groups(dag=waiting.round.dags.get())
+    assert isinstance(found, manifests.BadManifest)
     assert "regular file" in str(found)

@@ -16,7 +16,7 @@ from psycopg import errors
 
 from tests.conftest import RUN_URL
 from tests.integration.factories import make_request
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.models import AuditEvent
 
 pytestmark = [

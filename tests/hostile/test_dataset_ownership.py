@@ -17,8 +17,8 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.services import invalidate_outputs
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.finishing import finish
+from requests_app.lifecycle.maintenance import tidy_up
 from requests_app.lifecycle.snapshot import Snapshot
-from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Request
 from requests_app.services.restarting import retire_replaced_outputs
 from requests_app.states import CleanupPolicy
@@ -28,7 +28,7 @@ from tests.integration.conftest import ApiAs
 from tests.integration.factories import make_document, make_request
 from tests.integration.outputs.blocks import add_block, walk
 from tests.integration.outputs.conftest import Faults, _point_at_the_world, faults, lab, world
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.errors import ServiceRejected
 from wms2_project.models import AuditEvent
 

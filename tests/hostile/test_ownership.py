@@ -17,7 +17,7 @@ from requests_app.models import Request
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT, make_document, make_request
 from tests.stand_in import FromSettings
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"

@@ -20,10 +20,10 @@ from requests_app import admission
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.due import claim_requests
 from requests_app.models import Request
-from requests_app.quotas import change_quota
 from requests_app.services.importing import import_request
+from requests_app.services.quotas import change_quota
 from requests_app.services.releasing import release_request
-from requests_app.services.steering import abort_request
+from requests_app.services.stopping import abort_request
 from requests_app.states import RequestStatus as S
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import (
@@ -36,7 +36,7 @@ from tests.integration.factories import (
     make_site,
     make_workflow,
 )
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.errors import QuotaExceeded
 
 URL = "/api/v1/requests"

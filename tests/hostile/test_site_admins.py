@@ -10,11 +10,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from sites_app.bans import ban_site, in_force
 from sites_app.models import Site
+from sites_app.services.bans import ban_site, in_force
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import OWN_SITE, make_site, make_user, make_workflow
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 
 pytestmark = pytest.mark.django_db
 URL = f"/api/v1/sites/{OWN_SITE}"

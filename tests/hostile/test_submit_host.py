@@ -17,14 +17,14 @@ from rest_framework.test import APIClient
 from condor.submitfile import Role
 from dags_app.models import DAG, DAGEvent, Workflow
 from dags_app.models import Round as RoundRow
-from dags_app.services import directories, space
+from dags_app.services import directories, disk_space
 from dags_app.services.directories import remove_directories
 from dags_app.states import DAGStatus, GroupStatus
 from requests_app.admission import wake_by_news
 from requests_app.documents.limits import MAX_PAYLOAD_BYTES
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.submit_host import watch_space
-from requests_app.lifecycle.tidying import clean_storage
+from requests_app.lifecycle.maintenance import clean_storage
+from requests_app.lifecycle.submit_host_gate import watch_space
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import DOCUMENT, make_dag, make_request, make_round, make_site, make_workflow
@@ -155,8 +155,8 @@ def test_bytes_and_inodes_are_watched(
 ) -> None:
     settings.MIN_FREE_BYTES, settings.MIN_FREE_INODES, settings.STATE_DIR = 4096 * 1000, 500, ""
     found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_favail=inodes, f_files=files)
-    monkeypatch.setattr(space.os, "statvfs", lambda path: found)
-    told = space.describe(space.short_of_space())
+    monkeypatch.setattr(disk_space.os, "statvfs", lambda path: found)
+    told = disk_space.describe(disk_space.short_of_space())
     assert told == (f"{settings.SUBMIT_ROOT} has {short}" if short else "")
 
 
@@ -164,7 +164,7 @@ def test_a_submit_root_that_is_not_made_yet_is_measured_where_it_will_be(
     settings: Any, tmp_path: Path
 ) -> None:
     settings.SUBMIT_ROOT, settings.STATE_DIR = str(tmp_path / "not" / "yet"), ""
-    (found,) = space.measure()
+    (found,) = disk_space.measure()
     assert found.free_bytes == pytest.approx(
         os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize, rel=0.2
     )

@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 
 from tests.integration.factories import make_token, make_user
 from tests.integration.receiver import certificate, receiver
-from wms2_project import shared
-from wms2_project.api import throttles
-from wms2_project.api.roles import Role
+from wms2_project import redis_state
+from wms2_project.access import throttles
+from wms2_project.access.roles import Role
 
 ApiAs = Callable[..., APIClient]
 __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
@@ -22,7 +22,7 @@ __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
 @pytest.fixture(scope="session", autouse=True)
 def _patient_with_redis() -> None:
     """On a busy machine Redis may be late; that it is away is tested with a port at which nobody is."""
-    shared.TIMEOUT_SEC = throttles.TIMEOUT_SEC = 10.0
+    redis_state.TIMEOUT_SEC = throttles.TIMEOUT_SEC = 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def _quick_passwords(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _fresh_throttles(settings: Any) -> Iterator[None]:
     """The throttles count in Redis, which outlives a test."""
-    shared._paused_until.clear()
+    redis_state._paused_until.clear()
     calls = throttles._limiter(settings.REDIS_URL).storage
     calls.reset()
     yield

@@ -19,8 +19,8 @@ from outputs_app.states import BlockStatus
 from requests_app.models import Request, StatusTransition
 from requests_app.states import RequestStatus
 from sites_app.models import Site
-from wms2_project.api.roles import Role
-from wms2_project.identity.tokens import issue_token
+from wms2_project.access.roles import Role
+from wms2_project.access.tokens import issue_token
 
 _numbers = count(1)
 OWN_SITE = "T2_XX_Nowhere"  # whose admin a site admin made here is

@@ -15,11 +15,11 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from wms2_project.api.roles import Role, actor_of, groups_of, role_of, sites_of
+from wms2_project.access.bearer import Bearer
+from wms2_project.access.roles import Role, actor_of, groups_of, role_of, sites_of
+from wms2_project.access.tokens import digest_of, issue_token, revoke_token
 from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
 from wms2_project.errors import InvalidInput, NotFound
-from wms2_project.identity.bearer import Bearer
-from wms2_project.identity.tokens import digest_of, issue_token, revoke_token
 from wms2_project.models import ApiToken
 
 

@@ -8,9 +8,9 @@ from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 
-from wms2_project.api.roles import Role, role_of
+from wms2_project.access.audit import shown_detail
+from wms2_project.access.roles import Role, role_of
 from wms2_project.api.views import ListView
-from wms2_project.audit import shown_detail
 from wms2_project.models import AuditEvent
 
 

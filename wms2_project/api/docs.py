@@ -16,8 +16,8 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
+from wms2_project.access.roles import Role, role_needed
 from wms2_project.api.errors import MEDIA_TYPE, TITLES
-from wms2_project.api.roles import Role, role_needed
 
 IF_MATCH = OpenApiParameter(
     "If-Match",
@@ -126,7 +126,7 @@ def _members(operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
 class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the API token shows in the description."""
 
-    target_class = "wms2_project.api.auth.TokenAuthentication"
+    target_class = "wms2_project.access.authentication.TokenAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
@@ -141,7 +141,7 @@ class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 class ClientCertificate(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the certificate shows in the description."""
 
-    target_class = "wms2_project.api.auth.CertificateAuthentication"
+    target_class = "wms2_project.access.authentication.CertificateAuthentication"
     name = "certificate"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:

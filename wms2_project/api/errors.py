@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from wms2_project import errors
-from wms2_project.logs import current_request_id
+from wms2_project.observation.logs import current_request_id
 
 logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"

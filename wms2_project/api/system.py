@@ -11,9 +11,9 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.views import ApiView
-from wms2_project.health import Part, health, readiness
+from wms2_project.observation.health import Part, health, readiness
 
 STATUSES = ["ok", "degraded", "down"]
 

@@ -15,9 +15,9 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from wms2_project.access.roles import WithRoles
 from wms2_project.api.docs import ProblemSchema
 from wms2_project.api.parsers import BoundedJSONParser
-from wms2_project.api.roles import WithRoles
 from wms2_project.errors import InvalidInput, StaleVersion
 
 

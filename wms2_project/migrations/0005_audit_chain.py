@@ -3,7 +3,7 @@
 import django.utils.timezone
 from django.db import migrations, models
 
-from wms2_project.audit import mark_of
+from wms2_project.access.audit import mark_of
 
 TABLE = "wms2_project_auditevent"
 OPEN = f"DROP TRIGGER audit_event_append_only ON {TABLE}"

@@ -3,7 +3,7 @@
 from django.db import migrations, models
 
 import wms2_project.models
-from wms2_project.audit import head_mark, mark_of
+from wms2_project.access.audit import head_mark, mark_of
 
 TABLE = "wms2_project_auditevent"
 OPEN = f"DROP TRIGGER audit_event_append_only ON {TABLE}"

@@ -18,7 +18,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
-from wms2_project.api.roles import Role, groups_of, role_of, sites_of
+from wms2_project.access.roles import Role, groups_of, role_of, sites_of
 from wms2_project.api.views import Input, ReasonInput
 
 DRY_RUN = "dry_run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.operations import DRY_RUN, Operation
 
 HEAD = """# Operations

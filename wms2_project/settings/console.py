@@ -39,7 +39,7 @@ UNFOLD: dict[str, Any] = {
     "LOGIN": {"form": "wms2_project.console.LoginForm"},
     "STYLES": [_stylesheet],
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
-    "DASHBOARD_CALLBACK": "requests_app.admin_overview.add_overview",
+    "DASHBOARD_CALLBACK": "requests_app.admin.overview.add_overview",
     "SIDEBAR": {
         "show_all_applications": False,
         "navigation": [

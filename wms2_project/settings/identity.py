@@ -28,11 +28,11 @@ OIDC_OP_AUTHORIZATION_ENDPOINT = env.str("WMS2_OIDC_AUTHORIZE_URL", default="")
 OIDC_OP_TOKEN_ENDPOINT = env.str("WMS2_OIDC_TOKEN_URL", default="")
 OIDC_OP_USER_ENDPOINT = ""  # the identity token says all we ask
 OIDC_RP_SCOPES = env.str("WMS2_OIDC_LOGIN_SCOPES", default="openid profile")
-OIDC_CALLBACK_CLASS = "wms2_project.identity.sso.LoginCallback"
+OIDC_CALLBACK_CLASS = "wms2_project.access.sso.LoginCallback"
 OIDC_USE_PKCE = True
 OIDC_TIMEOUT = OIDC_TIMEOUT_SEC
 OIDC_EXEMPT_URLS = [re.compile(r"^/api/")]  # a program cannot follow the renewal of a login
 LOGIN_REDIRECT_URL_FAILURE = "/admin/login/"
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 if OIDC_RP_CLIENT_ID:
-    AUTHENTICATION_BACKENDS.append("wms2_project.identity.sso.SingleSignOn")
+    AUTHENTICATION_BACKENDS.append("wms2_project.access.sso.SingleSignOn")

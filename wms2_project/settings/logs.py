@@ -10,8 +10,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "wms2_project.logs.LineFormatter"},
-        "json": {"()": "wms2_project.logs.JsonFormatter"},
+        "line": {"()": "wms2_project.observation.logs.LineFormatter"},
+        "json": {"()": "wms2_project.observation.logs.JsonFormatter"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": _FORMAT}},
     "root": {"handlers": ["stderr"], "level": env.str("WMS2_LOG_LEVEL", default="INFO")},

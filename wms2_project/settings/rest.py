@@ -13,19 +13,19 @@ THROTTLE_RATES = {
 }
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "wms2_project.api.auth.TokenAuthentication",
+        "wms2_project.access.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
-        "wms2_project.api.auth.CertificateAuthentication",
+        "wms2_project.access.authentication.CertificateAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["wms2_project.api.roles.RolePermission"],
+    "DEFAULT_PERMISSION_CLASSES": ["wms2_project.access.roles.RolePermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "wms2_project.api.pagination.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_THROTTLE_CLASSES": [
-        "wms2_project.api.throttles.UserThrottle",
-        "wms2_project.api.throttles.AddressThrottle",
+        "wms2_project.access.throttles.UserThrottle",
+        "wms2_project.access.throttles.AddressThrottle",
     ],
     "EXCEPTION_HANDLER": "wms2_project.api.errors.problem_details",
     "PAGE_SIZE": 50,
@@ -41,7 +41,7 @@ SPECTACULAR_SETTINGS = {
     ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["wms2_project.api.roles.RolePermission"],
+    "SERVE_PERMISSIONS": ["wms2_project.access.roles.RolePermission"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,

@@ -11,8 +11,8 @@ from dags_app.models import Workflow
 from outputs_app.reconciliation import Difference
 from outputs_app.selectors import announced_count, unannounced
 from outputs_app.services import find_differences, repair_outputs
+from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import refusal, shell_actor
 from wms2_project.words import counted
 
 

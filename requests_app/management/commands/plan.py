@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from requests_app.preview import preview_request
+from requests_app.selectors.preview import preview_request
+from wms2_project.command_base import path_of, refusal
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import path_of, refusal
 from wms2_project.words import counted
 
 STANDARD_INPUT = "-"

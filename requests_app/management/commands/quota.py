@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from requests_app.quotas import LIMITS, QuotaState, change_quota, known_shares, states_of
+from requests_app.services.quotas import LIMITS, QuotaState, change_quota, known_shares, states_of
 from requests_app.states import QuotaScope
+from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
+from wms2_project.command_base import refusal
 from wms2_project.errors import Wms2Error
-from wms2_project.shell import refusal
 
 
 class Command(BaseCommand):

@@ -24,7 +24,7 @@ from tests.integration.factories import (
     make_token,
     make_user,
 )
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import ApiToken
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from dags_app.models import DAG, Round, Schedd
 from outputs_app.models import OutputBlock, OutputDataset
-from requests_app.alerts import raise_alert
 from requests_app.models import Alert, Request
+from requests_app.services.alerts import raise_alert
 from tests.integration.factories import make_dag, make_request, make_round
 
 pytestmark = pytest.mark.django_db

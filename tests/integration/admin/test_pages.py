@@ -15,12 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from dags_app.failure_models import FailureCluster
+from dags_app.failures.models import FailureCluster
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from requests_app.admission import limits
-from requests_app.alerts import raise_alert
 from requests_app.models import Alert, Quota, Request
+from requests_app.services.alerts import raise_alert
 from requests_app.states import RequestStatus
 from requests_app.transitions import transition
 from sites_app.models import Site, SiteBan
@@ -36,8 +36,8 @@ from tests.integration.factories import (
     make_token,
     make_user,
 )
-from wms2_project.api.roles import Role
-from wms2_project.audit import record
+from wms2_project.access.audit import record
+from wms2_project.access.roles import Role
 from wms2_project.console import BoundedPaginator, ReadOnlyAdmin, age_of, size_of
 from wms2_project.models import Identity
 

@@ -15,8 +15,8 @@ from rest_framework.test import APIClient
 
 from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus
-from requests_app.alerts import raise_alert
 from requests_app.models import Alert, Request
+from requests_app.services.alerts import raise_alert
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus as S
 from tests.integration.admin.test_actions import press

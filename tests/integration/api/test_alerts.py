@@ -10,10 +10,10 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from requests_app.alerts import close_alerts, open_alerts, raise_alert, raise_site_alerts
 from requests_app.api.alerts import AlertFilter
 from requests_app.models import Alert, Request
-from requests_app.notifications import send_alerts
+from requests_app.services.alerts import close_alerts, open_alerts, raise_alert, raise_site_alerts
+from requests_app.services.notifications import send_alerts
 from tests.integration.admin.test_actions import press
 from tests.integration.factories import ago, make_request
 from wms2_project.models import AuditEvent

@@ -12,11 +12,11 @@ from rest_framework.test import APIClient
 
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import ago, make_user
+from wms2_project.access.audit import record
+from wms2_project.access.people import link_identity
+from wms2_project.access.roles import Role
+from wms2_project.access.tokens import issue_token
 from wms2_project.api.audit import AuditFilter
-from wms2_project.api.roles import Role
-from wms2_project.audit import record
-from wms2_project.identity.people import link_identity
-from wms2_project.identity.tokens import issue_token
 from wms2_project.models import X509, AuditEvent
 
 pytestmark = pytest.mark.django_db

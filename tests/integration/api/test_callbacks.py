@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from requests_app.lifecycle.due import claim_callbacks
 from requests_app.models import Callback, Request
-from requests_app.services.steering import abort_request
+from requests_app.services.stopping import abort_request
 from requests_app.states import CallbackStatus, RequestStatus
 from requests_app.tasks import deliver_callback
 from tests.integration.factories import DOCUMENT, make_request

@@ -15,7 +15,7 @@ from requests_app.api.requests import RequestListView
 from requests_app.api.workflows import WorkflowListView
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
-from requests_app.services.steering import abort_request
+from requests_app.services.stopping import abort_request
 from requests_app.states import RequestStatus
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import (
@@ -27,9 +27,9 @@ from tests.integration.factories import (
     make_site,
     make_workflow,
 )
+from wms2_project.access.roles import Role
 from wms2_project.api.audit import AuditListView
 from wms2_project.api.pagination import beyond
-from wms2_project.api.roles import Role
 from wms2_project.api.views import ListView
 from wms2_project.models import AuditEvent
 

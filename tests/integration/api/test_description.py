@@ -13,7 +13,7 @@ from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 
 from tests.integration.api.test_roles import TABLE
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 
 pytestmark = pytest.mark.django_db
 UNDOCUMENTED = {"schema", "docs"}

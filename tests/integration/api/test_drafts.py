@@ -14,7 +14,7 @@ from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from tests.integration.factories import (
     make_token,
     make_user,
 )
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 
 EXAMPLES = 6  # for each operation: a bound in time would test less on a busy machine
 NAMES = """

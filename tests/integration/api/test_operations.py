@@ -18,7 +18,7 @@ from requests_app.models import AdmissionConfig
 from requests_app.states import RequestStatus
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
 from tests.integration.factories import make_dag, make_request, make_round, make_site, make_workflow
 from wms2_project.console import address_of
 from wms2_project.models import AuditEvent
@@ -172,7 +172,7 @@ def test_without_the_database_it_is_not_ready_and_does_not_say_why(client: Clien
     def gone() -> None:
         raise OperationalError("host db-17.internal is down")
 
-    monkeypatch.setattr("wms2_project.health.connection.cursor", gone)
+    monkeypatch.setattr("wms2_project.observation.health.connection.cursor", gone)
     answer = client.get("/api/v1/readyz")
     assert (answer.status_code, answer.json()["status"]) == (503, "down")
     assert answer.json()["parts"]["database"] == "down"
@@ -180,7 +180,7 @@ def test_without_the_database_it_is_not_ready_and_does_not_say_why(client: Clien
 
 
 def test_an_unapplied_migration_makes_it_not_ready(client: Client, monkeypatch: Any) -> None:
-    monkeypatch.setattr("wms2_project.health._migrated", False)
+    monkeypatch.setattr("wms2_project.observation.health._migrated", False)
     monkeypatch.setattr(
         "django.db.migrations.executor.MigrationExecutor.migration_plan", lambda *args: ["something"]
     )

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from requests_app.models import Request
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import DOCUMENT, ago, make_token, make_user
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import ApiToken
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from dags_app.models import Workflow
 from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
 from requests_app.models import Request
-from requests_app.progress import detail_of, progress_of_many
+from requests_app.selectors.progress import detail_of, progress_of_many
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_file, make_group, make_request, make_round
 

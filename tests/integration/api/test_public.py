@@ -10,7 +10,7 @@ from outputs_app.states import BlockStatus
 from requests_app.states import RequestStatus
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import make_block, make_group, make_request, make_round
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 
 pytestmark = pytest.mark.django_db
 S = RequestStatus

@@ -15,11 +15,11 @@ from rest_framework.test import APIClient
 
 from dags_app.states import DAGStatus
 from requests_app.models import Quota
-from requests_app.quotas import LIMITS, change_quota
+from requests_app.services.quotas import LIMITS, change_quota
 from requests_app.states import RequestStatus as S
 from tests.integration.admin.test_actions import press
 from tests.integration.factories import ago, make_dag, make_request, make_round, make_user, make_workflow
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import AuditEvent, GateNews
 
 pytestmark = pytest.mark.django_db

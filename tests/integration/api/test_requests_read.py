@@ -12,8 +12,8 @@ from rest_framework.test import APIClient
 from dags_app.api.serializers import RoundBody
 from dags_app.states import FileState, GroupStatus
 from outputs_app.states import BlockStatus
-from requests_app.alerts import raise_alert
 from requests_app.api.serializers import AlertBody, RequestDetail
+from requests_app.services.alerts import raise_alert
 from requests_app.states import RequestStatus
 from tests.integration.factories import (
     ago,
@@ -26,7 +26,7 @@ from tests.integration.factories import (
     make_site,
     make_workflow,
 )
-from wms2_project import audit
+from wms2_project.access import audit
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/requests"

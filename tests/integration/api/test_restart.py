@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from dags_app.models import Workflow
 from outputs_app.models import OutputDataset
-from requests_app.lifecycle.tidying import tidy_up
+from requests_app.lifecycle.maintenance import tidy_up
 from requests_app.models import Request
 from requests_app.services.importing import import_request
 from requests_app.services.restarting import restart_request, retire_replaced_outputs

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import OWN_SITE
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.table import METHODS, endpoints
 
 ANONYMOUS, VIEWER, REQUESTOR, SITE_ADMIN, OPERATOR, ADMIN = Role
@@ -99,7 +99,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
     api_as: ApiAs, role: Role, monkeypatch: Any, settings: Any
 ) -> None:
     settings.THROTTLE_RATES = dict.fromkeys(settings.THROTTLE_RATES, "10000/minute")
-    monkeypatch.setattr("wms2_project.health._checks", {})
+    monkeypatch.setattr("wms2_project.observation.health._checks", {})
     client = api_as(role)
     for route, methods in TABLE.items():
         if route == "schema" and role is not Role.ANONYMOUS:

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
 from tests.integration.factories import make_token, make_user
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

@@ -13,11 +13,11 @@ from rest_framework.test import APIClient
 
 from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus
-from requests_app.alerts import raise_alert
 from requests_app.models import Alert
+from requests_app.services.alerts import raise_alert
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
-from sites_app.bans import ban_site
+from sites_app.services.bans import ban_site
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import (
     DOCUMENT,
@@ -29,7 +29,7 @@ from tests.integration.factories import (
     make_token,
     make_user,
 )
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.api.table import endpoints
 from wms2_project.models import ApiToken, AuditEvent
 

@@ -14,10 +14,10 @@ from django.test import Client
 from requests_app.models import Request
 from tests.integration.auth.issuer import AUDIENCE, Issuer, running_issuer
 from tests.integration.factories import DOCUMENT, make_site, make_user
-from wms2_project.api.auth import issuer_keys
-from wms2_project.api.roles import Role
-from wms2_project.identity import keys
-from wms2_project.identity.people import link_identity
+from wms2_project.access import issuer_keys as keys
+from wms2_project.access.authentication import issuer_keys
+from wms2_project.access.people import link_identity
+from wms2_project.access.roles import Role
 from wms2_project.models import Identity
 
 pytestmark = pytest.mark.django_db

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client, RequestFactory
 
 from tests.integration.factories import make_user
-from wms2_project.api.roles import Role
+from wms2_project.access.people import link_identity, unlink_identity
+from wms2_project.access.proxies import client_address, normal_dn, without_proxy
+from wms2_project.access.roles import Role
 from wms2_project.errors import Conflict
-from wms2_project.identity.people import link_identity, unlink_identity
-from wms2_project.identity.proxies import client_address, normal_dn, without_proxy
 from wms2_project.models import X509, AuditEvent, Identity
 
 pytestmark = pytest.mark.django_db

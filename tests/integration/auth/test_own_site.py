@@ -9,7 +9,7 @@ from django.urls import reverse
 from sites_app.models import Site
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import OWN_SITE, make_request, make_site, make_user
-from wms2_project.api.roles import Role, role_of, sites_of
+from wms2_project.access.roles import Role, role_of, sites_of
 
 pytestmark = pytest.mark.django_db
 OTHER = "T1_US_FNAL"

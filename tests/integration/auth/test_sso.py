@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.integration.auth.issuer import CLIENT_SECRET, Issuer, running_issuer
-from wms2_project.api.auth import issuer_keys
+from wms2_project.access.authentication import issuer_keys
 from wms2_project.models import ApiToken, AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def issuer(settings: Any) -> Iterator[Issuer]:
         settings.OIDC_ROLES = ["group:/cms/ops=operator", "group:/cms/all=viewer"]
         settings.AUTHENTICATION_BACKENDS = [
             "django.contrib.auth.backends.ModelBackend",
-            "wms2_project.identity.sso.SingleSignOn",
+            "wms2_project.access.sso.SingleSignOn",
         ]
         settings.MIDDLEWARE = [*settings.MIDDLEWARE, "mozilla_django_oidc.middleware.SessionRefresh"]
         settings.ROOT_URLCONF = "tests.integration.auth.sso_urls"

@@ -9,8 +9,8 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.integration.conftest import ApiAs
-from wms2_project.api import throttles
-from wms2_project.api.roles import Role
+from wms2_project.access import throttles
+from wms2_project.access.roles import Role
 
 pytestmark = pytest.mark.django_db
 SITES, SCHEMA = "/api/v1/sites", "/api/v1/docs"

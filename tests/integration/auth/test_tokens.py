@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import ago, make_token, make_user
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import ApiToken, AuditEvent, Identity
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from condor.amend import GroupChange, change_group, replace_file, restart_group, settle_killed, write_priority
+from condor.dag_edits import (
+    GroupChange,
+    change_group,
+    replace_file,
+    restart_group,
+    settle_killed,
+    write_priority,
+)
 from condor.dagfile import submit_lock
 from condor.schedd import Schedd
 from condor.statusfile import highest_rescue, parse_metrics, read_status

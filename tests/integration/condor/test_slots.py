@@ -17,8 +17,8 @@ from condor.types import SlotCount
 from dags_app import adapters
 from requests_app import tasks
 from sites_app.models import Site
-from sites_app.slots import measure_slots
-from sites_app.sources import FAILURES_ALLOWED
+from sites_app.services.slots import measure_slots
+from sites_app.services.sources import FAILURES_ALLOWED
 from tests.integration.condor.conftest import Bench
 from tests.integration.factories import make_site
 from wms2_project.errors import ScheddUnreachable

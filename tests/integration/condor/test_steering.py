@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from condor.amend import write_landing_sites
+from condor.dag_edits import write_landing_sites
 from condor.layout import GroupLayout, NodeLayout, Throttles
 from sandbox.elect_site import elected_site
 from tests.pool_dags import Bench

@@ -18,7 +18,7 @@ from lab.seed.storage import Storage
 from requests_app.models import Request
 from requests_app.services.importing import import_request
 from sites_app.selectors import usable_sites
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
 
 
 @pytest.fixture(scope="session")

@@ -18,11 +18,11 @@ from dags_app.planning.types import SitePool
 from dags_app.services import production
 from dags_app.services.input_files import resolve_input
 from requests_app.models import Request
-from requests_app.preview import preview_request
+from requests_app.selectors.preview import preview_request
 from requests_app.services.importing import import_request
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
 from sites_app.states import SiteStatus
 
 pytestmark = pytest.mark.django_db

@@ -12,11 +12,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.adapters import rucio
+from dags_app.failures.repair import decide_repairs
 from dags_app.models import DAG, BadReplica, InputFile, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import locations, production
 from dags_app.services.input_files import resolve_input
-from dags_app.services.repairing import decide_repairs
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
@@ -24,7 +24,7 @@ from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from sites_app.services import enable_site
+from sites_app.services.sites import enable_site
 from tests.integration.execution.factories import add_block, note_locks
 from tests.integration.factories import make_request, make_site, make_workflow
 from tests.stand_in import Overridden

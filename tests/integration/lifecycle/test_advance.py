@@ -13,7 +13,7 @@ from requests_app.lifecycle.advance import RATE_LIMIT_RETRY_SEC, advance
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Alert, Request
 from requests_app.services.editing import change_request
-from requests_app.services.steering import abort_request, stop_request
+from requests_app.services.stopping import abort_request, stop_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
 from wms2_project.errors import PermanentError, RateLimited, TransientError

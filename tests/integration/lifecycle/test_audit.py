@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from requests_app import admission
 from requests_app.services.editing import change_request
 from requests_app.states import RequestStatus
-from sites_app.services import drain_site
+from sites_app.services.sites import drain_site
 from tests.integration.factories import make_request, make_site
 from wms2_project.errors import Conflict, InvalidInput
 from wms2_project.models import AuditEvent

@@ -18,7 +18,7 @@ from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.outcome import Move, Outcome
 from requests_app.models import Request
-from requests_app.services import editing, releasing, rescuing, restarting, steering
+from requests_app.services import editing, releasing, rescuing, restarting, stopping
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import DOCUMENT, ago, make_dag, make_request, make_round
@@ -52,11 +52,11 @@ def all_at_once(request: Request, *actions: Action) -> tuple[list[Any], list[Con
 
 
 def stop(request: Request, actor: str) -> Any:
-    return steering.stop_request(request=request, actor=actor, reason=f"{actor} stops", hold=True)
+    return stopping.stop_request(request=request, actor=actor, reason=f"{actor} stops", hold=True)
 
 
 def abort(request: Request, actor: str) -> Any:
-    return steering.abort_request(request=request, actor=actor, reason=f"{actor} aborts")
+    return stopping.abort_request(request=request, actor=actor, reason=f"{actor} aborts")
 
 
 def restart(request: Request, actor: str) -> Any:

@@ -16,13 +16,13 @@ from django.db import connection
 from django.utils import timezone
 
 from condor.fake import FakeSchedd
-from requests_app.alerts import open_alerts, raise_alert
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.maintenance import tidy_up
 from requests_app.lifecycle.outcome import Wait
-from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert
-from requests_app.notifications import MAX_ATTEMPTS, send_alerts
+from requests_app.services.alerts import open_alerts, raise_alert
+from requests_app.services.notifications import MAX_ATTEMPTS, send_alerts
 from requests_app.states import DEADLINES, TRANSITIONS, Overdue, RequestStatus
 from requests_app.transitions import transition
 from tests.integration.factories import make_dag, make_request, make_round, make_workflow
@@ -137,7 +137,7 @@ def test_a_webhook_outside_the_allow_list_is_never_called(
 ) -> None:
     settings.ALERT_WEBHOOK_URL, settings.ALERT_WEBHOOK_HOSTS = url, ["hooks.example.org"]
     called: list[Any] = []
-    monkeypatch.setattr("requests_app.notifications.post_once", lambda *a, **k: called.append(a))
+    monkeypatch.setattr("requests_app.services.notifications.post_once", lambda *a, **k: called.append(a))
     raise_alert(request=make_request(), kind="slow_dag", message="m")
     for _ in range(MAX_ATTEMPTS + 3):
         assert send_alerts(now=timezone.now()) == 0
@@ -173,7 +173,7 @@ def test_a_channel_that_does_not_answer_ends_the_batch_and_each_alert_gets_its_t
     mailed: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     alerts(3)
-    monkeypatch.setattr("requests_app.notifications._send", Mock(side_effect=error))
+    monkeypatch.setattr("requests_app.services.notifications._send", Mock(side_effect=error))
     seen = []
     for _ in range(4):
         send_alerts(now=timezone.now())
@@ -186,7 +186,8 @@ def test_an_alert_that_is_refused_does_not_keep_the_others_back(
 ) -> None:
     alerts(3)
     monkeypatch.setattr(
-        "requests_app.notifications._send", Mock(side_effect=[ServiceRejected("no such hook"), None, None])
+        "requests_app.services.notifications._send",
+        Mock(side_effect=[ServiceRejected("no such hook"), None, None]),
     )
     assert send_alerts(now=timezone.now()) == 2
     assert [alert.sent_at is None for alert in Alert.objects.order_by("id")] == [True, False, False]
@@ -195,7 +196,7 @@ def test_an_alert_that_is_refused_does_not_keep_the_others_back(
 def test_a_slow_channel_ends_the_batch_in_time(mailed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     alerts(5)
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr("requests_app.notifications.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("requests_app.services.notifications.monotonic", lambda: float(next(clock)))
     assert send_alerts(now=timezone.now()) == 1
     assert attempts() == [1, 0, 0, 0, 0]
 

@@ -15,9 +15,9 @@ from dags_app.models import DAG, Schedd
 from dags_app.services import schedds, submission
 from dags_app.states import DAGStatus, GroupStatus, ScheddStatus
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.watch import watch_dags
+from requests_app.lifecycle.monitoring import watch_dags
 from requests_app.models import Request
-from requests_app.services.steering import abort_request
+from requests_app.services.stopping import abort_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
 from wms2_project.errors import ScheddUnreachable

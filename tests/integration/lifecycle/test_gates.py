@@ -22,13 +22,13 @@ from outputs_app.models import OutputBlock, RucioRule
 from outputs_app.reconciliation import Comparison
 from outputs_app.states import BlockStatus, RuleKind
 from requests_app import admission
-from requests_app.alerts import close_alerts, raise_alert
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
-from requests_app.quotas import change_quota
+from requests_app.services.alerts import close_alerts, raise_alert
 from requests_app.services.owning import share_outputs
+from requests_app.services.quotas import change_quota
 from requests_app.services.releasing import release_request
 from requests_app.states import TERMINAL, RequestStatus
 from sites_app.models import Site
@@ -350,7 +350,9 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS
     disk = os.statvfs("/")
-    monkeypatch.setattr("dags_app.services.space.os.statvfs", lambda path: disk)  # others write meanwhile
+    monkeypatch.setattr(
+        "dags_app.services.disk_space.os.statvfs", lambda path: disk
+    )  # others write meanwhile
     make_site()
     row = case.situation()
     row.refresh_from_db()

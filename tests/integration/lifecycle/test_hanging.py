@@ -18,7 +18,7 @@ from requests_app.lifecycle.stalling import report_hanging
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round, queue_dag
-from wms2_project import shared
+from wms2_project import redis_state
 
 pytestmark = pytest.mark.django_db
 SITE = "T2_CH_CERN"
@@ -64,7 +64,7 @@ def forget(pattern: str = "wms2:hanging:*") -> None:
         for key in client.keys(pattern):
             client.delete(key)
 
-    shared.ask(delete, otherwise=None)
+    redis_state.ask(delete, otherwise=None)
 
 
 def look(minutes_later: float = 0) -> None:

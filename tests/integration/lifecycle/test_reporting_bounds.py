@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from requests_app import reporting
 from requests_app.models import Request
+from requests_app.services import reqmgr2_reports
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import ago, make_request
 
@@ -25,7 +25,7 @@ def test_open_requests_and_those_that_ended_lately_are_reported() -> None:
     make_request(status=S.COMPLETED, source="reqmgr2", status_since=ago(days=8))
     make_request(status=S.HELD, source="reqmgr2")
     make_request(status=S.ACTIVE)
-    assert {row.pk for row in reporting._unreported(timezone.now())} == wanted
+    assert {row.pk for row in reqmgr2_reports._unreported(timezone.now())} == wanted
 
 
 def test_requests_that_ended_long_ago_are_not_read(settings: Any) -> None:
@@ -35,7 +35,7 @@ def test_requests_that_ended_long_ago_are_not_read(settings: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE requests_app_request; SET LOCAL enable_seqscan = off")
     with CaptureQueriesContext(connection) as asked:
-        reporting.report_statuses(now=timezone.now())
+        reqmgr2_reports.report_statuses(now=timezone.now())
     over_requests = [one["sql"] for one in asked if Request._meta.db_table in one["sql"]]
     plans = []
     with connection.cursor() as cursor:

@@ -12,15 +12,15 @@ from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus, GroupStatus, RoundKind, RoundStatus
 from requests_app.lifecycle import recovering
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.watch import alert_silence, remove_abandoned, stop_drained
+from requests_app.lifecycle.monitoring import alert_silence, remove_abandoned, stop_drained
 from requests_app.models import Alert, Request
 from requests_app.services.releasing import release_request
-from requests_app.services.steering import abort_request, stop_request
+from requests_app.services.stopping import abort_request, stop_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round
-from wms2_project import audit
+from wms2_project.access import audit
 from wms2_project.errors import Conflict
-from wms2_project.logs import bind
+from wms2_project.observation.logs import bind
 
 pytestmark = pytest.mark.django_db
 S = RequestStatus

@@ -25,7 +25,7 @@ from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
 from tests.integration.factories import ago, make_block, make_group, make_request, make_round, make_workflow
-from wms2_project import heartbeat
+from wms2_project.observation import heartbeat
 
 pytestmark = pytest.mark.django_db
 

@@ -20,11 +20,11 @@ from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
-from sites_app import configuring
-from sites_app.bans import ban_site, expire_bans, lift_bans
-from sites_app.configuring import change_site, measure_storage
 from sites_app.models import Site
-from sites_app.services import drain_site, enable_site, sync_sites
+from sites_app.services import site_settings
+from sites_app.services.bans import ban_site, expire_bans, lift_bans
+from sites_app.services.site_settings import change_site, measure_storage
+from sites_app.services.sites import drain_site, enable_site, sync_sites
 from tests.integration.factories import (
     ago,
     make_dag,
@@ -189,7 +189,7 @@ def free_by_hand() -> None:
 
 
 def free_by_measuring() -> None:
-    make_site(config_data={configuring.MEASURED: 0.99})
+    make_site(config_data={site_settings.MEASURED: 0.99})
     measure_storage()
 
 
@@ -240,7 +240,7 @@ def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
 
 def test_a_measurement_that_changes_nothing_wakes_nobody(adapt: Callable[..., None]) -> None:
     adapt(rucio=SimpleNamespace(used_fraction=lambda rse: 0.99))
-    make_site(config_data={configuring.MEASURED: 0.99})
+    make_site(config_data={site_settings.MEASURED: 0.99})
     later = timezone.now() + timedelta(hours=1)
     row = make_request(status=S.QUEUED, wait_gate="storage", next_check_at=later)
     measure_storage()

@@ -11,7 +11,7 @@ from django.utils import timezone
 from condor.fake import FakeSchedd
 from dags_app.models import DAG
 from dags_app.services.monitoring import Seen
-from requests_app.lifecycle import watch
+from requests_app.lifecycle import monitoring
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from tests.integration.factories import ago, make_dag, make_request, make_round
@@ -29,7 +29,7 @@ def opened(request: Request) -> list[str]:
 
 
 def sees(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
-    monkeypatch.setattr(watch, "observe_dags", lambda now: seen)
+    monkeypatch.setattr(monitoring, "observe_dags", lambda now: seen)
 
 
 def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
@@ -39,7 +39,7 @@ def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
     active, dag = running(S.ACTIVE)
     fake_schedd.denied = {foreign.token}
     sees(monkeypatch, Seen(news={dag.workflow_id}))
-    assert watch.watch_dags(now=timezone.now()) == 1
+    assert monitoring.watch_dags(now=timezone.now()) == 1
     active.refresh_from_db()
     assert active.next_check_at <= timezone.now()
     (denied, removed) = fake_schedd.called("remove_dag")
@@ -47,7 +47,7 @@ def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
     assert not removed["resumable"], "no rescue file is waited for that nobody will use"
     assert (opened(ended), opened(other)) == (["dag_not_removed"], [])
     fake_schedd.denied.clear()
-    watch.watch_dags(now=timezone.now())
+    monitoring.watch_dags(now=timezone.now())
     assert opened(ended) == []
 
 
@@ -55,7 +55,7 @@ def test_a_dag_made_after_the_abort_by_a_worker_that_was_planning_counts_as_stop
     fake_schedd: FakeSchedd,
 ) -> None:
     _, dag = running(S.ABORTED)
-    watch.remove_abandoned(now=timezone.now())
+    monitoring.remove_abandoned(now=timezone.now())
     dag.refresh_from_db()
     (removed,) = fake_schedd.called("remove_dag")
     assert dag.stop_reason == "the request has ended"
@@ -69,9 +69,9 @@ def test_a_part_that_fails_is_told_after_the_others_had_their_turn(monkeypatch: 
     def broken(*, now: datetime) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(watch, "report_stalls", broken)
+    monkeypatch.setattr(monitoring, "report_stalls", broken)
     with pytest.raises(ExceptionGroup) as told:
-        watch.watch_dags(now=timezone.now())
+        monitoring.watch_dags(now=timezone.now())
     assert [type(one) for one in told.value.exceptions] == [ZeroDivisionError]
     active.refresh_from_db()
     assert active.next_check_at <= timezone.now()
@@ -88,5 +88,5 @@ def test_files_that_cannot_be_read_are_an_alert_until_they_can(monkeypatch: pyte
         (Seen(), []),
     ):
         sees(monkeypatch, seen)
-        watch.watch_dags(now=timezone.now())
+        monitoring.watch_dags(now=timezone.now())
         assert (opened(lost), opened(fine)) == (alerts, [])

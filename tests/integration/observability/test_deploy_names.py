@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_request
-from wms2_project.heartbeat import queue_names
-from wms2_project.metrics import ALL
+from wms2_project.observation.counters import ALL
+from wms2_project.observation.heartbeat import queue_names
 
 pytestmark = pytest.mark.django_db
 DEPLOY = Path(__file__).parents[3] / "deploy"

@@ -21,9 +21,10 @@ from condor.fake import FakePool
 from dags_app import health as outside
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
-from wms2_project import health, heartbeat, shared
-from wms2_project.health import Check
+from wms2_project import redis_state
 from wms2_project.locks import lock_key
+from wms2_project.observation import health, heartbeat
+from wms2_project.observation.health import Check
 
 pytestmark = pytest.mark.django_db
 ALL_QUEUES = ("lifecycle", "planning", "condor", "outputs")
@@ -119,14 +120,14 @@ def test_an_outage_of_redis_costs_one_try_and_then_a_pause(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/9"
-    monkeypatch.setattr(shared, "PAUSE_SEC", 3600.0)
+    monkeypatch.setattr(redis_state, "PAUSE_SEC", 3600.0)
     tries: list[int] = []
 
     def ping(client: Any) -> str:
         tries.append(1)
         return str(client.ping())
 
-    assert [shared.ask(ping, otherwise="away") for _ in range(3)] == ["away"] * 3
+    assert [redis_state.ask(ping, otherwise="away") for _ in range(3)] == ["away"] * 3
     assert len(tries) == 1
 
 

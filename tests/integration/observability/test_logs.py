@@ -11,11 +11,11 @@ import pytest
 from rest_framework.test import APIClient
 
 from outputs_app.pipeline import Step
-from outputs_app.services import walking
+from outputs_app.services import block_pipeline
 from requests_app.lifecycle import advance as advancing
 from requests_app.models import Request
 from tests.integration.factories import DOCUMENT, make_block, make_group, make_round
-from wms2_project.logs import HIDDEN, JsonFormatter, LineFormatter, bind, redacted
+from wms2_project.observation.logs import HIDDEN, JsonFormatter, LineFormatter, bind, redacted
 
 FORMATTERS = [LineFormatter(), JsonFormatter()]
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.c2lnbmF0dXJl"
@@ -63,7 +63,7 @@ def test_nor_through_a_traceback_or_a_bound_fact(formatter: logging.Formatter) -
         "the token is unknown",
         "requests/ana_Muons: 3 tokens left",
         "http://127.0.0.1:8000/api/v1/tokens",
-        "wms2_project.audit sealed 3",
+        "wms2_project.access.audit sealed 3",
         "token: 12",
     ],
 )
@@ -97,7 +97,7 @@ def test_the_work_a_call_causes_is_logged_under_its_id(
         raise RuntimeError("seen enough")
 
     monkeypatch.setitem(advancing.handlers.HANDLERS, "submitted", work)
-    monkeypatch.setitem(walking.STEPS, Step.REGISTER, work)
+    monkeypatch.setitem(block_pipeline.STEPS, Step.REGISTER, work)
     name = DOCUMENT["request_name"]
     requestor.post("/api/v1/requests", DOCUMENT, headers={"X-Request-Id": "call-7"})
     row = Request.objects.get()
@@ -106,7 +106,7 @@ def test_the_work_a_call_causes_is_logged_under_its_id(
     operator.patch(f"/api/v1/requests/{name}", edit, headers={"X-Request-Id": "call-8"})
     advancing.advance(row.pk)
     block = make_block(make_group(make_round(row.workflow)))
-    walking.advance_block(block.pk)
+    block_pipeline.advance_block(block.pk)
     assert [(line["request"], line["request_id"]) for line in lines] == [
         (name, "call-7"), (name, "call-8"), (name, "call-8")
     ]  # fmt: skip

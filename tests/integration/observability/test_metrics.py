@@ -16,12 +16,13 @@ from rest_framework.test import APIClient
 
 from dags_app.states import DAGStatus
 from outputs_app.states import BlockStatus
-from requests_app.alerts import raise_alert
-from requests_app.lifecycle import stuck
+from requests_app.lifecycle import deadlines
 from requests_app.models import Request
+from requests_app.services.alerts import raise_alert
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_block, make_dag, make_group, make_request, make_round
-from wms2_project import health, heartbeat, metrics, shared
+from wms2_project import redis_state
+from wms2_project.observation import counters, health, heartbeat
 
 pytestmark = pytest.mark.django_db
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -30,10 +31,10 @@ Samples = dict[tuple[str, tuple[str, ...]], float]
 @pytest.fixture(autouse=True)
 def _from_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(health, "_checks", {})
-    keys = [metrics.KEY, "wms2:ended:workflows", "wms2:ended:outputs"]
-    shared.ask(lambda client: client.delete(*keys), otherwise=None)
+    keys = [counters.KEY, "wms2:ended:workflows", "wms2:ended:outputs"]
+    redis_state.ask(lambda client: client.delete(*keys), otherwise=None)
     yield
-    shared.ask(lambda client: client.delete(*keys), otherwise=None)
+    redis_state.ask(lambda client: client.delete(*keys), otherwise=None)
 
 
 def scrape(viewer: APIClient) -> Samples:
@@ -76,7 +77,7 @@ def test_the_seeds_metrics_have_the_seeds_names(viewer: APIClient) -> None:
 
 def test_a_passed_deadline_is_counted(viewer: APIClient) -> None:
     request = make_request(status=RequestStatus.QUEUED, status_since=ago(days=8))
-    stuck.overdue(request, ago())
+    deadlines.overdue(request, ago())
     assert scrape(viewer)["wms2_request_stuck_total", ("queued",)] == 1
 
 
@@ -103,7 +104,7 @@ def test_every_http_call_is_counted_by_its_route_not_its_path(viewer: APIClient)
 def test_counts_of_other_processes_add_up(viewer: APIClient) -> None:
     code = (
         "import django; django.setup()\n"
-        "from wms2_project.metrics import TASKS, count\n"
+        "from wms2_project.observation.counters import TASKS, count\n"
         "[count(TASKS, 'sweep', 'done', seconds=0.02) for _ in range(50)]\n"
     )
     root = Path(__file__).parents[3]

@@ -14,10 +14,10 @@ from rest_framework.test import APIClient
 
 from tests.collector import Collector
 from tests.integration.factories import DOCUMENT
-from wms2_project import causes
-from wms2_project.logs import JsonFormatter
+from wms2_project.access import causes
 from wms2_project.models import AuditEvent
-from wms2_project.tracing import current_traceparent, span
+from wms2_project.observation.logs import JsonFormatter
+from wms2_project.observation.tracing import current_traceparent, span
 
 pytestmark = pytest.mark.django_db
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -26,7 +26,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 @pytest.fixture(scope="module")
 def traced() -> Iterator[tuple[Collector, TracerProvider]]:
     """A provider can be set once per process, so it stays; after these tests its spans go nowhere."""
-    from wms2_project import tracing_setup
+    from wms2_project.observation import tracing_setup
 
     collector = Collector()
     with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.adapters import dbs
-from outputs_app.claims import find_conflict
+from outputs_app.dataset_ownership import find_conflict
 from outputs_app.models import DatasetClaim, OutputDataset
 from outputs_app.selectors import datasets_of, other_writers
 from requests_app.api.inputs import EXAMPLE

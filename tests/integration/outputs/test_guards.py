@@ -25,9 +25,9 @@ from outputs_app.states import BlockStatus
 from requests_app.models import Request
 from tests.integration.outputs.blocks import add_block, walk
 from tests.integration.outputs.conftest import Faults
-from wms2_project import guards
+from wms2_project import service_guards
 from wms2_project.errors import NotFound, RateLimited, ServiceUnavailable
-from wms2_project.guards import Guard, GuardOptions, calling_as, outages
+from wms2_project.service_guards import Guard, GuardOptions, calling_as, outages
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
 def test_what_is_not_urgent_does_not_wait_in_the_worker(
     service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guards.time, "sleep", lambda _seconds: pytest.fail("it waited"))
+    monkeypatch.setattr(service_guards.time, "sleep", lambda _seconds: pytest.fail("it waited"))
     with calling_as(POLL, patience_sec=0.0), pytest.raises(RateLimited):
         call(Guard(service, used_up(options)))
 
@@ -142,8 +142,8 @@ def test_a_step_that_has_begun_waits_for_its_further_calls(
     service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(guards.time, "sleep", waits.append)
-    monkeypatch.setattr(guards, "MAX_TURN_SEC", 0.2)
+    monkeypatch.setattr(service_guards.time, "sleep", waits.append)
+    monkeypatch.setattr(service_guards, "MAX_TURN_SEC", 0.2)
     with calling_as(POLL, patience_sec=0.0):
         call(Guard(service, options))
         with pytest.raises(RateLimited):
@@ -172,7 +172,7 @@ def test_calls_left_go_to_the_most_urgent_tier_that_waits(
 def test_less_urgent_calls_are_made_again_when_nothing_urgent_waits_any_more(
     service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guards, "PLACE_SEC", 0.2)
+    monkeypatch.setattr(service_guards, "PLACE_SEC", 0.2)
     with calling_as(PROTECT, patience_sec=0.0), pytest.raises(RateLimited):
         call(Guard(service, used_up(options)))
     with calling_as(POLL, patience_sec=30.0):

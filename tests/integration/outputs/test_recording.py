@@ -20,9 +20,9 @@ from outputs_app import services as outputs
 from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.services import advance_block, close_blocks, record_group
 from requests_app.models import Request
-from requests_app.services import collecting
+from requests_app.services import outputs as collection
 from requests_app.services.failing import fail_request
-from requests_app.services.steering import abort_request
+from requests_app.services.stopping import abort_request
 from sandbox.manifest import GroupManifest, MergedFile, Metrics
 from tests.integration.factories import make_dag, make_group, make_round, make_site
 from tests.integration.outputs.blocks import walk
@@ -119,15 +119,15 @@ def test_nothing_is_recorded_of_a_request_that_ended_while_its_group_was_read(
     request = Request.objects.get(workflow=workflow)
     dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
     found = (group, manifest_of(group, site=site.name))
-    monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
+    monkeypatch.setattr(collection.manifests, "finished_groups", lambda dag: [found])
 
     def end_after_reading(name: str) -> None:
         if name == "collect.read":
             given = {"now": timezone.now()} if end is fail_request else {}
             end(request=request, actor="user:olga", reason="bad", **given)
 
-    monkeypatch.setattr(collecting, "failpoint", end_after_reading)
-    collecting.collect(dag, timezone.now())
+    monkeypatch.setattr(collection, "failpoint", end_after_reading)
+    collection.collect(dag, timezone.now())
     group.refresh_from_db()
     assert (blocks_of(workflow), group.status) == ([], GroupStatus.DONE)
 
@@ -140,7 +140,7 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
     request = Request.objects.get(workflow=workflow)
     dag, group, site = make_dag(round_), make_group(round_, status=GroupStatus.DONE), make_site()
     found = (group, manifest_of(group, site=site.name))
-    monkeypatch.setattr(collecting.collecting, "finished_groups", lambda dag: [found])
+    monkeypatch.setattr(collection.manifests, "finished_groups", lambda dag: [found])
     real, began = outputs.record_group, Event()
 
     def record_while_somebody_fails(**given: Any) -> bool:
@@ -156,7 +156,7 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
     monkeypatch.setattr(outputs, "record_group", record_while_somebody_fails)
     with ThreadPoolExecutor() as pool:
         failing = pool.submit(fail)
-        collecting.collect(dag, timezone.now())
+        collection.collect(dag, timezone.now())
         failing.result(timeout=120)
     assert [block.status for block in blocks_of(workflow)] == ["invalidating"]
     assert OutputDataset.objects.get(workflow=workflow).status == "invalidated"

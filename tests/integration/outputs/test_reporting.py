@@ -12,7 +12,7 @@ from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
 from outputs_app.models import ReqMgr2Report
 from requests_app.models import Request
-from requests_app.reporting import report_statuses
+from requests_app.services.reqmgr2_reports import report_statuses
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_site
 from tests.integration.outputs.conftest import Faults

@@ -14,9 +14,9 @@ from dags_app.models import Workflow
 from dags_app.services import production
 from dags_app.services.input_files import resolve_input
 from dags_app.states import SplittingAlgo
-from sites_app.configuring import MEASURED, change_site, measure_storage, storage_used
 from sites_app.selectors import storage_at, usable_sites
-from sites_app.services import sync_sites
+from sites_app.services.site_settings import MEASURED, change_site, measure_storage, storage_used
+from sites_app.services.sites import sync_sites
 from tests.integration.factories import make_site, make_workflow
 
 pytestmark = pytest.mark.django_db

@@ -24,15 +24,15 @@ from requests_app import tasks
 from requests_app.lifecycle import due, handlers
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks
 from requests_app.lifecycle.finishing import watch_outputs
+from requests_app.lifecycle.maintenance import tidy_up
 from requests_app.lifecycle.outcome import Move, Wait
-from requests_app.lifecycle.tidying import tidy_up
 from requests_app.models import Alert, Request, StatusTransition
 from requests_app.states import TERMINAL, RequestStatus
 from tests.integration.outputs.blocks import DESTINATION, add_block, walk
 from tests.integration.outputs.conftest import Faults
 from tests.stand_in import Overridden
 from wms2_project.errors import RateLimited
-from wms2_project.guards import Turn, current_turn
+from wms2_project.service_guards import Turn, current_turn
 
 pytestmark = pytest.mark.django_db
 B = BlockStatus

@@ -13,8 +13,9 @@ from typing import Any
 
 from django.utils import timezone
 
+from dags_app.failures import repair
 from dags_app.models import DAG, InputFile, MergeGroup, Workflow
-from dags_app.services import production, repairing
+from dags_app.services import production
 from dags_app.states import DAGStatus, GroupStatus
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.outcome import Move
@@ -158,7 +159,7 @@ def rescued(round_: Round) -> None:
     assert isinstance(moved, Move)
     assert moved.to is RequestStatus.QUEUED
     pool = usable_sites(workflow=round_.workflow, now=timezone.now())
-    repairing.repair_dag(dag=round_.dag, sites=pool)
+    repair.repair_dag(dag=round_.dag, sites=pool)
 
 
 def one_bad(round_: Round, index: int, **values: object) -> None:

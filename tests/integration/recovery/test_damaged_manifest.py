@@ -10,7 +10,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from dags_app.models import DAGEvent, MergeGroup
-from dags_app.services import collecting, production
+from dags_app.services import manifests, production
 from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.snapshot import Snapshot
@@ -95,9 +95,9 @@ def test_a_manifest_that_cannot_be_read_now_discards_nothing(
     """A disk that is away says nothing about the group."""
 
     def away(path: Any) -> Any:
-        raise collecting.ManifestUnreadable(f"{path.name}: cannot be read: Input/output error")
+        raise manifests.ManifestUnreadable(f"{path.name}: cannot be read: Input/output error")
 
-    monkeypatch.setattr(collecting, "read_group_manifest", away)
+    monkeypatch.setattr(manifests, "read_group_manifest", away)
     answer = release(operator, damaged)
     assert (answer.status_code, "Input/output error" in answer.json()["detail"]) == (503, True)
     assert Request.objects.get(pk=damaged.request.pk).status == S.HELD

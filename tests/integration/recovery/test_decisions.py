@@ -19,9 +19,9 @@ from requests_app.services.importing import import_request
 from requests_app.services.releasing import Modifications, release_request
 from requests_app.services.restarting import restart_request
 from requests_app.states import RequestStatus as S
-from sites_app.bans import ban_site
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
+from sites_app.services.bans import ban_site
 from tests.integration.factories import DOCUMENT, make_file, make_request, make_site
 from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 from tests.stand_in import Overridden, OwnFilesDbs

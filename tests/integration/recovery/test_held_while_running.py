@@ -16,8 +16,8 @@ from dags_app.states import DAGStatus, FileState, GroupStatus, RoundStatus
 from outputs_app.models import OutputBlock, OutputFile
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.monitoring import collect_held
 from requests_app.lifecycle.outcome import Wait
-from requests_app.lifecycle.watch import collect_held
 from requests_app.models import Request
 from requests_app.services.releasing import release_request
 from requests_app.services.rescuing import rescue_dag

@@ -16,7 +16,7 @@ from dags_app.models import DAG, DAGEvent, MergeGroup, Round
 from dags_app.services import production
 from dags_app.services.production import merged_lfns
 from dags_app.states import DAGStatus, GroupStatus
-from requests_app.lifecycle.tidying import clean_storage
+from requests_app.lifecycle.maintenance import clean_storage
 from requests_app.states import RequestStatus as S
 from sandbox.manifest import read_jobs
 from tests.integration.recovery.factories import CERN, DESY, PURDUE

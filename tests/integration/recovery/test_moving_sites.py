@@ -12,17 +12,18 @@ from rest_framework.test import APIClient
 
 from cms.types import SiteInfo
 from condor.fake import FakeSchedd
+from dags_app.failures import repair
 from dags_app.models import DAG
-from dags_app.services import production, repairing
+from dags_app.services import production
 from dags_app.states import DAGKind, DAGStatus
 from requests_app.lifecycle.advance import advance
-from requests_app.lifecycle.edits import STRANDED
-from requests_app.lifecycle.watch import follow_edits_of_held
+from requests_app.lifecycle.dag_edits import STRANDED
+from requests_app.lifecycle.monitoring import follow_edits_of_held
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from sites_app.services import sync_sites
+from sites_app.services.sites import sync_sites
 from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
 
 pytestmark = pytest.mark.django_db
@@ -178,6 +179,6 @@ def test_a_rescue_starts_from_the_sites_of_its_own_files(running: Round, operato
     production.prepare_dag(parent=running.dag, kind=DAGKind.RESCUE)
     Site.objects.update(status="enabled")
     pool = usable_sites(workflow=running.workflow, now=timezone.now())
-    repairing.repair_dag(dag=running.dag, sites=pool)
+    repair.repair_dag(dag=running.dag, sites=pool)
     assert not (running.directory(0).parent / "landing_sites").exists()
     assert running.dag.applied_sites == [CERN, DESY, PURDUE]

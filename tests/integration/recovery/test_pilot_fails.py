@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from dags_app.failures import repair
 from dags_app.models import Workflow
-from dags_app.services import pilot, production, repairing
+from dags_app.services import pilot, production
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundKind
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
@@ -93,8 +94,8 @@ def test_another_copy_is_tried_first(measuring: Round) -> None:
     assert measuring.file(lfn).state == FileState.ASSIGNED
 
 
-def repair(round_: Round) -> None:
-    repairing.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
+def repair_round(round_: Round) -> None:
+    repair.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
 
 
 @pytest.mark.usefixtures("sites")
@@ -105,7 +106,7 @@ def test_the_second_try_goes_to_another_site(category: str, exit_code: int) -> N
     round_ = measure([CERN, DESY])
     end(round_, category=category, exit_code=exit_code)
     assert isinstance(look(round_), Wait)
-    repair(round_)
+    repair_round(round_)
     assert allowed_sites(round_.directory(0)) == {DESY}
     assert not (round_.directory(0) / "elected_site.inc").exists(), "it lands anew"
 
@@ -113,7 +114,7 @@ def test_the_second_try_goes_to_another_site(category: str, exit_code: int) -> N
 def test_the_second_try_stays_where_no_other_site_can_read_its_input(measuring: Round) -> None:
     end(measuring)
     assert isinstance(look(measuring), Wait)
-    repair(measuring)
+    repair_round(measuring)
     assert allowed_sites(measuring.directory(0)) == {CERN}
 
 

@@ -10,8 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from dags_app.failures import repair
 from dags_app.models import FailureCluster
-from dags_app.services import production, repairing
+from dags_app.services import production
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundStatus
 from requests_app.lifecycle import handlers
 from requests_app.lifecycle.advance import advance
@@ -150,7 +151,7 @@ def test_a_release_after_a_stop_resumes_with_the_changes(planned: Planned, opera
     assert answer.status_code == 200, answer.json()
     assert (round_.dag.kind, round_.dag.round.status) == (DAGKind.RESUME, RoundStatus.PLANNED)
     pool = usable_sites(workflow=round_.workflow, now=timezone.now())
-    repairing.repair_dag(dag=round_.dag, sites=pool)
+    repair.repair_dag(dag=round_.dag, sites=pool)
     assert allowed_sites(round_.directory(first)) == {DESY}
     assert lfn not in round_.lfns_of(second)
     assert 'MEM="4000"' in (round_.directory(second) / "group.dag").read_text()

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
+from dags_app.failures import repair
 from dags_app.models import BadReplica, FailureCluster, Workflow
-from dags_app.services import production, repairing
+from dags_app.services import production
 from dags_app.services.ledger import files_to_plan
 from dags_app.states import DAGKind, DAGStatus, FileState, RoundStatus
 from requests_app.lifecycle import handlers
@@ -77,7 +78,7 @@ def test_a_rescue_keeps_what_is_done_and_a_restart_does_not(planned: Planned) ->
     production.prepare_dag(parent=round_.dag, kind=DAGKind.RESCUE)
     assert [(one.nodes_done, one.nodes_failed) for one in round_.groups] == [(1, 0), (1, 0)]
     Site.objects.filter(name=CERN).update(status="draining")
-    repairing.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
+    repair.repair_dag(dag=round_.dag, sites=usable_sites(workflow=round_.workflow, now=timezone.now()))
     assert [(one.nodes_done, one.site) for one in round_.groups] == [(0, ""), (0, "")]
 
 
@@ -198,7 +199,7 @@ def test_bringing_a_dag_up_to_date_happens_once(planned: Planned) -> None:
     landed = round_.directory(0) / "elected_site.inc"
     landed.write_text(f"elected_site = {PURDUE}\n")  # as if DAGMan were running by now
     pool = usable_sites(workflow=round_.workflow, now=timezone.now())
-    repairing.repair_dag(dag=round_.dag, sites=pool)
+    repair.repair_dag(dag=round_.dag, sites=pool)
     assert landed.exists()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from dags_app.failures.records import record_failures
 from dags_app.models import FailureCluster
 from dags_app.services import production
-from dags_app.services.failures import record_failures
 from dags_app.states import DAGKind
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus as S

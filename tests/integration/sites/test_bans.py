@@ -10,17 +10,17 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from dags_app.failures import FailedJob, RoundFailures
+from dags_app.failures.clusters import FailedJob, RoundFailures
 from dags_app.models import DAG, FailureCluster, Round, Workflow
 from dags_app.states import DAGStatus, GroupStatus, RoundKind
-from requests_app.lifecycle.tidying import tidy_up
+from requests_app.lifecycle.maintenance import tidy_up
 from requests_app.models import Alert
-from requests_app.selectors import requestors_of
+from requests_app.selectors.requests import requestors_of
 from requests_app.services.restarting import restart_request
 from requests_app.states import RequestStatus
-from sites_app.bans import ban_failing_sites, ban_pilot_sites, ban_site, expire_bans
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
+from sites_app.services.bans import ban_failing_sites, ban_pilot_sites, ban_site, expire_bans
 from tests.integration.factories import (
     DOCUMENT,
     make_dag,

@@ -12,11 +12,11 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from sites_app.models import Site
-from sites_app.returning import returning_sites
 from sites_app.selectors import usable_sites
+from sites_app.services.returning import returning_sites
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import OWN_SITE, make_site, make_user, make_workflow
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

@@ -14,17 +14,17 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from requests_app import tasks
-from requests_app.lifecycle.tidying import alert_new_sites
+from requests_app.lifecycle.maintenance import alert_new_sites
 from requests_app.models import Alert
 from sites_app.models import Site, SiteSource
-from sites_app.returning import returning_sites
 from sites_app.selectors import usable_sites
-from sites_app.services import MAX_CLOSED, disable_site, drain_site, enable_site, sync_sites
-from sites_app.sources import FAILURES_ALLOWED
+from sites_app.services.returning import returning_sites
+from sites_app.services.sites import MAX_CLOSED, disable_site, drain_site, enable_site, sync_sites
+from sites_app.services.sources import FAILURES_ALLOWED
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import OWN_SITE, ago, make_site, make_workflow
 from tests.integration.sites.conftest import Lab
-from wms2_project.api.roles import Role
+from wms2_project.access.roles import Role
 from wms2_project.errors import Conflict, ServiceUnavailable
 from wms2_project.locks import lock_key
 from wms2_project.models import AuditEvent

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sites_app import configuring
-from sites_app.configuring import MEASURED, measure_storage
 from sites_app.models import Site
+from sites_app.services import site_settings
+from sites_app.services.site_settings import MEASURED, measure_storage
 from tests.integration.factories import ago, make_site
 from wms2_project.errors import ServiceUnavailable
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_into_the_time_is_first_the_next_time(
     for number in range(4):
         site(f"T2_DE_{number}")
     clock = iter(range(0, 10_000, 80))
-    monkeypatch.setattr(configuring, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(site_settings, "monotonic", lambda: float(next(clock)))
     measure_storage()
     assert asked == ["T2_DE_0", "T2_DE_1"]
     measure_storage()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from condor.amend import (
+from condor.dag_edits import (
     GroupChange,
     change_group,
     forget_landing_sites,

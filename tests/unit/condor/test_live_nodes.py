@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from dags_app.live import MAX_TAIL_BYTES, Page, Position, Wanted, group_nodes, log_paths, read_page, read_tail
+from dags_app.dag_files import (
+    MAX_TAIL_BYTES,
+    Page,
+    Position,
+    Wanted,
+    group_nodes,
+    log_paths,
+    read_page,
+    read_tail,
+)
 
 SAMPLES = Path(__file__).parent / "samples"
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.failures import (
+from dags_app.failures.clusters import (
     FailedJob,
     Known,
     Remedy,

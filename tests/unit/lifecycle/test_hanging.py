@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from condor.types import RunningJob
-from dags_app.hanging import HangLimits, Sample, describe_hang, next_sample
+from dags_app.failures.hanging import HangLimits, Sample, describe_hang, next_sample
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 LIMITS = HangLimits(cpu_sec=1800, runtime_factor=3, min_runtime_sec=900)

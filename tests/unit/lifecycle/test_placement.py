@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dags_app.placement import Candidate, decide_schedd
+from dags_app.schedd_choice import Candidate, decide_schedd
 
 
 def schedd(name: str, room: int | None, waiting: int = 0, dags: int = 0) -> Candidate:

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.failures import ABORTS, FailedJob, RoundFailures
-from dags_app.recovery import Blame, BrokenGroup, Hold, Rescue, decide_recovery, decide_repair, headline
+from dags_app.failures.clusters import ABORTS, FailedJob, RoundFailures
+from dags_app.failures.recovery import (
+    Blame,
+    BrokenGroup,
+    Hold,
+    Rescue,
+    decide_recovery,
+    decide_repair,
+    headline,
+)
 
 A, B, C = "T2_CH_CERN", "T2_DE_DESY", "T1_US_FNAL"
 F1, F2, F3 = "/store/data/1.root", "/store/data/2.root", "/store/data/3.root"

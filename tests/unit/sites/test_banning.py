@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dags_app.failures import FailedJob, RoundFailures
+from dags_app.failures.clusters import FailedJob, RoundFailures
 from sites_app.banning import Agreement, decide_bans, decide_promotion, is_proved, tally_sites
 
 SITE, OTHER = "T2_US_Purdue", "T2_CH_CERN"

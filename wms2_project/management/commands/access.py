@@ -11,11 +11,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
+from wms2_project.access.people import link_identity, set_roles, unlink_identity
+from wms2_project.access.tokens import issue_token, revoke_token
+from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import Wms2Error
-from wms2_project.identity.people import link_identity, set_roles, unlink_identity
-from wms2_project.identity.tokens import issue_token, revoke_token
 from wms2_project.models import X509, ApiToken, Identity
-from wms2_project.shell import refusal, shell_actor
 
 
 class Command(BaseCommand):

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from wms2_project.identity.tokens import PREFIX, digest_of, issue_token
+from wms2_project.access.tokens import PREFIX, digest_of, issue_token
 from wms2_project.models import ApiToken
 
 OWN_NAME = "ensure_access"

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from wms2_project.audit import AuditBroken, flaws, seal_pending
+from wms2_project.access.audit import AuditBroken, flaws, seal_pending
 from wms2_project.models import AuditEvent
 
 HEAD = re.compile(r"\b([0-9]{1,18}):([0-9a-f]{64})\b")

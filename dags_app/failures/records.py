@@ -1,0 +1,279 @@
+"""Reading what the POST scripts concluded about a DAG's failed groups, and keeping it in a few rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from dags_app.failures.clusters import (
+    FailedJob,
+    RoundFailures,
+    bad_files_of,
+    build_clusters,
+)
+from dags_app.models import DAG, BadReplica, DAGEvent, FailureCluster, MergeGroup, Workflow
+from dags_app.planning.types import SitePool
+from dags_app.states import (
+    FAILED_DAG,
+    LIVE_DAG,
+    DAGKind,
+    FileState,
+    GroupStatus,
+    RoundKind,
+    RoundStatus,
+)
+from sandbox.elect_site import elected_site
+from sandbox.exitcodes import INFRASTRUCTURE, Tag, tagged
+from sandbox.failure import PAYLOAD
+from sandbox.postrecord import SUCCESS, PostRecord, last_records
+
+MAX_GROUPS = 500  # failed groups whose records are read; the rest is only counted
+MAX_REPLICAS = 100_000
+LEARNED = "failures learned"  # the event
+CREDITED = (GroupStatus.DONE, GroupStatus.COLLECTED)
+
+
+def read_failures(*, dag: DAG) -> RoundFailures:
+    """How the round stands after this DAG, from the records on disk."""
+    groups = list(dag.round.groups.only("index", "status", "site", "jobs").order_by("index"))
+    failed = [group for group in groups if group.status not in CREDITED]
+    ran = Counter({"": 0})
+    for group in groups:
+        if group.site and group.status in CREDITED:
+            ran[group.site] += group.jobs
+    jobs: list[FailedJob] = []
+    for group in failed[:MAX_GROUPS]:
+        records = last_records(Path(dag.submit_dir) / group.name)
+        ran.update(record.site for record in records.values() if record.site)
+        jobs += _failed_jobs(dag, group, records.values())
+    return RoundFailures(
+        groups=len(groups),
+        failed_groups=tuple(group.name for group in failed),
+        jobs=tuple(jobs),
+        ran={site: count for site, count in ran.items() if site},
+        unread_groups=max(len(failed) - MAX_GROUPS, 0),
+    )
+
+
+def _failed_jobs(dag: DAG, group: MergeGroup, records: Iterable[PostRecord]) -> Iterator[FailedJob]:
+    found = False
+    for record in records:
+        if record.category != SUCCESS and record.final:
+            found = True
+            yield _failed_job(group.name, record)
+    directory = Path(dag.submit_dir) / group.name
+    began = (directory / "group.dag.dagman.out").exists()
+    if not found and began and dag.status in FAILED_DAG:
+        site = elected_site(directory)
+        told = "the group ended without a record" if site else "the landing found no site"
+        yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, told)
+
+
+def _failed_job(group: str, record: PostRecord) -> FailedJob:
+    return FailedJob(
+        group=group,
+        node=record.node_name,
+        site=record.site,
+        category=record.category,
+        exit_code=record.exit_code,
+        message=record.error_message or record.reason,
+        step=record.step,
+        action=record.action,
+        reason=record.reason,
+        proof=record.proof,
+        bad_files=record.bad_input_files,
+        memory_mb=record.memory_mb,
+        memory_asked_mb=record.memory_asked_mb,
+        limit=record.limit[:200],
+        log_tail=record.log_tail,
+        source=record.source,
+    )
+
+
+def record_failures(*, dag: DAG) -> RoundFailures:
+    """Read the failures of an ended DAG and keep their clusters and the unreadable copies; repeatable."""
+    found = read_failures(dag=dag)
+    clusters = []
+    for cluster in build_clusters(found):
+        values = asdict(cluster) | {"groups": list(cluster.groups), "bad_files": list(cluster.bad_files)}
+        clusters.append(
+            FailureCluster(dag=dag, workflow=dag.workflow, fingerprint=cluster.fingerprint, **values)
+        )
+    blaming = {(lfn, job.site): job for job in found.jobs for lfn in job.bad_files}
+    replicas = [
+        BadReplica(
+            workflow=dag.workflow,
+            round=dag.round,
+            lfn=lfn,
+            site=site,
+            exit_code=job.exit_code,
+            source=job.source,
+        )
+        for lfn, sites in bad_files_of(found).items()
+        for site in sites
+        if site and (job := blaming[lfn, site])
+    ]
+    with transaction.atomic():
+        if not dag.events.filter(event_type=LEARNED).exists():
+            DAGEvent.objects.create(dag=dag, event_type=LEARNED, detail={"clusters": len(clusters)})
+        FailureCluster.objects.bulk_create(clusters, ignore_conflicts=True)
+        BadReplica.objects.bulk_create(  # a copy that fails again in a later round is that round's
+            replicas,
+            update_conflicts=True,
+            unique_fields=["workflow", "lfn", "site"],
+            update_fields=["round", "exit_code", "source", "created_at"],
+            batch_size=1000,
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PilotOutcomes:
+    """The requests whose pilots failed at a site for reasons of the site; how many pilots succeeded there.
+
+    A request is the workflow of its first version. `proved` are those for which the wrapper or HTCondor says
+    so, `failed` all of them.
+    """
+
+    failed: frozenset[UUID]
+    proved: frozenset[UUID]
+    succeeded: int
+
+
+def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
+    """Find the pilots that ended at the site.
+
+    A failure that may be the code's counts when the same pilot has succeeded at another site.
+    """
+    succeeded = MergeGroup.objects.filter(round__kind=RoundKind.PILOT, status__in=CREDITED)
+    elsewhere = succeeded.filter(round=OuterRef("dag__round")).exclude(site__in=["", site])
+    met = FailureCluster.objects.filter(dag__round__kind=RoundKind.PILOT, site=site, created_at__gt=since)
+    guilty = met.filter(Q(category=INFRASTRUCTURE) | Exists(elsewhere))
+    failed, proved = set(), set()
+    for own, first, category, source in guilty.values_list(
+        "workflow", "workflow__first_version", "category", "source"
+    ):
+        failed.add(first or own)
+        if category == INFRASTRUCTURE and source != PAYLOAD:
+            proved.add(first or own)
+    there = succeeded.filter(site=site, finished_at__gt=since).count()
+    return PilotOutcomes(frozenset(failed), frozenset(proved), there)
+
+
+def failed_sites(*, workflow: Workflow, kind: RoundKind) -> frozenset[str]:
+    """The sites at which jobs of the workflow's rounds of this kind failed for good."""
+    met = workflow.failures.filter(dag__round__kind=kind).exclude(site="")
+    return frozenset(met.order_by().values_list("site", flat=True).distinct())
+
+
+def is_judged(*, dag: DAG) -> bool:
+    """Have the failures of the ended DAG been learned, for a decision about its round?"""
+    return dag.events.filter(event_type=LEARNED).exists() or dag.failures.exists()
+
+
+def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
+    """Of the clusters that a DAG and its rescues left alike, the last: the same jobs failed again."""
+    last = rows.order_by("dag__round", "fingerprint", "site", "-dag__created_at", "-id")
+    return FailureCluster.objects.filter(
+        pk__in=last.distinct("dag__round", "fingerprint", "site").values("pk")
+    )
+
+
+def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) -> frozenset[str]:
+    """Of these input files, those of which every replica is proved bad."""
+    corrupt: dict[str, set[str]] = {}
+    bad = workflow.bad_replicas.filter(lfn__in=lfns, exit_code__in=tagged(Tag.CORRUPT))
+    for lfn, site in bad.values_list("lfn", "site"):
+        corrupt.setdefault(lfn, set()).add(site)
+    places = workflow.input_files.filter(lfn__in=corrupt).values_list("lfn", "locations")
+    return frozenset(lfn for lfn, held in places if sites.holding(frozenset(held)) <= corrupt[lfn])
+
+
+def live_failures(*, workflow: Workflow) -> RoundFailures:
+    """What has failed for good so far in the DAG that runs, or that has ended and is not judged yet."""
+    open_ones = workflow.dags.filter(
+        Q(status__in=sorted(LIVE_DAG)) | Q(status__in=sorted(FAILED_DAG)), round__status=RoundStatus.PLANNED
+    )
+    dag = open_ones.filter(children__isnull=True).select_related("round").first()
+    if dag is None or (dag.status in FAILED_DAG and is_judged(dag=dag)):
+        return RoundFailures()
+    return read_failures(dag=dag)
+
+
+def tried(*, dag: DAG) -> dict[str, Any]:
+    """What the machine has done about this round already."""
+    dags = dag.round.dags.order_by("created_at")
+    repaired = DAGEvent.objects.filter(dag__in=dags, event_type="repaired").order_by("id")
+    return {
+        "dags": [
+            {"dag": one.token, "kind": one.kind, "status": one.status, "groups_failed": one.nodes_failed}
+            for one in dags
+        ],
+        "repairs": [event.detail for event in repaired],
+    }
+
+
+def rescues_of(*, dag: DAG) -> int:
+    """Rescues of the DAG's round; resumes after a stop are none."""
+    return dag.round.dags.filter(kind=DAGKind.RESCUE).count()
+
+
+def files_read_elsewhere(*, dag: DAG) -> dict[str, dict[str, str]]:
+    """By site: files of the round that could not be read there and have been read at another since.
+
+    Each with who says that it could not be read.
+    """
+    bad = list(dag.round.bad_replicas.values_list("lfn", "site", "source"))
+    lfns = {lfn for lfn, _, _ in bad}
+    read = dag.workflow.input_files.filter(lfn__in=lfns, state=FileState.PROCESSED)
+    processed = set(read.values_list("lfn", flat=True))
+    found: dict[str, dict[str, str]] = {}
+    for lfn, site, source in bad:
+        if lfn in processed:
+            found.setdefault(site, {})[lfn] = source
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BadCopies:
+    """By file, the sites where a copy could not be read lately: by one workflow, and by any workflow."""
+
+    own: dict[str, frozenset[str]]
+    reported: dict[str, frozenset[str]]
+
+    def choose(self, lfn: str, sites: frozenset[str]) -> frozenset[str]:
+        """Return the sites to read the file from.
+
+        Copies without a reported failure come first. If every copy has one, those that this workflow has
+        not tried come next: a release must not repeat the read that failed.
+        """
+        if lfn not in self.reported:
+            return sites
+        return sites - self.reported[lfn] or sites - self.own.get(lfn, frozenset()) or sites
+
+
+def bad_copies(*, workflow: Workflow) -> BadCopies:
+    """Return the failed reads of the last days; older ones are forgotten because copies get repaired.
+
+    What only a payload says counts for its own workflow.
+    """
+    since = Now() - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
+    known = BadReplica.objects.filter(Q(workflow_id=workflow.pk) | ~Q(source=PAYLOAD), created_at__gt=since)
+    rows = known.order_by("-created_at")
+    own: dict[str, frozenset[str]] = {}
+    reported: dict[str, frozenset[str]] = {}
+    for lfn, site, reporter in rows.values_list("lfn", "site", "workflow_id")[:MAX_REPLICAS]:
+        reported[lfn] = reported.get(lfn, frozenset()) | {site}
+        if reporter == workflow.pk:
+            own[lfn] = own.get(lfn, frozenset()) | {site}
+    return BadCopies(own=own, reported=reported)

@@ -1,0 +1,141 @@
+"""Console pages of requests and admission. Every button calls one service."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from requests_app.admin.alerts import AlertAdmin
+from requests_app.admin.filters import OpenCampaign, RequestList
+from requests_app.admin.quotas import QuotaAdmin
+from requests_app.admin.request_page import page_of
+from requests_app.admission import limits
+from requests_app.models import AdmissionConfig, Request
+from requests_app.operations import ADMISSION_OPERATIONS, REQUEST_OPERATIONS
+from requests_app.states import RequestStatus
+from wms2_project.console import (
+    age_of,
+    clipped,
+    display,
+    progress_bar,
+    row_at,
+)
+from wms2_project.grammar import Name, matches
+from wms2_project.operations.console import OperationAdmin
+from wms2_project.tables import check_complete
+
+__all__ = ["AdmissionConfigAdmin", "AlertAdmin", "QuotaAdmin", "RequestAdmin"]
+S = RequestStatus
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+admin.site.index_template = "console/overview.html"
+admin.site.index_title = "Overview"
+COLOURS: dict[str, str] = {
+    S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
+    S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
+    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger", S.NEW: "", S.ABORTED: "",
+}  # fmt: skip
+check_complete("COLOURS", COLOURS, S)
+
+
+@admin.register(Request)
+class RequestAdmin(OperationAdmin):
+    """Requests: list, page and operations."""
+
+    list_display = (
+        "shown_name",
+        "shown_status",
+        "shown_progress",
+        "shown_priority",
+        "in_status_for",
+        "status_summary",
+    )
+    list_filter = ("status", OpenCampaign, "urgent")
+    search_fields = ("request_name", "campaign")
+    search_help_text = "Part of a request's name or campaign"
+    ordering = ("-created_at", "-id")
+    fieldsets = ((None, {"fields": ()}),)  # the page has a template of its own
+    operations = REQUEST_OPERATIONS
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Request]:
+        """Return the rows without the documents, which the list does not show."""
+        rows: QuerySet[Request] = super().get_queryset(request)
+        return rows.defer("request_data", "hold_evidence")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RequestList]:
+        return RequestList
+
+    @display(description="request", ordering="request_name", header=True)
+    def shown_name(self, row: Request) -> list[str]:
+        """Return the name, and below it campaign and requestor."""
+        parts = (row.campaign, row.requestor, "urgent" if row.urgent else "")
+        return [row.request_name, " · ".join(part for part in parts if part)]
+
+    @display(description="status", ordering="status", label=COLOURS)
+    def shown_status(self, row: Request) -> tuple[str, str]:
+        return row.status, row.status.replace("_", " ")
+
+    @display(description="priority", ordering="priority")
+    def shown_priority(self, row: Request) -> str:
+        return f"{row.priority:,}"
+
+    @display(description="progress")
+    def shown_progress(self, row: Any) -> SafeString:
+        """Return a bar of processed events."""
+        done = row.progress
+        return progress_bar(done.fraction, label=f"{done.events_done:,} of {done.events_total:,} events")
+
+    @display(description="time in status", ordering="-status_since")
+    def in_status_for(self, row: Request) -> str:
+        return age_of(row.status_since, now=timezone.now())
+
+    @display(description="waiting for / last error")
+    def status_summary(self, row: Request) -> SafeString:
+        """Return the wait reason, or the last error of a stopped or retrying request."""
+        stopped = row.status in (S.HELD, S.FAILED) or row.attempt
+        return clipped(row.last_error if stopped else row.wait_reason)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Render the page of the request. A URL with its name redirects there."""
+        if not _UUID.fullmatch(object_id):
+            name = object_id if matches(Name.REQUEST, object_id) else ""
+            named = get_object_or_404(Request.objects.only("pk"), request_name=name)
+            return HttpResponseRedirect(reverse("admin:requests_app_request_change", args=[named.pk]))
+        row = row_at(Request.objects.select_related("workflow", "previous_version"), object_id)
+        context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
+        answer: HttpResponse = super().change_view(
+            request, object_id, form_url, context | (extra_context or {})
+        )
+        return answer
+
+    def target_rows(self, request: HttpRequest) -> QuerySet[Request]:
+        """Return the rows with their workflows, which most operations read."""
+        return Request.objects.select_related("workflow")
+
+
+@admin.register(AdmissionConfig)
+class AdmissionConfigAdmin(OperationAdmin):
+    """Admission limits: one row, shown as a page."""
+
+    fields = (
+        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
+        "updated_at",
+    )  # fmt: skip
+    operations = ADMISSION_OPERATIONS
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Redirect to the page of the only row."""
+        return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
+
+    @display(description="admission", label={"open": "success", "paused": "warning"})
+    def shown_state(self, row: AdmissionConfig) -> str:
+        return "paused" if row.paused else "open"

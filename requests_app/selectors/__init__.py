@@ -1,0 +1,1 @@
+"""Read requests: lists, progress, forecasts, diagnosis and statistics. Nothing here writes."""

@@ -1,0 +1,1 @@
+"""Services of sites: CRIC synchronisation, operator settings, bans and measured slots."""

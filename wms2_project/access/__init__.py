@@ -1,0 +1,1 @@
+"""Access: who calls (tokens, certificates, issuers), what they may do, and the audit of what they did."""

@@ -1,0 +1,210 @@
+"""Who changed what, and why: written in the transaction of the change itself, and tamper-evident.
+
+Every row carries a mark, a keyed hash of its content and a nonce, from birth: without the key nobody can
+write, edit or copy one. Once committed it is sealed: given the next number of one chain and a keyed hash over
+the seal before it, so that a row taken out or moved is seen. Sealing is apart from the change, because a lock
+on the head of the chain inside everybody's transactions would order them all, and deadlock some. It first
+checks that the chain ends where it ended and that its last row is as it was sealed; if not, it seals nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from django.db.models import Count, Min
+
+from wms2_project.errors import InvalidInput, PermanentError
+from wms2_project.locks import lock_key
+from wms2_project.models import ApiToken, AuditEvent, AuditHead, Identity
+from wms2_project.observation.logs import current_request_id
+from wms2_project.observation.tracing import current_traceparent
+
+logger = logging.getLogger(__name__)
+_BATCH = 500
+_PERSONAL = frozenset({"subject"})
+_CONTENT = ("actor", "action", "target", "reason", "detail", "request_id", "traceparent")
+UNSEALED_ALLOWED_SEC = 300.0
+
+
+class AuditBroken(PermanentError):
+    """The end of the chain is not what it was when it was sealed."""
+
+    code = "audit_broken"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, cure="Run manage.py verify_audit and compare with the heads in the logs")
+
+
+def need_reason(reason: str) -> None:
+    """Refuse to act without one."""
+    if not reason.strip():
+        raise InvalidInput("a reason is needed", fields={"reason": "give a reason for the audit"})
+
+
+def record(*, actor: str, action: str, target: str, reason: str, **detail: Any) -> None:
+    """Keep who did this to what, and why."""
+    need_reason(reason)
+    event = AuditEvent(
+        actor=actor,
+        action=action,
+        target=target,
+        reason=reason,
+        detail=detail,
+        request_id=current_request_id(),
+        traceparent=current_traceparent(),
+    )
+    event.mark = mark_of(event)
+    event.save(force_insert=True)
+    transaction.on_commit(seal_soon)
+
+
+def record_move(*, actor: str, target: str, before: str, after: str, reason: str) -> None:
+    """Keep that somebody changed a status; what the machine does by itself, the status history tells."""
+    if not actor.startswith("system:"):
+        record(actor=actor, action=after, target=target, reason=reason, before=before)
+
+
+def shown_detail(event: AuditEvent, *, to_admin: bool) -> dict[str, Any]:
+    """Return the detail without what only admins may know: whose certificate or account it is outside."""
+    return {name: value for name, value in event.detail.items() if to_admin or name not in _PERSONAL}
+
+
+def mark_of(event: AuditEvent) -> str:
+    """The keyed hash of the row's content, the same before storing and after reading."""
+    content = [event.at.isoformat(), *(getattr(event, name) for name in _CONTENT)]
+    if nonce := getattr(event, "nonce", ""):  # rows of older versions have none
+        content.append(nonce)
+    return _keyed(json.dumps(_canonical(content), separators=(",", ":")))
+
+
+def seal_pending() -> int:
+    """Append committed rows without a seal to the chain; return how many. One sealer at a time.
+
+    Rows that WMS2 did not write stay unsealed. Raises AuditBroken when the end of the chain was changed.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("audit chain")])
+        number, seal = _checked_head()
+        pending = AuditEvent.objects.filter(number__isnull=True).order_by("id")[:_BATCH]
+        written = [event for event in pending if event.nonce and event.mark == mark_of(event)]
+        for event in written:
+            number += 1
+            seal = _seal(seal, number, event)
+            AuditEvent.objects.filter(pk=event.pk).update(number=number, seal=seal)
+        if written:
+            head = {"number": number, "seal": seal, "mark": head_mark(number, seal)}
+            AuditHead.objects.update_or_create(pk=1, defaults=head)
+    if written:
+        logger.info("audit head %d:%s", number, seal)
+    return len(written)
+
+
+def _checked_head() -> tuple[int, str]:
+    """Return the last number and its seal after checking them against the record of the head."""
+    kept = AuditHead.objects.first()
+    last, before = [*AuditEvent.objects.filter(number__isnull=False).order_by("-number")[:2], None, None][:2]
+    if kept is None and last is None:
+        return 0, ""
+    ends = (last.number, last.seal) if last else (0, "")
+    if kept is None or kept.mark != head_mark(kept.number, kept.seal) or ends != (kept.number, kept.seal):
+        once = f"number {kept.number}" if kept else "a number that is no longer recorded"
+        raise AuditBroken(f"the audit was sealed up to {once} and ends at number {ends[0]} now")
+    if last is None or last.mark != mark_of(last) or last.seal != _seal(_seal_of(before), ends[0], last):
+        raise AuditBroken(f"number {ends[0]} of the audit was changed after it was sealed")
+    return kept.number, kept.seal
+
+
+def _seal_of(event: AuditEvent | None) -> str:
+    return event.seal if event else ""
+
+
+def head_mark(number: int, seal: str) -> str:
+    """Return the keyed hash of the record of the head."""
+    return _keyed(f"head {number} {seal}")
+
+
+def unsealed_sec(*, now: datetime) -> float:
+    """Return the age of the oldest row that is not sealed; 0 if there is none."""
+    oldest = AuditEvent.objects.filter(number__isnull=True).aggregate(at=Min("at"))["at"]
+    return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+
+
+def unshipped_sec(*, now: datetime) -> float:
+    """Return for how long the head has been waiting to be shipped; 0 if it is, or if it goes nowhere."""
+    head = AuditHead.objects.first() if settings.AUDIT_HEAD_URL else None
+    if head is None or head.shipped >= head.number:
+        return 0.0
+    oldest = AuditEvent.objects.filter(number__gt=head.shipped).aggregate(at=Min("at"))["at"]
+    return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+
+
+def flaws() -> Iterator[str]:
+    """What is wrong with the audit, one sentence each; nothing when it is whole."""
+    if not AuditEvent.objects.exists() and (ApiToken.objects.exists() or Identity.objects.exists()):
+        yield "it is empty, though tokens or identities were given out: all rows were removed"
+    yield from _head_flaws()
+    expected, seal = 1, ""
+    rows = AuditEvent.objects.filter(number__isnull=False).order_by("number")
+    for event in rows.iterator(chunk_size=2000):
+        if event.number != expected:
+            yield f"numbers {expected} to {(event.number or 0) - 1} are missing: rows were removed"
+        elif event.seal != _seal(seal, expected, event):
+            yield f"number {event.number} (row {event.pk}) does not follow the row before it"
+        if event.mark != mark_of(event):
+            yield f"number {event.number} (row {event.pk}) was edited, or not written by WMS2"
+        expected, seal = (event.number or 0) + 1, event.seal
+    for event in AuditEvent.objects.filter(number__isnull=True).order_by("id").iterator(chunk_size=2000):
+        if not event.nonce or event.mark != mark_of(event):
+            yield f"row {event.pk} was not written by WMS2"
+    copies = AuditEvent.objects.exclude(nonce="").values("nonce").annotate(n=Count("id")).filter(n__gt=1)
+    for copy in copies.order_by("nonce").iterator(chunk_size=2000):
+        yield f"{copy['n']} rows have the nonce {copy['nonce']}: rows were copied"
+
+
+def _head_flaws() -> Iterator[str]:
+    try:
+        with transaction.atomic():
+            _checked_head()
+    except AuditBroken as error:
+        yield error.message
+
+
+def seal_soon() -> None:
+    """Seal after a commit, so that a failure undoes nothing: the next event or tidy-up tries again."""
+    try:
+        while seal_pending() == _BATCH:
+            pass
+    except DatabaseError:
+        logger.exception("the audit could not be sealed; the next event does it")
+    except AuditBroken as error:
+        logger.error("nothing is sealed: %s", error)
+
+
+def _seal(previous: str, number: int, event: AuditEvent) -> str:
+    return _keyed(f"{previous} {number} {event.pk} {event.mark}")
+
+
+def _keyed(text: str) -> str:
+    return hmac.new(settings.AUDIT_KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    """One spelling per value: PostgreSQL gives 1e22 back as a whole number, and keys in another order."""
+    if isinstance(value, dict):
+        return [[str(key), _canonical(value[key])] for key in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{Decimal(str(value)).normalize():f}"
+    return value if isinstance(value, bool) or value is None else str(value)

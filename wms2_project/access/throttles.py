@@ -1,0 +1,107 @@
+"""How often one person or one address may call: counted in Redis for all processes; open while it is away."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any, ClassVar
+
+import limits
+from django.conf import settings
+from limits.storage import RedisStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from rest_framework.exceptions import APIException, AuthenticationFailed, Throttled
+from rest_framework.request import Request as HttpRequest
+from rest_framework.throttling import BaseThrottle
+
+from wms2_project.access.proxies import client_address
+from wms2_project.redis_state import TIMEOUT_SEC, ask
+
+PREFIX = "wms2-throttle"
+
+
+@cache
+def _limiter(url: str) -> SlidingWindowCounterRateLimiter:
+    patience: dict[str, Any] = {"socket_timeout": TIMEOUT_SEC, "socket_connect_timeout": TIMEOUT_SEC}
+    return SlidingWindowCounterRateLimiter(RedisStorage(url, key_prefix=PREFIX, **patience))
+
+
+def seconds_to_wait(kind: str, who: str) -> float:
+    """Count one call of this kind; 0 if it may go on, else how long to wait before the next."""
+    rate = limits.parse(settings.THROTTLE_RATES[kind])
+
+    def count(_client: Any) -> float:
+        limiter = _limiter(settings.REDIS_URL)
+        if limiter.hit(rate, kind, who):
+            return 0.0
+        return max(1.0, limiter.get_window_stats(rate, kind, who).reset_time - time.time())
+
+    return ask(count, otherwise=0.0)
+
+
+def seconds_until_allowed(kind: str, who: str) -> float:
+    """Count nothing; 0 if the next call of this kind may go on, else how long to wait for it."""
+    rate = limits.parse(settings.THROTTLE_RATES[kind])
+
+    def read(_client: Any) -> float:
+        limiter = _limiter(settings.REDIS_URL)
+        if limiter.test(rate, kind, who):
+            return 0.0
+        return max(1.0, limiter.get_window_stats(rate, kind, who).reset_time - time.time())
+
+    return ask(read, otherwise=0.0)
+
+
+def address_block(address: str) -> str:
+    """Return what counts as one address: an IPv6 network of one customer (/64), or the address itself."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
+
+
+def refusal(request: HttpRequest, words: str) -> APIException:
+    """What a wrong credential gets: the reason, until the address has tried too often."""
+    wait = seconds_to_wait("failures", address_block(client_address(request._request)))
+    return Throttled(wait) if wait else AuthenticationFailed(words)
+
+
+class _Throttle(BaseThrottle):
+    kind: ClassVar[str]
+    _wait: float | None = None
+
+    def who(self, request: HttpRequest) -> str:
+        """Whose calls are counted; nobody's if empty."""
+        raise NotImplementedError
+
+    def allow_request(self, request: HttpRequest, view: Any) -> bool:
+        """May this call go on?"""
+        who = self.who(request)
+        self._wait = (seconds_to_wait(self.kind, who) or None) if who else None
+        return self._wait is None
+
+    def wait(self) -> float | None:
+        """How long until the next one may."""
+        return self._wait
+
+
+class UserThrottle(_Throttle):
+    """Calls of one user, from wherever."""
+
+    kind = "user"
+
+    def who(self, request: HttpRequest) -> str:
+        """The user, if there is one."""
+        return str(request.user.pk or "")
+
+
+class AddressThrottle(_Throttle):
+    """Calls of nobody in particular from one address."""
+
+    kind = "anonymous"
+
+    def who(self, request: HttpRequest) -> str:
+        """The address, if nobody is logged in."""
+        return "" if request.user.is_authenticated else address_block(client_address(request._request)) or "?"

@@ -1,0 +1,106 @@
+"""API tokens: made once, shown once, stored as a hash, checked in constant work."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.utils import timezone
+
+from wms2_project.access import audit
+from wms2_project.access.roles import know_groups
+from wms2_project.models import X509, ApiToken
+
+PREFIX = "wms2_"
+NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be most of our writes
+
+
+def digest_of(clear_text: str) -> str:
+    """What is stored. The token is 256 random bits, so a plain hash cannot be guessed back."""
+    return hashlib.sha256(clear_text.encode()).hexdigest()
+
+
+def new_token() -> str:
+    """The clear text of a new token."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def issue_token(
+    *,
+    user: User,
+    name: str,
+    actor: str,
+    reason: str,
+    clear_text: str = "",
+    expires_at: datetime | None = None,
+) -> str:
+    """Give the user a token of this name (an older one stops working) and return its clear text, once.
+
+    The token of a person whose roles an issuer gives ends with them, whatever was asked for.
+    """
+    clear_text = clear_text or new_token()
+    if user.identities.exclude(issuer=X509).exists():
+        expires_at = min(filter(None, (expires_at, roles_last_until(timezone.now()))))
+    values = {
+        "digest": digest_of(clear_text),
+        "created_at": timezone.now(),
+        "expires_at": expires_at,
+        "revoked_at": None,
+        "last_used_at": None,
+    }
+    ends = expires_at.isoformat() if expires_at else None
+    with transaction.atomic():
+        ApiToken.objects.update_or_create(user=user, name=name, defaults=values)
+        audit.record(
+            actor=actor, action="issue token", target=_target(user, name), reason=reason, expires_at=ends
+        )
+    return clear_text
+
+
+def roles_last_until(now: datetime) -> datetime:
+    """How long what an issuer says of a person is believed without asking it again."""
+    return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
+
+
+def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
+    """The token stops working at once; revoking it again changes nothing."""
+    audit.need_reason(reason)
+    with transaction.atomic():
+        live = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
+        if live.update(revoked_at=timezone.now()):
+            target = _target(token.user, token.name)
+            audit.record(actor=actor, action="revoke token", target=target, reason=reason)
+
+
+# By hand: every call asks this, and the models would take longer to ask than PostgreSQL to answer.
+# The columns come in the order of the models, as from_db wants them.
+_LIVE = """
+SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.username, u.is_active,
+       ARRAY(SELECT g.name FROM auth_user_groups m JOIN auth_group g ON g.id = m.group_id
+              WHERE m.user_id = u.id)
+  FROM wms2_project_apitoken t JOIN auth_user u ON u.id = t.user_id
+ WHERE t.digest = %(digest)s AND t.revoked_at IS NULL AND u.is_active
+   AND (t.expires_at IS NULL OR t.expires_at > %(now)s)"""
+
+
+def token_of(clear_text: str, *, now: datetime) -> ApiToken | None:
+    """The live token with this text, its use noted; None if it is unknown, expired or revoked."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LIVE, {"digest": digest_of(clear_text), "now": now})
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    token = ApiToken.from_db("default", ["id", "user_id", "expires_at", "last_used_at"], row[:4])
+    token.user = User.from_db("default", ["id", "is_superuser", "username", "is_active"], row[4:8])
+    know_groups(token.user, row[8])
+    if token.last_used_at is None or now - token.last_used_at > NOTE_USE_EVERY:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def _target(user: User, name: str) -> str:
+    return f"token {name} of {user.get_username()}"[:250]

@@ -1,0 +1,1 @@
+"""Observation: health checks, counters, logs, traces and heartbeats."""
