@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from condor.submitfile import Role as NodeRole
 from condor.types import NodeState
-from dags_app.dag_files import GROUP_NAME, NODE_NAME, Position, Wanted, log_paths, read_page, read_tail
+from dags_app.dag_files import (
+    GROUP_NAME,
+    NODE_NAME,
+    LiveNode,
+    Position,
+    Wanted,
+    log_paths,
+    read_page,
+    read_tail,
+)
 from dags_app.models import DAG
 from dags_app.selectors import dag_by_id
 from dags_app.services.directories import check_directory
 from wms2_project.access.roles import Role
+from wms2_project.api.bodies import answers
 from wms2_project.api.views import ApiView, Input, asked
 from wms2_project.errors import NotFound
 
@@ -38,22 +46,12 @@ class NodesQuery(Input):
     page_size = serializers.IntegerField(min_value=1, max_value=1000, default=100)
 
 
-class NodeBody(serializers.Serializer[Any]):
-    """One node as its DAGMan last wrote it."""
-
-    group = serializers.CharField()
-    node = serializers.CharField()
-    role = serializers.CharField()
-    status = serializers.CharField()
-    site = serializers.CharField(help_text="Where the group landed; empty before that.")
-    as_of = serializers.IntegerField(help_text="When DAGMan wrote it (epoch); 0: it has not begun.")
-
-
-class NodesPage(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class NodesPage:
     """Some nodes; `next` is the cursor of the next page, null at the end."""
 
-    next = serializers.CharField(allow_null=True)
-    results = NodeBody(many=True)
+    next: str | None
+    results: list[LiveNode]
 
 
 class DAGNodesView(ApiView):
@@ -61,8 +59,8 @@ class DAGNodesView(ApiView):
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
-    @extend_schema(operation_id="dags_nodes", parameters=[NodesQuery], responses=NodesPage)
-    def get(self, request: HttpRequest, dag_id: UUID) -> Response:
+    @answers("dags_nodes", parameters=[NodesQuery])
+    def get(self, request: HttpRequest, dag_id: UUID) -> NodesPage:
         """Nodes by group, filtered by status, role and group."""
         query = asked(NodesQuery, request)
         dag = dag_by_id(dag_id)
@@ -76,7 +74,7 @@ class DAGNodesView(ApiView):
             size=query["page_size"],
         )
         further = f"{page.next.group}.{page.next.skip}" if page.next is not None else None
-        return Response(NodesPage({"next": further, "results": map(asdict, page.nodes)}).data)
+        return NodesPage(further, page.nodes)
 
 
 class LogsQuery(Input):
@@ -94,16 +92,15 @@ class LogsQuery(Input):
         return attrs
 
 
-class LogLocations(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class LogLocations:
     """Where DAGMan or a node writes, on the submit host, and the last lines of it."""
 
-    dag_id = serializers.UUIDField()
-    schedd_name = serializers.CharField()
-    submit_dir = serializers.CharField()
-    logs = serializers.DictField(child=serializers.CharField(), help_text="Paths by kind.")
-    tails = serializers.DictField(
-        child=serializers.CharField(allow_null=True), help_text="Null: no such file."
-    )
+    dag_id: UUID
+    schedd_name: str
+    submit_dir: str
+    logs: Annotated[dict[str, str], "Paths by kind."]
+    tails: Annotated[dict[str, str | None], "Null: no such file."]
 
 
 class DAGLogsView(ApiView):
@@ -111,21 +108,20 @@ class DAGLogsView(ApiView):
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
-    @extend_schema(operation_id="dags_logs", parameters=[LogsQuery], responses=LogLocations)
-    def get(self, request: HttpRequest, dag_id: UUID) -> Response:
+    @answers("dags_logs", parameters=[LogsQuery])
+    def get(self, request: HttpRequest, dag_id: UUID) -> LogLocations:
         """Paths and last lines of DAGMan's logs, of a group's, or of a node's."""
         query = asked(LogsQuery, request)
         dag = dag_by_id(dag_id)
         paths = log_paths(check_directory(dag), group=query["group"], node=query["node"])
         tails = {kind: read_tail(path, lines=query["tail"]) for kind, path in paths.items() if query["tail"]}
-        body = {
-            "dag_id": dag.id,
-            "schedd_name": dag.schedd_name,
-            "submit_dir": dag.submit_dir,
-            "logs": {kind: str(path) for kind, path in paths.items()},
-            "tails": tails,
-        }
-        return Response(LogLocations(body).data)
+        return LogLocations(
+            dag_id=dag.id,
+            schedd_name=dag.schedd_name,
+            submit_dir=dag.submit_dir,
+            logs={kind: str(path) for kind, path in paths.items()},
+            tails=tails,
+        )
 
 
 def _groups(dag: DAG, only: str) -> list[str]:

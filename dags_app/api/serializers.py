@@ -97,18 +97,6 @@ class RoundBody(serializers.Serializer[Any]):
     resolved_at = serializers.DateTimeField(allow_null=True)
 
 
-class DAGActionBody(serializers.Serializer[Any]):
-    """What was reached, and how the DAG stands in the queue afterwards."""
-
-    action = serializers.CharField()
-    schedd = serializers.CharField()
-    dagmans = serializers.IntegerField(help_text="Outer and inner DAGMans it was applied to.")
-    outer = serializers.CharField(help_text="The outer DAGMan's state; `gone` if it has left the queue.")
-    groups_running = serializers.IntegerField()
-    groups_held = serializers.IntegerField()
-    message = serializers.CharField()
-
-
 class ScheddRow(serializers.ModelSerializer[Schedd]):
     """One schedd."""
 
@@ -125,12 +113,6 @@ class ScheddRow(serializers.ModelSerializer[Schedd]):
     def get_live_dags(self, row: Schedd) -> int:
         """DAGs in its queue or on their way there."""
         return DAG.objects.filter(schedd_name=row.name, status__in=sorted(LIVE_DAG)).count()
-
-
-class ScheddList(serializers.Serializer[Any]):
-    """All schedds."""
-
-    results = ScheddRow(many=True)
 
 
 class ScheddDrainInput(ReasonInput):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from dags_app.api.live import DAGLogsView, DAGNodesView
-from dags_app.api.schedds import ScheddListView
-from dags_app.api.views import DAGListView, DAGView
+from dags_app.api.views import DAGListView, DAGView, ScheddListView
 from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
 from wms2_project.operations.rest import operation_paths
 

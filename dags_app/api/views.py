@@ -1,8 +1,9 @@
-"""DAGs: what DAGMan was given, how its nodes stand."""
+"""DAGs and schedds. The operations on them are in `dags_app.operations`."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 from uuid import UUID
 
 from django_filters import rest_framework as filters
@@ -10,11 +11,13 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from dags_app.api.serializers import DAGDetail, DAGRow
-from dags_app.models import DAG
+from dags_app.api.serializers import DAGDetail, DAGRow, ScheddRow
+from dags_app.models import DAG, Schedd
 from dags_app.selectors import dag_by_id
+from dags_app.services.schedds import known_schedds
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.access.roles import Role
+from wms2_project.api.bodies import answers
 from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.fields import choices
@@ -52,3 +55,22 @@ class DAGView(ApiView):
         """One DAG with its groups and latest events."""
         dag = dag_by_id(dag_id)
         return versioned(DAGDetail(dag).data, version=dag.version)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheddList:
+    """All schedds, by name. There are no pages."""
+
+    results: Annotated[list[Schedd], ScheddRow]
+
+
+class ScheddListView(ApiView):
+    """List of schedds."""
+
+    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"GET": (503,)}
+
+    @answers("schedds_list")
+    def get(self, request: HttpRequest) -> ScheddList:
+        """Schedds, by name."""
+        return ScheddList(known_schedds())

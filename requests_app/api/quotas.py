@@ -10,42 +10,14 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.services.quotas import LIMITS, change_quota, known_shares, states_of
+from requests_app.services.quotas import LIMITS, QuotaState, change_quota, states_of
 from requests_app.states import QuotaScope
-from wms2_project.access.roles import Role, actor_of, groups_of, operates
+from wms2_project.access.roles import Role, actor_of
+from wms2_project.api.bodies import body_of, render
 from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.views import ApiView, ReasonInput, expected_version, parsed, versioned
-from wms2_project.fields import choices
 
 Fields = dict[str, serializers.Field[Any, Any, Any, Any]]
-
-
-class QuotaNumbers(serializers.Serializer[Any]):
-    """One number per limit."""
-
-    def get_fields(self) -> Fields:
-        return {name: serializers.IntegerField(help_text=limit.help) for name, limit in LIMITS.items()}
-
-
-class QuotaBody(serializers.Serializer[Any]):
-    """Quota and usage of one requestor or group."""
-
-    scope = serializers.ChoiceField(choices=choices(QuotaScope))
-    name = serializers.CharField(help_text="`*` is the default.")
-    limits = QuotaNumbers()
-    usage = QuotaNumbers(allow_null=True)
-    own = serializers.ListField(
-        child=serializers.CharField(), help_text="Limits set for this name; the others come from `*`."
-    )
-    updated_by = serializers.CharField(allow_blank=True)
-    updated_at = serializers.DateTimeField(allow_null=True)
-    version = serializers.IntegerField()
-
-
-class QuotasBody(serializers.Serializer[Any]):
-    """Quotas visible to the caller."""
-
-    quotas = QuotaBody(many=True)
 
 
 class QuotaInput(ReasonInput):
@@ -61,22 +33,6 @@ class QuotaInput(ReasonInput):
         return {**super().get_fields(), **limits}
 
 
-class QuotaListView(ApiView):
-    """The quotas."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.REQUESTOR}
-
-    @extend_schema(operation_id="quotas_list", responses=QuotasBody)
-    def get(self, request: HttpRequest) -> Response:
-        """Return limits and usage of the caller and their groups; for operators, of everyone."""
-        if operates(request.user):
-            shares = known_shares()
-        else:
-            groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
-            shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
-        return Response(QuotasBody({"quotas": states_of(shares, now=timezone.now())}).data)
-
-
 class QuotaView(ApiView):
     """The quota of one requestor or group."""
 
@@ -84,7 +40,10 @@ class QuotaView(ApiView):
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"PATCH": (409, 412)}
 
     @extend_schema(
-        operation_id="quotas_change", request=QuotaInput, responses={200: QuotaBody}, parameters=[IF_MATCH]
+        operation_id="quotas_change",
+        request=QuotaInput,
+        responses={200: body_of(QuotaState)},
+        parameters=[IF_MATCH],
     )
     def patch(self, request: HttpRequest, scope: str, name: str) -> Response:
         """Change the limits of a requestor or group, or the default (`*`), with immediate effect."""
@@ -100,7 +59,7 @@ class QuotaView(ApiView):
             expected_version=_expected(request, *share),
         )
         (state,) = states_of([share], now=timezone.now())
-        return versioned(QuotaBody(state).data, version=row.version)
+        return versioned(render(state), version=row.version)
 
 
 def _expected(http: HttpRequest, scope: QuotaScope, name: str) -> int | None:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from requests_app.api.admission import LimitsView, QueueView
+from requests_app.api.admission import LimitsView, QueueView, QuotaListView
 from requests_app.api.alerts import AlertListView
-from requests_app.api.failures import AllErrorsView, ErrorsView
-from requests_app.api.history import TimelineView, VersionsView
-from requests_app.api.imports import BatchView
-from requests_app.api.planning import LedgerView, PlanView
-from requests_app.api.progress import ProgressView
+from requests_app.api.imports import BatchView, PlanView
 from requests_app.api.prometheus import MetricsView
 from requests_app.api.public import PublicRequestView
-from requests_app.api.quotas import QuotaListView, QuotaView
+from requests_app.api.quotas import QuotaView
+from requests_app.api.request_details import (
+    ErrorsView,
+    LedgerView,
+    ProgressView,
+    TimelineView,
+    VersionsView,
+    WhyView,
+)
 from requests_app.api.requests import RequestListView, RequestView
-from requests_app.api.statistics import FailureMetricsView, ThroughputView, WorkflowMetricsView
+from requests_app.api.statistics import (
+    AllErrorsView,
+    FailureMetricsView,
+    ThroughputView,
+    WorkflowMetricsView,
+)
 from requests_app.api.system import LifecycleView, StatusView
-from requests_app.api.why import WhyView
 from requests_app.api.workflows import WorkflowListView, WorkflowStatusView, WorkflowView
 from requests_app.operations import ALERT_OPERATIONS, REQUEST_OPERATIONS, RESCUE_DAG
 from requests_app.states import QuotaScope

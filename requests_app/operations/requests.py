@@ -21,13 +21,7 @@ from requests_app.api.inputs import (
     modifications_of,
 )
 from requests_app.api.request_table import render_detail
-from requests_app.api.serializers import (
-    ActionBody,
-    EffectsBody,
-    RequestDetail,
-    RestartBody,
-    RestartPreviewBody,
-)
+from requests_app.api.serializers import ActionBody, RequestDetail, RestartBody
 from requests_app.models import Request
 from requests_app.selectors.requests import owners_of, request_by_name
 from requests_app.services import (
@@ -42,6 +36,7 @@ from requests_app.services import (
 )
 from requests_app.states import TERMINAL, RequestStatus, may_move
 from wms2_project.access.roles import Role
+from wms2_project.api.bodies import body_of
 from wms2_project.errors import Conflict
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 
@@ -279,7 +274,7 @@ REQUEST_OPERATIONS = (
         method="PATCH",
         path="",
         preview=_preview_change,
-        preview_body=EffectsBody,
+        preview_body=body_of(editing.Effects),
         body=RequestDetail,
         render=lambda call, done: render_detail(done.row),
         guard=_check_change,
@@ -297,7 +292,7 @@ REQUEST_OPERATIONS = (
         input=RestartInput,
         run=_restart,
         preview=_preview_restart,
-        preview_body=RestartPreviewBody,
+        preview_body=body_of(restarting.RestartPreview),
         body=RestartBody,
         render=_render_restart,
         status=201,

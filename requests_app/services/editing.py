@@ -37,7 +37,7 @@ LIVE = tuple(one.name for one in EDITABLE)
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a change reaches: at once, when the next round is planned, or not at all."""
+    """When the changed fields take effect: at once, at the next round, or never."""
 
     now: list[str] = field(default_factory=list)
     next_round: list[str] = field(default_factory=list)

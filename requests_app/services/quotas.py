@@ -7,10 +7,10 @@ admission. A request without a group counts for its requestor only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -62,6 +62,11 @@ LIMITS: dict[str, Limit] = {
 }
 Share = tuple[QuotaScope, str]
 Numbers = dict[str, int]
+QuotaNumbers = make_dataclass(
+    "QuotaNumbers",
+    [(name, Annotated[int, limit.help]) for name, limit in LIMITS.items()],
+    namespace={"__doc__": "One number per limit."},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,10 @@ class QuotaState:
     """Limits and usage of one requestor or group. The default has no usage."""
 
     scope: QuotaScope
-    name: str
-    limits: Numbers
-    usage: Numbers | None
-    own: list[str]  # limits set in its own row
+    name: Annotated[str, "`*` is the default."]
+    limits: Annotated[Numbers, QuotaNumbers]
+    usage: Annotated[Numbers | None, QuotaNumbers]
+    own: Annotated[list[str], "Limits set for this name; the others come from `*`."]
     updated_by: str
     updated_at: datetime | None
     version: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
@@ -18,21 +19,21 @@ from rest_framework.response import Response
 from wms2_project.access.bearer import Bearer
 from wms2_project.access.roles import Role, actor_of, groups_of, role_of, sites_of
 from wms2_project.access.tokens import digest_of, issue_token, revoke_token
+from wms2_project.api.bodies import answers
 from wms2_project.api.views import ApiView, ListView, ReasonInput, parsed
 from wms2_project.errors import InvalidInput, NotFound
 from wms2_project.models import ApiToken
 
 
-class MeBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class Me:
     """Account of the caller."""
 
-    username = serializers.CharField()
-    actor = serializers.CharField(help_text="Your name in the audit.")
-    role = serializers.CharField()
-    sites = serializers.ListField(child=serializers.CharField(), help_text="Sites you administer.")
-    groups = serializers.ListField(
-        child=serializers.CharField(), help_text="Groups you may submit requests for."
-    )
+    username: str
+    actor: Annotated[str, "Your name in the audit."]
+    role: str
+    sites: Annotated[list[str], "Sites you administer."]
+    groups: Annotated[list[str], "Groups you may submit requests for."]
 
 
 class TokenRow(serializers.ModelSerializer[ApiToken]):
@@ -87,17 +88,16 @@ class MeView(ApiView):
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
-    @extend_schema(operation_id="me", responses=MeBody)
-    def get(self, request: HttpRequest) -> Response:
+    @answers("me")
+    def get(self, request: HttpRequest) -> Me:
         """Return the caller's account, roles, sites and groups."""
-        body = {
-            "username": request.user.get_username(),
-            "actor": actor_of(request),
-            "role": role_of(request.user).name.lower(),
-            "sites": sorted(sites_of(request.user)),
-            "groups": sorted(groups_of(request.user)),
-        }
-        return Response(MeBody(body).data)
+        return Me(
+            username=request.user.get_username(),
+            actor=actor_of(request),
+            role=role_of(request.user).name.lower(),
+            sites=sorted(sites_of(request.user)),
+            groups=sorted(groups_of(request.user)),
+        )
 
 
 @extend_schema_view(
