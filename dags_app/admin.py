@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -16,6 +16,7 @@ from dags_app.states import DAGStatus, FileState, GroupStatus, ScheddStatus
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
+    ValueFilter,
     clipped,
     display,
     link,
@@ -104,21 +105,14 @@ class EventTable(ReadOnlyTable):
     ordering = ("-id",)
 
 
-class OfSchedd(admin.SimpleListFilter):
-    """The schedds there are rows of, not those of every DAG there was."""
+class OfSchedd(ValueFilter):
+    """Filter by known schedds. Others are found by search."""
 
     title = "schedd"
     parameter_name = "schedd_name"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Schedds to choose from."""
-        chosen = self.value()
-        names = {*Schedd.objects.values_list("name", flat=True)} | ({chosen} if chosen else set())
-        return [(name, name) for name in sorted(names)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The DAGs of the schedd chosen."""
-        return queryset.filter(schedd_name=self.value()) if self.value() else queryset
+    def values(self) -> Iterable[str]:
+        return Schedd.objects.values_list("name", flat=True)
 
 
 @admin.register(DAG)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin import ShowFacets, SimpleListFilter, helpers
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -67,6 +67,7 @@ __all__ = [
     "UnfoldBooleanWidget",
     "UserChangeForm",
     "UserCreationForm",
+    "ValueFilter",
     "action",
     "address_of",
     "age_of",
@@ -202,12 +203,6 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         """Return the row of this page, or None if there is none."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
 
-    def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
-        """Of the page's buttons those that are of use now, and those nobody speaks of."""
-        prefix = f"{self.model._meta.app_label}_{self.model._meta.model_name}_"
-        shown: list[Any] = super().get_actions_detail(request, object_id)
-        return [one for one in shown if useful.get(one.action_name.removeprefix(prefix), True)]
-
     def ask(
         self,
         request: HttpRequest,
@@ -254,6 +249,27 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         except Wms2Error as error:
             named = str(target) in str(error)
             messages.error(request, str(error) if named else f"{target}: {error}")
+
+
+class ValueFilter(SimpleListFilter):
+    """Filter by a column, with fewer choices than the column has values."""
+
+    parameter_name: str
+
+    def values(self) -> Iterable[str]:
+        """Return the values to choose from; the chosen one is added."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        values = sorted({*self.values()} | ({chosen} if chosen else set()))
+        return [(value, self.label_of(value)) for value in values]
+
+    def label_of(self, value: str) -> str:
+        return value
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{self.parameter_name: self.value()}) if self.value() else queryset
 
 
 class ReadOnlyTable(TabularInline):  # type: ignore[misc]

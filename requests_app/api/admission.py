@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from requests_app.admission import limits
 from requests_app.api.serializers import LimitsBody
 from requests_app.models import Request
-from requests_app.operations import ADMISSION_OPERATIONS
+from requests_app.operations import ADMISSION_OPERATIONS, QUOTA_OPERATIONS
 from requests_app.selectors.forecast import QueuedRow, queued_rows
 from requests_app.selectors.requests import AdmissionQueue, admission_queue
 from requests_app.services.quotas import QuotaState, known_shares, states_of
@@ -93,3 +93,9 @@ class QuotaListView(ApiView):
             groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
             shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
         return Quotas(states_of(shares, now=timezone.now()))
+
+
+class QuotaView(OperationView):
+    """The quota of one requestor or group."""
+
+    operations: ClassVar[dict[str, Operation]] = {one.method: one for one in QUOTA_OPERATIONS}

@@ -13,8 +13,9 @@ from dags_app.services.decisions import COLUMNS
 from requests_app.documents.parsers import Kind, Refused
 from requests_app.documents.table import DOCUMENT, EDITABLE, FIELD
 from requests_app.services.importing import BESIDE, REQMGR2
+from requests_app.services.quotas import LIMITS
 from requests_app.services.releasing import Modifications
-from requests_app.states import CleanupPolicy
+from requests_app.states import CleanupPolicy, QuotaScope
 from wms2_project.api.views import Input, ReasonInput
 from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
@@ -139,12 +140,6 @@ class ShareInput(ReasonInput):
     )  # fmt: skip
 
 
-class OptionalReason(Input):
-    """A reason in the body of a DELETE; it may come in the query instead."""
-
-    reason = serializers.CharField(max_length=1000, required=False)
-
-
 class ReleaseChanges(Input):
     """What may change with a release."""
 
@@ -228,3 +223,25 @@ class LimitsInput(ReasonInput):
         if set(attrs) == {"reason"}:
             raise serializers.ValidationError({"body": "Name at least one limit to change."})
         return attrs
+
+
+class QuotaKey(Input):
+    """A requestor or group."""
+
+    scope = serializers.ChoiceField(choices=choices(QuotaScope), label="Quota type")
+    name = serializers.CharField(
+        max_length=100, help_text="Name of an account or group. Use * for the default quota."
+    )
+
+
+class QuotaInput(ReasonInput):
+    """Limits to change. Absent limits are unchanged; null resets a limit to the default."""
+
+    def get_fields(self) -> dict[str, Any]:
+        limits = {
+            name: serializers.IntegerField(
+                min_value=0, max_value=limit.most, required=False, allow_null=True, help_text=limit.help
+            )
+            for name, limit in LIMITS.items()
+        }
+        return {**super().get_fields(), **limits}

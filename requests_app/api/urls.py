@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from requests_app.api.admission import LimitsView, QueueView, QuotaListView
+from requests_app.api.admission import LimitsView, QueueView, QuotaListView, QuotaView
 from requests_app.api.alerts import AlertListView
 from requests_app.api.imports import BatchView, PlanView
 from requests_app.api.prometheus import MetricsView
 from requests_app.api.public import PublicRequestView
-from requests_app.api.quotas import QuotaView
 from requests_app.api.request_details import (
     ErrorsView,
     LedgerView,

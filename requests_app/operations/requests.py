@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from rest_framework.exceptions import PermissionDenied
 
 from dags_app.api.serializers import DAGRow
 from dags_app.operations import DAG_TARGET
@@ -37,7 +36,7 @@ from requests_app.services import (
 from requests_app.states import TERMINAL, RequestStatus, may_move
 from wms2_project.access.roles import Role
 from wms2_project.api.bodies import body_of
-from wms2_project.errors import Conflict
+from wms2_project.errors import Conflict, NotAllowed
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 
 S = RequestStatus
@@ -46,9 +45,7 @@ S = RequestStatus
 def _check_owner(call: Call) -> None:
     """Operators may touch every request, requestors their own."""
     if not call.caller.operates and call.caller.username not in owners_of(call.row):
-        raise PermissionDenied(
-            f"{call.row} is {call.row.requestor}'s; you may change only your own requests."
-        )
+        raise NotAllowed(f"{call.row} is {call.row.requestor}'s; you may change only your own requests.")
 
 
 def _acted(call: Call, done: Done) -> Any:
@@ -72,6 +69,7 @@ REQUEST = Target(
     body=ActionBody,
     render=_acted,
     guard=_check_owner,
+    guarded="below operators for their own requests only",
 )
 
 
@@ -199,9 +197,9 @@ def _check_change(call: Call) -> None:
     if call.caller.operates or call.row.status == S.NEW:
         return
     if set(call.values) != {"priority"}:
-        raise PermissionDenied("Requestors change the priority only; ask an operator for the rest.")
+        raise NotAllowed("Requestors change the priority only; ask an operator for the rest.")
     if call.values["priority"] > settings.REQUESTOR_MAX_PRIORITY:
-        raise PermissionDenied(f"Requestors go up to {settings.REQUESTOR_MAX_PRIORITY}; ask an operator.")
+        raise NotAllowed(f"Requestors go up to {settings.REQUESTOR_MAX_PRIORITY}; ask an operator.")
 
 
 def _may_become(status: RequestStatus) -> Callable[[Request], bool]:

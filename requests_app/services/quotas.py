@@ -135,6 +135,16 @@ def states_of(shares: Iterable[Share], *, now: datetime) -> list[QuotaState]:
     return [found[share] for share in wanted]
 
 
+def state_of(row: Quota, *, now: datetime) -> QuotaState:
+    """Return limits and usage of the name the quota is for."""
+    return states_of([(QuotaScope(row.scope), row.name)], now=now)[0]
+
+
+def quota_of(scope: str, name: str) -> Quota:
+    """Return the quota of this name; an unsaved one if none is set."""
+    return Quota.objects.filter(scope=scope, name=name).first() or Quota(scope=scope, name=name)
+
+
 def _effective(own: Quota | None, rest: Quota) -> Numbers:
     values = {name: getattr(own, name, None) for name in LIMITS}
     return {name: getattr(rest, name) if value is None else value for name, value in values.items()}
