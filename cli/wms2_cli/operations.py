@@ -36,7 +36,7 @@ def add_operations(app: typer.Typer, kind: str, wanted: Callable[[str], bool]) -
     """Add a command for each operation on this kind of thing whose name is wanted."""
     for entry in catalogue():
         if entry["kind"] == kind:
-            name: str = OTHER_NAMES.get((kind, entry["name"]), entry["name"])
+            name = str(OTHER_NAMES.get((kind, entry["name"]), entry["name"]))
             if not wanted(name):
                 continue
             app.command(name, help=entry["effect"])(build_command(entry))
