@@ -1,4 +1,4 @@
-"""What callers may send about requests. The services check meaning; here only shape and grammar."""
+"""Inputs of requests and limits: shape and grammar. The services check the meaning."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ShareInput(ReasonInput):
 
 
 class ReleaseChanges(Input):
-    """What may change with a release."""
+    """Changes that a release may make."""
 
     site_bans = _of_kind(
         FIELD["site_blacklist"].kind, required=False, label="Sites to ban",
@@ -164,7 +164,7 @@ class ReleaseChanges(Input):
 
 
 class ReleaseInput(ReasonInput, ReleaseChanges):
-    """Let a held request go on, with what changes."""
+    """Release a held request, with changes."""
 
     dry_run = serializers.BooleanField(default=False, help_text=DRY_RUN_HELP)
 
@@ -178,7 +178,7 @@ def modifications_of(body: Mapping[str, Any]) -> Modifications:
 
 
 class ChangeInput(ReasonInput):
-    """What may be changed while a request lives."""
+    """Changes of a request that has not ended."""
 
     elsewhere: ClassVar[dict[str, str]] = {
         "status": "A status is not set but reached: use /release, /stop or /abort.",
@@ -199,14 +199,13 @@ class ChangeInput(ReasonInput):
         return {**editable, **super().get_fields()}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
         if set(attrs) == {"reason", "dry_run"}:
             raise serializers.ValidationError({"body": "Name at least one thing to change."})
         return attrs
 
 
 class LimitsInput(ReasonInput):
-    """Which limits to change; what is absent stays."""
+    """Limits to change. Absent limits are unchanged."""
 
     max_active_dags = serializers.IntegerField(
         min_value=0, max_value=100_000, required=False, label="DAGs at a time"
@@ -219,7 +218,6 @@ class LimitsInput(ReasonInput):
     )  # fmt: skip
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
         if set(attrs) == {"reason"}:
             raise serializers.ValidationError({"body": "Name at least one limit to change."})
         return attrs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 from uuid import UUID
 
 from rest_framework import serializers
@@ -15,8 +15,7 @@ from requests_app.models import Request
 from requests_app.selectors.progress import progress_of
 from requests_app.states import TERMINAL, RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
-from wms2_project.api.views import ApiView
+from wms2_project.api.reads import reads
 from wms2_project.errors import NotFound
 from wms2_project.tables import check_complete
 
@@ -63,26 +62,24 @@ class PublicRequest:
     error: str | None
 
 
-class PublicRequestView(ApiView):
-    """Public view of a request, without name, people, sites and errors."""
-
-    authentication_classes = ()  # the id grants access; callers are not authenticated
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
-
-    @answers("public_request")
-    def get(self, request: HttpRequest, request_id: UUID) -> PublicRequest:
-        """Return status and progress of the request."""
-        row = Request.objects.select_related("workflow").filter(pk=request_id).first()
-        if row is None:
-            raise NotFound("There is no request with this id")
-        status = RequestStatus(row.status)
-        made = datasets_of(workflow=row.workflow) if status is RequestStatus.COMPLETED else []
-        return PublicRequest(
-            request_id=row.pk,
-            status=_PUBLIC[status],
-            submitted_at=row.created_at,
-            completed_at=row.status_since if status in TERMINAL else None,
-            progress_percent=round(100 * progress_of(row).fraction, 1),
-            result=[PublicDataset(one.dataset_name, one.files, one.events) for one in made],
-            error=_ERRORS.get(status),
-        )
+@reads(
+    "public/requests/<uuid:request_id>",
+    role=Role.ANONYMOUS,
+    authentication_classes=(),  # the id grants access; callers are not authenticated
+)
+def public_request(request: HttpRequest, request_id: UUID) -> PublicRequest:
+    """Return status and progress of the request, without name, people, sites and errors."""
+    row = Request.objects.select_related("workflow").filter(pk=request_id).first()
+    if row is None:
+        raise NotFound("There is no request with this id")
+    status = RequestStatus(row.status)
+    made = datasets_of(workflow=row.workflow) if status is RequestStatus.COMPLETED else []
+    return PublicRequest(
+        request_id=row.pk,
+        status=_PUBLIC[status],
+        submitted_at=row.created_at,
+        completed_at=row.status_since if status in TERMINAL else None,
+        progress_percent=round(100 * progress_of(row).fraction, 1),
+        result=[PublicDataset(one.dataset_name, one.files, one.events) for one in made],
+        error=_ERRORS.get(status),
+    )
