@@ -20,7 +20,16 @@ from requests_app.operations import REQUEST_OPERATIONS
 from requests_app.selectors.progress import progress_of_many
 from requests_app.selectors.requests import open_requests
 from requests_app.states import RequestStatus
-from wms2_project.console import ChangeList, ValueFilter, age_of, clipped, display, progress_bar, row_at
+from wms2_project.console import (
+    ChangeList,
+    ValueFilter,
+    age_of,
+    clipped,
+    coloured,
+    display,
+    progress_bar,
+    row_at,
+)
 from wms2_project.grammar import Name, matches
 from wms2_project.operations.console import OperationAdmin
 from wms2_project.tables import check_complete
@@ -94,9 +103,7 @@ class RequestAdmin(OperationAdmin):
         parts = (row.campaign, row.requestor, "urgent" if row.urgent else "")
         return [row.request_name, " · ".join(part for part in parts if part)]
 
-    @display(description="status", ordering="status", label=COLOURS)
-    def shown_status(self, row: Request) -> tuple[str, str]:
-        return row.status, row.status.replace("_", " ")
+    shown_status = coloured(COLOURS)
 
     @display(description="priority", ordering="priority")
     def shown_priority(self, row: Request) -> str:
