@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
+from outputs_app.pipeline import MOVING, PIPELINE, Tier
 from outputs_app.states import BlockStatus, DatasetStatus
 from wms2_project.console import (
     ReadOnlyAdmin,
@@ -25,17 +26,13 @@ from wms2_project.console import (
     request_link,
     size_of,
 )
-from wms2_project.tables import check_complete
 from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
-    BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
-    BlockStatus.TRANSFERS_REQUESTED: "primary", BlockStatus.TRANSFERRING: "primary",
-    BlockStatus.TRANSFERRED: "primary", BlockStatus.SOURCE_RELEASED: "primary",
-    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning",
-    BlockStatus.INVALIDATING: "warning", BlockStatus.FAILED: "danger",
+    **{status: "info" if PIPELINE[status].tier is Tier.PROTECT else "primary" for status in MOVING},
+    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning", BlockStatus.INVALIDATING: "warning",
+    BlockStatus.FAILED: "danger",
 }  # fmt: skip
-check_complete("BLOCK_COLOURS", BLOCK_COLOURS, BlockStatus)
 DATASET_COLOURS: dict[str, str] = {
     DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
 }  # fmt: skip

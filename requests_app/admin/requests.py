@@ -19,7 +19,7 @@ from requests_app.models import Request
 from requests_app.operations import REQUEST_OPERATIONS
 from requests_app.selectors.progress import progress_of_many
 from requests_app.selectors.requests import open_requests
-from requests_app.states import RequestStatus
+from requests_app.states import STATUSES, RequestStatus
 from wms2_project.console import (
     ChangeList,
     ValueFilter,
@@ -32,18 +32,12 @@ from wms2_project.console import (
 )
 from wms2_project.grammar import Name, matches
 from wms2_project.operations.console import OperationAdmin
-from wms2_project.tables import check_complete
 
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"
 admin.site.index_title = "Overview"
-COLOURS: dict[str, str] = {
-    S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
-    S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
-    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger", S.NEW: "", S.ABORTED: "",
-}  # fmt: skip
-check_complete("COLOURS", COLOURS, S)
+COLOURS: dict[str, str] = {status: one.colour for status, one in STATUSES.items()}
 
 
 class OpenCampaign(ValueFilter):
