@@ -52,7 +52,7 @@ class QueueView(ListView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Return used capacity, the next request, and all queued requests in order."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
-        rows = [render(row) for row in queued_rows(page, now=timezone.now())]
+        rows = body_of(QueuedRow)(queued_rows(page, now=timezone.now()), many=True).data
         return Response(render(admission_queue()) | self.get_paginated_response(rows).data)
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:

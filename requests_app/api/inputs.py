@@ -16,7 +16,7 @@ from requests_app.services.importing import BESIDE, REQMGR2
 from requests_app.services.quotas import LIMITS
 from requests_app.services.releasing import Modifications
 from requests_app.states import CleanupPolicy, QuotaScope
-from wms2_project.api.views import Input, ReasonInput
+from wms2_project.api.views import ChangesInput, Input, ReasonInput
 from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
 
@@ -177,7 +177,7 @@ def modifications_of(body: Mapping[str, Any]) -> Modifications:
     return Modifications(**values)
 
 
-class ChangeInput(ReasonInput):
+class ChangeInput(ChangesInput):
     """Changes of a request that has not ended."""
 
     elsewhere: ClassVar[dict[str, str]] = {
@@ -198,13 +198,8 @@ class ChangeInput(ReasonInput):
         editable = {one.name: serializer_field(one.name, allow_null=one.name in COLUMNS) for one in EDITABLE}
         return {**editable, **super().get_fields()}
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if set(attrs) == {"reason", "dry_run"}:
-            raise serializers.ValidationError({"body": "Name at least one thing to change."})
-        return attrs
 
-
-class LimitsInput(ReasonInput):
+class LimitsInput(ChangesInput):
     """Limits to change. Absent limits are unchanged."""
 
     max_active_dags = serializers.IntegerField(
@@ -217,11 +212,6 @@ class LimitsInput(ReasonInput):
         help_text="Admission closes above this share of storage in use; 0.9 is 90 %.",
     )  # fmt: skip
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if set(attrs) == {"reason"}:
-            raise serializers.ValidationError({"body": "Name at least one limit to change."})
-        return attrs
-
 
 class QuotaKey(Input):
     """A requestor or group."""
@@ -232,7 +222,7 @@ class QuotaKey(Input):
     )
 
 
-class QuotaInput(ReasonInput):
+class QuotaInput(ChangesInput):
     """Limits to change. Absent limits are unchanged; null resets a limit to the default."""
 
     def get_fields(self) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from wms2_project.api.docs import ProblemSchema
 from wms2_project.api.parsers import BoundedJSONParser
 from wms2_project.errors import InvalidInput, StaleVersion
 
+DRY_RUN = "dry_run"  # the member of an input that asks for a preview
+
 
 class ApiView(WithRoles, APIView):
     """Base of endpoints. `problems` lists, per method, errors beyond those of every endpoint."""
@@ -158,6 +160,15 @@ class ReasonInput(Input):
     """Input of an operation without other fields."""
 
     reason = serializers.CharField(max_length=1000, help_text="Reason, recorded in the audit with your name.")
+
+
+class ChangesInput(ReasonInput):
+    """Base of inputs whose fields are all optional, but one of them is needed."""
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs.keys() - {"reason", DRY_RUN}:
+            raise ValidationError({"body": "Name at least one field to change."})
+        return attrs
 
 
 def parsed(kind: type[Input], data: Any) -> dict[str, Any]:
