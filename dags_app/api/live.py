@@ -1,9 +1,10 @@
-"""What DAGMan's files say now: nodes, and logs with their last lines."""
+"""Nodes and logs of a DAG, read from DAGMan's files."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from uuid import UUID
 
 from rest_framework import serializers
@@ -24,9 +25,8 @@ from dags_app.dag_files import (
 from dags_app.models import DAG
 from dags_app.selectors import dag_by_id
 from dags_app.services.directories import check_directory
-from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
-from wms2_project.api.views import ApiView, Input, asked
+from wms2_project.api.reads import reads
+from wms2_project.api.views import Input
 from wms2_project.errors import NotFound
 
 STATES = [(state.name.lower(), state.name.lower()) for state in NodeState]
@@ -34,7 +34,7 @@ _CURSOR = r"[0-9]{1,6}\.[0-9]{1,6}"
 
 
 class NodesQuery(Input):
-    """Which nodes, and how many at a time."""
+    """Filters and page of nodes."""
 
     from_json = False
     status = serializers.MultipleChoiceField(choices=STATES, required=False)
@@ -54,31 +54,32 @@ class NodesPage:
     results: list[LiveNode]
 
 
-class DAGNodesView(ApiView):
-    """Nodes, straight from DAGMan's files: WMS2 itself stores none."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("dags_nodes", parameters=[NodesQuery])
-    def get(self, request: HttpRequest, dag_id: UUID) -> NodesPage:
-        """Nodes by group, filtered by status, role and group."""
-        query = asked(NodesQuery, request)
-        dag = dag_by_id(dag_id)
-        wanted = Wanted(frozenset(query.get("status", ())), frozenset(query.get("role", ())))
-        group, _, skip = query["cursor"].partition(".")
-        page = read_page(
-            check_directory(dag),
-            _groups(dag, query.get("group", "")),
-            wanted,
-            start=Position(int(group), int(skip)),
-            size=query["page_size"],
-        )
-        further = f"{page.next.group}.{page.next.skip}" if page.next is not None else None
-        return NodesPage(further, page.nodes)
+@reads("dags/<uuid:dag_id>/nodes", query=NodesQuery)
+def dags_nodes(
+    request: HttpRequest,
+    dag_id: UUID,
+    cursor: str,
+    page_size: int,
+    status: Collection[str] = (),
+    role: Collection[str] = (),
+    group: str = "",
+) -> NodesPage:
+    """Return nodes by group, filtered by status, role and group."""
+    dag = dag_by_id(dag_id)
+    first, _, skip = cursor.partition(".")
+    page = read_page(
+        check_directory(dag),
+        _groups(dag, group),
+        Wanted(frozenset(status), frozenset(role)),
+        start=Position(int(first), int(skip)),
+        size=page_size,
+    )
+    further = f"{page.next.group}.{page.next.skip}" if page.next is not None else None
+    return NodesPage(further, page.nodes)
 
 
 class LogsQuery(Input):
-    """Whose logs, and how much of them."""
+    """Which logs, and how many lines."""
 
     from_json = False
     group = serializers.RegexField(f"^{GROUP_NAME.pattern}$", default="", help_text="A group's DAGMan.")
@@ -86,7 +87,7 @@ class LogsQuery(Input):
     tail = serializers.IntegerField(min_value=0, max_value=500, default=20, help_text="Lines of each log.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Node names are unique in their group only."""
+        """Require a group for a node: node names are unique in their group only."""
         if attrs["node"] and not attrs["group"]:
             raise serializers.ValidationError({"group": "Say which group the node is in."})
         return attrs
@@ -94,7 +95,7 @@ class LogsQuery(Input):
 
 @dataclass(frozen=True, slots=True)
 class LogLocations:
-    """Where DAGMan or a node writes, on the submit host, and the last lines of it."""
+    """Paths of logs on the submit host, and their last lines."""
 
     dag_id: UUID
     schedd_name: str
@@ -103,25 +104,19 @@ class LogLocations:
     tails: Annotated[dict[str, str | None], "Null: no such file."]
 
 
-class DAGLogsView(ApiView):
-    """Where the logs are, and how they end; the whole is too large to be sent from here."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("dags_logs", parameters=[LogsQuery])
-    def get(self, request: HttpRequest, dag_id: UUID) -> LogLocations:
-        """Paths and last lines of DAGMan's logs, of a group's, or of a node's."""
-        query = asked(LogsQuery, request)
-        dag = dag_by_id(dag_id)
-        paths = log_paths(check_directory(dag), group=query["group"], node=query["node"])
-        tails = {kind: read_tail(path, lines=query["tail"]) for kind, path in paths.items() if query["tail"]}
-        return LogLocations(
-            dag_id=dag.id,
-            schedd_name=dag.schedd_name,
-            submit_dir=dag.submit_dir,
-            logs={kind: str(path) for kind, path in paths.items()},
-            tails=tails,
-        )
+@reads("dags/<uuid:dag_id>/logs", query=LogsQuery)
+def dags_logs(request: HttpRequest, dag_id: UUID, group: str, node: str, tail: int) -> LogLocations:
+    """Return paths and last lines of the logs of DAGMan, of a group, or of a node."""
+    dag = dag_by_id(dag_id)
+    paths = log_paths(check_directory(dag), group=group, node=node)
+    tails = {kind: read_tail(path, lines=tail) for kind, path in paths.items() if tail}
+    return LogLocations(
+        dag_id=dag.id,
+        schedd_name=dag.schedd_name,
+        submit_dir=dag.submit_dir,
+        logs={kind: str(path) for kind, path in paths.items()},
+        tails=tails,
+    )
 
 
 def _groups(dag: DAG, only: str) -> list[str]:

@@ -17,8 +17,8 @@ from dags_app.selectors import dag_by_id
 from dags_app.services.schedds import known_schedds
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
 from wms2_project.api.filters import AnyOfFilter
+from wms2_project.api.reads import reads
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.fields import choices
 
@@ -26,7 +26,7 @@ STATUSES = choices(DAGStatus)
 
 
 class DAGFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which DAGs."""
+    """Filters of DAGs."""
 
     status = AnyOfFilter(choices=STATUSES)
     kind = AnyOfFilter(choices=choices(DAGKind))
@@ -37,7 +37,7 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
 
 @extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
-    """All DAGs, newest first."""
+    """List of DAGs."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = DAG.objects.select_related("workflow", "round")
@@ -52,7 +52,7 @@ class DAGView(ApiView):
 
     @extend_schema(operation_id="dags_get", responses=DAGDetail)
     def get(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """One DAG with its groups and latest events."""
+        """Return one DAG with its groups and latest events."""
         dag = dag_by_id(dag_id)
         return versioned(DAGDetail(dag).data, version=dag.version)
 
@@ -64,13 +64,7 @@ class ScheddList:
     results: Annotated[list[Schedd], ScheddRow]
 
 
-class ScheddListView(ApiView):
-    """List of schedds."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-    problems: ClassVar[dict[str, tuple[int, ...]]] = {"GET": (503,)}
-
-    @answers("schedds_list")
-    def get(self, request: HttpRequest) -> ScheddList:
-        """Schedds, by name."""
-        return ScheddList(known_schedds())
+@reads("schedds", problems={"GET": (503,)})
+def schedds_list(request: HttpRequest) -> ScheddList:
+    """Return the schedds, by name."""
+    return ScheddList(known_schedds())

@@ -19,22 +19,25 @@ from requests_app.models import Request
 from requests_app.operations import REQUEST_OPERATIONS
 from requests_app.selectors.progress import progress_of_many
 from requests_app.selectors.requests import open_requests
-from requests_app.states import RequestStatus
-from wms2_project.console import ChangeList, ValueFilter, age_of, clipped, display, progress_bar, row_at
+from requests_app.states import STATUSES, RequestStatus
+from wms2_project.console import (
+    ChangeList,
+    ValueFilter,
+    age_of,
+    clipped,
+    coloured,
+    display,
+    progress_bar,
+    row_at,
+)
 from wms2_project.grammar import Name, matches
 from wms2_project.operations.console import OperationAdmin
-from wms2_project.tables import check_complete
 
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"
 admin.site.index_title = "Overview"
-COLOURS: dict[str, str] = {
-    S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
-    S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
-    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger", S.NEW: "", S.ABORTED: "",
-}  # fmt: skip
-check_complete("COLOURS", COLOURS, S)
+COLOURS: dict[str, str] = {status: one.colour for status, one in STATUSES.items()}
 
 
 class OpenCampaign(ValueFilter):
@@ -94,9 +97,7 @@ class RequestAdmin(OperationAdmin):
         parts = (row.campaign, row.requestor, "urgent" if row.urgent else "")
         return [row.request_name, " · ".join(part for part in parts if part)]
 
-    @display(description="status", ordering="status", label=COLOURS)
-    def shown_status(self, row: Request) -> tuple[str, str]:
-        return row.status, row.status.replace("_", " ")
+    shown_status = coloured(COLOURS)
 
     @display(description="priority", ordering="priority")
     def shown_priority(self, row: Request) -> str:

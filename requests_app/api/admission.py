@@ -20,7 +20,8 @@ from requests_app.selectors.requests import AdmissionQueue, admission_queue
 from requests_app.services.quotas import QuotaState, known_shares, states_of
 from requests_app.states import QuotaScope, RequestStatus
 from wms2_project.access.roles import Role, groups_of, operates
-from wms2_project.api.bodies import answers, body_of, render
+from wms2_project.api.bodies import body_of, render
+from wms2_project.api.reads import reads
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView
@@ -51,7 +52,7 @@ class QueueView(ListView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Return used capacity, the next request, and all queued requests in order."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
-        rows = [render(row) for row in queued_rows(page, now=timezone.now())]
+        rows = body_of(QueuedRow)(queued_rows(page, now=timezone.now()), many=True).data
         return Response(render(admission_queue()) | self.get_paginated_response(rows).data)
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
@@ -79,20 +80,15 @@ class Quotas:
     quotas: list[QuotaState]
 
 
-class QuotaListView(ApiView):
-    """The quotas."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.REQUESTOR}
-
-    @answers("quotas_list")
-    def get(self, request: HttpRequest) -> Quotas:
-        """Return limits and usage of the caller and their groups; for operators, of everyone."""
-        if operates(request.user):
-            shares = known_shares()
-        else:
-            groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
-            shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
-        return Quotas(states_of(shares, now=timezone.now()))
+@reads("quotas", role=Role.REQUESTOR)
+def quotas_list(request: HttpRequest) -> Quotas:
+    """Return limits and usage of the caller and their groups; for operators, of everyone."""
+    if operates(request.user):
+        shares = known_shares()
+    else:
+        groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
+        shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
+    return Quotas(states_of(shares, now=timezone.now()))
 
 
 class QuotaView(OperationView):

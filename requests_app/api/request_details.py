@@ -8,10 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from dags_app.selectors import ledger_of
 from requests_app.api.serializers import CurrentVersion, TimelineRow
@@ -21,8 +19,8 @@ from requests_app.selectors.progress import ProgressDetail, detail_of
 from requests_app.selectors.requests import request_by_name, timeline_of
 from requests_app.selectors.why import Why, why
 from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
-from wms2_project.api.views import ApiView, ListView
+from wms2_project.api.reads import reads
+from wms2_project.api.views import ListView
 
 
 @extend_schema_view(
@@ -64,20 +62,15 @@ class Versions:
     versions: list[EarlierVersion]
 
 
-class VersionsView(ApiView):
-    """Versions of a request across restarts."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("requests_versions")
-    def get(self, request: HttpRequest, name: str) -> Versions:
-        """Return the newest version and those it replaced, newest first."""
-        rows = [request_by_name(name)]
-        while newer := Request.objects.filter(previous_version=rows[0]).first():
-            rows.insert(0, newer)
-        while older := rows[-1].previous_version:
-            rows.append(older)
-        return Versions(rows[0], [_earlier(row, newer) for newer, row in pairwise(rows)])
+@reads("requests/<request_name:name>/versions")
+def requests_versions(request: HttpRequest, name: str) -> Versions:
+    """Return the newest version and those it replaced, newest first."""
+    rows = [request_by_name(name)]
+    while newer := Request.objects.filter(previous_version=rows[0]).first():
+        rows.insert(0, newer)
+    while older := rows[-1].previous_version:
+        rows.append(older)
+    return Versions(rows[0], [_earlier(row, newer) for newer, row in pairwise(rows)])
 
 
 def _earlier(row: Request, newer: Request) -> EarlierVersion:
@@ -91,48 +84,27 @@ def _earlier(row: Request, newer: Request) -> EarlierVersion:
     )
 
 
-class ProgressView(ApiView):
-    """Progress of a request."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("requests_progress")
-    def get(self, request: HttpRequest, name: str) -> ProgressDetail:
-        """Return finished events, nodes, rounds and groups, the pace and the estimated end."""
-        return detail_of(request_by_name(name, bare=True))
+@reads("requests/<request_name:name>/progress")
+def requests_progress(request: HttpRequest, name: str) -> ProgressDetail:
+    """Return finished events, nodes, rounds and groups, the pace and the estimated end."""
+    return detail_of(request_by_name(name, bare=True))
 
 
-class WhyView(ApiView):
-    """Explanation of a request's status."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("requests_why")
-    def get(self, request: HttpRequest, name: str) -> Why:
-        """Return every gate of the present status with verdict, evidence, start time and remedy."""
-        return why(request_by_name(name), now=timezone.now())
+@reads("requests/<request_name:name>/why")
+def requests_why(request: HttpRequest, name: str) -> Why:
+    """Return every gate of the present status with verdict, evidence, start time and remedy."""
+    return why(request_by_name(name), now=timezone.now())
 
 
-class ErrorsView(ApiView):
-    """Failures of a request."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="requests_errors", responses={200: OpenApiTypes.OBJECT})
-    def get(self, request: HttpRequest, name: str) -> Response:
-        """Return failures by category, site and exit code, and clusters with suggestions."""
-        row = request_by_name(name)
-        found = asdict(diagnose(row, now=timezone.now()))
-        return Response({"request_name": row.request_name, "status": row.status, **found})
+@reads("requests/<request_name:name>/errors")
+def requests_errors(request: HttpRequest, name: str) -> dict[str, Any]:
+    """Return failures by category, site and exit code, and clusters with suggestions."""
+    row = request_by_name(name)
+    found = asdict(diagnose(row, now=timezone.now()))
+    return {"request_name": row.request_name, "status": row.status, **found}
 
 
-class LedgerView(ApiView):
-    """Input ledger of a request."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="requests_ledger", responses={200: OpenApiTypes.OBJECT})
-    def get(self, request: HttpRequest, name: str) -> Response:
-        """Return the input by state with run and lumi ranges, or the generated event ranges by round."""
-        body: dict[str, Any] = ledger_of(workflow=request_by_name(name).workflow)
-        return Response(body)
+@reads("requests/<request_name:name>/ledger")
+def requests_ledger(request: HttpRequest, name: str) -> dict[str, Any]:
+    """Return the input by state with run and lumi ranges, or the generated event ranges by round."""
+    return ledger_of(workflow=request_by_name(name).workflow)

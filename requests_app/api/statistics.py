@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from requests_app.selectors.diagnosis import diagnose_all
 from requests_app.selectors.statistics import (
@@ -22,9 +19,8 @@ from requests_app.selectors.statistics import (
     throughput_metrics,
     workflow_metrics,
 )
-from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
-from wms2_project.api.views import ApiView, Input, asked
+from wms2_project.api.reads import reads
+from wms2_project.api.views import Input
 
 MAX_BUCKETS = 1000
 
@@ -90,49 +86,27 @@ class Throughput:
     buckets: list[Bucket]
 
 
-class WorkflowMetricsView(ApiView):
-    """Outcomes per campaign."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("metrics_workflows", parameters=[WindowInput])
-    def get(self, request: HttpRequest) -> WorkflowMetrics:
-        """Return success rate, durations and common failures per campaign."""
-        window = asked(WindowInput, request)
-        return WorkflowMetrics(window["days"], workflow_metrics(now=timezone.now(), **window))
+@reads("metrics/workflows", query=WindowInput)
+def metrics_workflows(request: HttpRequest, days: int, campaign: str) -> WorkflowMetrics:
+    """Return success rate, durations and common failures per campaign."""
+    return WorkflowMetrics(days, workflow_metrics(now=timezone.now(), days=days, campaign=campaign))
 
 
-class FailureMetricsView(ApiView):
-    """Kinds of failures."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("metrics_failures", parameters=[FailuresInput])
-    def get(self, request: HttpRequest) -> FailureMetrics:
-        """Kinds of failures, the most frequent first."""
-        window = asked(FailuresInput, request)
-        return FailureMetrics(window["days"], failure_metrics(now=timezone.now(), **window))
+@reads("metrics/failures", query=FailuresInput)
+def metrics_failures(request: HttpRequest, days: int, campaign: str, limit: int) -> FailureMetrics:
+    """Kinds of failures, the most frequent first."""
+    found = failure_metrics(now=timezone.now(), days=days, campaign=campaign, limit=limit)
+    return FailureMetrics(days, found)
 
 
-class ThroughputView(ApiView):
-    """Throughput over time."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("metrics_throughput", parameters=[ThroughputInput])
-    def get(self, request: HttpRequest) -> Throughput:
-        """Return submitted, ended and held requests over time."""
-        window = asked(ThroughputInput, request)
-        return Throughput(**window, buckets=throughput_metrics(now=timezone.now(), **window))
+@reads("metrics/throughput", query=ThroughputInput)
+def metrics_throughput(request: HttpRequest, hours: int, bucket_minutes: int) -> Throughput:
+    """Return submitted, ended and held requests over time."""
+    buckets = throughput_metrics(now=timezone.now(), hours=hours, bucket_minutes=bucket_minutes)
+    return Throughput(hours, bucket_minutes, buckets)
 
 
-class AllErrorsView(ApiView):
-    """Failures across requests."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="errors", responses={200: OpenApiTypes.OBJECT}, parameters=[ErrorsQuery])
-    def get(self, request: HttpRequest) -> Response:
-        """Return clusters of similar failures of all requests, the most frequent first."""
-        query = asked(ErrorsQuery, request)
-        return Response({"results": diagnose_all(now=timezone.now(), **query)})
+@reads("errors", query=ErrorsQuery)
+def errors(request: HttpRequest, days: int, limit: int) -> dict[str, Any]:
+    """Return clusters of similar failures of all requests, the most frequent first."""
+    return {"results": diagnose_all(now=timezone.now(), days=days, limit=limit)}

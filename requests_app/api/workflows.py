@@ -12,7 +12,6 @@ from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from dags_app.api.serializers import DAGRow, RoundBody
 from dags_app.models import DAG, Workflow
@@ -25,9 +24,9 @@ from requests_app.selectors.progress import progress_of
 from requests_app.selectors.requests import workflow_status
 from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.bodies import answers
 from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ApiView, ListView
+from wms2_project.api.reads import reads
+from wms2_project.api.views import ListView
 from wms2_project.errors import NotFound
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
@@ -141,38 +140,28 @@ class WorkflowListView(ListView):
     orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {"request_name": ("request_name",)}
 
 
-class WorkflowView(ApiView):
-    """One workflow."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="workflows_get", responses=WorkflowDetail)
-    def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
-        """Return one workflow with its parameters and rounds."""
-        return Response(WorkflowDetail(_request_of(workflow_id)).data)
+@reads("workflows/<uuid:workflow_id>")
+def workflows_get(request: HttpRequest, workflow_id: UUID) -> Annotated[Request, WorkflowDetail]:
+    """Return one workflow with its parameters and rounds."""
+    return _request_of(workflow_id)
 
 
-class WorkflowStatusView(ApiView):
-    """State of a workflow."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("workflows_status")
-    def get(self, request: HttpRequest, workflow_id: UUID) -> WorkflowStatus:
-        """Return measurements, the latest DAG, outputs and progress."""
-        row = _request_of(workflow_id)
-        progress = progress_of(row)
-        return WorkflowStatus(
-            workflow_id=row.workflow_id,
-            request_name=row.request_name,
-            status=workflow_status(row.status),
-            pilot_metrics=_measured(row.workflow),
-            dag=newest_dag(workflow=row.workflow),
-            outputs=datasets_of(workflow=row.workflow),
-            forecast=forecast_of(workflow=row.workflow),
-            progress_percent=round(100 * progress.fraction, 1),
-            estimated_completion=progress.estimated_completion,
-        )
+@reads("workflows/<uuid:workflow_id>/status")
+def workflows_status(request: HttpRequest, workflow_id: UUID) -> WorkflowStatus:
+    """Return measurements, the latest DAG, outputs and progress."""
+    row = _request_of(workflow_id)
+    progress = progress_of(row)
+    return WorkflowStatus(
+        workflow_id=row.workflow_id,
+        request_name=row.request_name,
+        status=workflow_status(row.status),
+        pilot_metrics=_measured(row.workflow),
+        dag=newest_dag(workflow=row.workflow),
+        outputs=datasets_of(workflow=row.workflow),
+        forecast=forecast_of(workflow=row.workflow),
+        progress_percent=round(100 * progress.fraction, 1),
+        estimated_completion=progress.estimated_completion,
+    )
 
 
 def _measured(workflow: Workflow) -> PilotMetrics | None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from requests_app import admission
 from requests_app.models import Request, TimelineEntry
-from requests_app.states import SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
+from requests_app.states import STATUSES, SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
 from wms2_project.errors import NotFound
 
 
@@ -107,16 +107,9 @@ def position_in_queue(request: Request) -> int | None:
     return admission.ahead_of(request) + 1 if admission.in_line(request) else None
 
 
-_WORKFLOW_STATUS = {
-    RequestStatus.NEW: "new",
-    RequestStatus.SUBMITTED: "new",
-    RequestStatus.QUEUED: "new",
-}
-
-
 def workflow_status(status: RequestStatus | str) -> str:
     """Derive the workflow status: new until admission, then the status of the request."""
-    return _WORKFLOW_STATUS.get(RequestStatus(status), str(status))
+    return "new" if STATUSES[RequestStatus(status)].public == "accepted" else str(status)
 
 
 def by_status(rows: QuerySet[Any]) -> dict[str, int]:

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 
 from wms2_project.access.operations import ISSUE, REVOKE, TokenRow, token_in, tokens_seen_by
 from wms2_project.access.roles import Role, actor_of, groups_of, role_of, sites_of
-from wms2_project.api.bodies import answers
-from wms2_project.api.views import ApiView, ListView
+from wms2_project.api.reads import reads
+from wms2_project.api.views import ListView
 from wms2_project.models import ApiToken
 from wms2_project.operations import Operation, caller_of
 from wms2_project.operations.rest import OperationView
@@ -31,21 +31,16 @@ class Me:
     groups: Annotated[list[str], "Groups you may submit requests for."]
 
 
-class MeView(ApiView):
-    """Account of the caller."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @answers("me")
-    def get(self, request: HttpRequest) -> Me:
-        """Return the caller's account, roles, sites and groups."""
-        return Me(
-            username=request.user.get_username(),
-            actor=actor_of(request),
-            role=role_of(request.user).name.lower(),
-            sites=sorted(sites_of(request.user)),
-            groups=sorted(groups_of(request.user)),
-        )
+@reads("me")
+def me(request: HttpRequest) -> Me:
+    """Return the caller's account, roles, sites and groups."""
+    return Me(
+        username=request.user.get_username(),
+        actor=actor_of(request),
+        role=role_of(request.user).name.lower(),
+        sites=sorted(sites_of(request.user)),
+        groups=sorted(groups_of(request.user)),
+    )
 
 
 class TokenFilter(filters.FilterSet):  # type: ignore[misc]

@@ -9,18 +9,15 @@ The type of a field decides type and nullability of the member. `Annotated` adds
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache, wraps
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.response import Response
 
 INTERNAL = object()
 Body = type[serializers.Serializer[Any]]
@@ -51,23 +48,6 @@ def render(value: Any) -> dict[str, Any]:
     kind: Any = type(value)
     body: dict[str, Any] = body_of(kind)(value).data
     return body
-
-
-def answers(operation_id: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Response]]:
-    """Describe and render a view method that returns a dataclass. `options` go to `extend_schema`."""
-
-    def decorate(method: Callable[..., Any]) -> Callable[..., Response]:
-        @wraps(method)
-        def handle(*args: Any, **kwargs: Any) -> Response:
-            return Response(render(method(*args, **kwargs)))
-
-        body = body_of(get_type_hints(method)["return"])
-        described: Callable[..., Response] = extend_schema(
-            operation_id=operation_id, responses=body, **options
-        )(handle)
-        return described
-
-    return decorate
 
 
 def _field(hint: Any) -> Any:

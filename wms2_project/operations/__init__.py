@@ -20,9 +20,7 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
 from wms2_project.access.roles import Role, groups_of, role_of, sites_of
-from wms2_project.api.views import Input, ReasonInput
-
-DRY_RUN = "dry_run"
+from wms2_project.api.views import DRY_RUN, Input, ReasonInput
 
 
 class Weight(StrEnum):

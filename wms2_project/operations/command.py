@@ -14,10 +14,10 @@ from rest_framework.exceptions import ValidationError
 
 from wms2_project.access.roles import Role
 from wms2_project.api.errors import field_messages
-from wms2_project.api.views import parsed
+from wms2_project.api.views import DRY_RUN, parsed
 from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import InvalidInput, Wms2Error
-from wms2_project.operations import DRY_RUN, Caller, Operation, make_call
+from wms2_project.operations import Caller, Operation, make_call
 from wms2_project.operations.forms import ONLY_JSON, parse_text
 
 KEY = "key."  # before the name of a part of the key

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from wms2_project.access.roles import Role
-from wms2_project.operations import DRY_RUN, Operation
+from wms2_project.api.views import DRY_RUN
+from wms2_project.operations import Operation
 
 HEAD = """# Operations
 

@@ -13,7 +13,7 @@ from django import forms
 from rest_framework import serializers
 
 from wms2_project.api.errors import field_messages
-from wms2_project.api.views import Input
+from wms2_project.api.views import DRY_RUN, Input
 from wms2_project.console import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
@@ -21,7 +21,7 @@ from wms2_project.console import (
     UnfoldAdminTextInputWidget,
     UnfoldBooleanWidget,
 )
-from wms2_project.operations import DRY_RUN, Operation
+from wms2_project.operations import Operation
 
 VERSION = "version"
 LONG = ("reason",)

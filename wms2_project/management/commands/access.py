@@ -1,4 +1,4 @@
-"""`manage.py access`: people and robots, their roles, tokens and certificates, from the command line."""
+"""`manage.py access`: accounts of people and robots, their roles, tokens and certificates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class Command(BaseCommand):
     help = "Manage access. A robot is an account with roles and a token or certificate."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """One action, each with its reason."""
         actions = parser.add_subparsers(dest="action", required=True)
         roles = actions.add_parser("roles", help="set the roles of an account; an unknown account is created")
         roles.add_argument("user")
@@ -46,14 +45,13 @@ class Command(BaseCommand):
             one.add_argument("--reason", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it and say so."""
         try:
-            told = getattr(self, f"_{options['action']}")(
+            message = getattr(self, f"_{options['action']}")(
                 options, {"actor": shell_actor(), "reason": options["reason"]}
             )
         except Wms2Error as error:
             raise refusal(error) from error
-        self.stdout.write(told)
+        self.stdout.write(message)
 
     def _roles(self, options: dict[str, Any], why: dict[str, str]) -> str:
         with transaction.atomic():  # a refused role leaves no new person behind
