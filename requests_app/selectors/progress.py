@@ -23,7 +23,7 @@ BAND = 1.28  # standard deviations: 80 % confidence
 FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later estimates are meaningless and may exceed the datetime range
 SHOWN_GROUPS = 200
 
-# Events of a group's finished jobs, until its outputs are collected. The first node of a group is its landing.
+# Events of a group's finished jobs, until its outputs are collected. The first node is the landing.
 RUNNING_EVENTS = """CASE m.status WHEN 'collected' THEN 0 WHEN 'done' THEN m.input_events
   ELSE m.input_events * least(greatest(m.nodes_done - 1, 0), m.jobs) / m.jobs END"""
 # Unfinished work of a closed round is planned again and counted there.
