@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -35,10 +35,10 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     schedd_name = filters.CharFilter()
 
 
-@extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
-    """List of DAGs."""
+    """DAGs, newest first."""
 
+    operation_id = "dags_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = DAG.objects.select_related("workflow", "round")
     serializer_class = DAGRow

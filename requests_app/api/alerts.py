@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
 
 from requests_app.api.serializers import AlertRow
 from requests_app.models import Alert
@@ -45,10 +44,10 @@ class AlertFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(site=site, request__isnull=True)
 
 
-@extend_schema_view(get=extend_schema(operation_id="alerts_list", description="Alerts, newest first."))
 class AlertListView(ListView):
-    """List of alerts."""
+    """Alerts, newest first."""
 
+    operation_id = "alerts_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Alert.objects.select_related("request")
     serializer_class = AlertRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -31,10 +31,10 @@ class SiteFilter(filters.FilterSet):  # type: ignore[misc]
     name = filters.CharFilter(lookup_expr="startswith", label="Prefix of the name.")
 
 
-@extend_schema_view(get=extend_schema(operation_id="sites_list", description="Sites, by name."))
 class SiteListView(ListView):
-    """List of sites."""
+    """Sites, by name."""
 
+    operation_id = "sites_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Site.objects.all()
     serializer_class = SiteRow

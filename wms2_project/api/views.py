@@ -56,8 +56,9 @@ class ApiView(WithRoles, APIView):
 
 
 class ListView(ApiView, ListAPIView[Any]):
-    """Base of lists in cursor pages. An unknown filter is refused."""
+    """Base of lists in cursor pages. An unknown filter is refused. The docstring describes the list."""
 
+    operation_id: ClassVar[str]
     filterset_class: Any = None
     other_parameters: ClassVar[frozenset[str]] = frozenset()
     # What `ordering` may name, and the columns behind it. No two rows are alike in all of them, or a cursor
