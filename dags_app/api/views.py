@@ -17,9 +17,8 @@ from dags_app.selectors import dag_by_id
 from dags_app.services.schedds import known_schedds
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.reads import reads
-from wms2_project.api.views import ApiView, ListView, versioned
+from wms2_project.api.views import AnyOfFilter, ApiView, ListView, versioned
 from wms2_project.fields import choices
 
 STATUSES = choices(DAGStatus)

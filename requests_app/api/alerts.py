@@ -12,8 +12,7 @@ from requests_app.models import Alert
 from requests_app.services.alerts import unacknowledged
 from requests_app.states import AlertState
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.fields import choices
 
 STATES = choices(AlertState)

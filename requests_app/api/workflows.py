@@ -24,9 +24,8 @@ from requests_app.selectors.progress import progress_of
 from requests_app.selectors.requests import workflow_status
 from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.reads import reads
-from wms2_project.api.views import ListView
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.errors import NotFound
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]

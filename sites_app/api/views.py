@@ -15,8 +15,7 @@ from sites_app.operations import BY_NAME
 from sites_app.selectors import site_by_name
 from sites_app.states import SiteStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView, versioned
+from wms2_project.api.views import AnyOfFilter, ListView, versioned
 from wms2_project.fields import choices
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView

@@ -95,6 +95,16 @@ class ListView(ApiView, ListAPIView[Any]):
         return body | {"results": rows}
 
 
+class AnyOfFilter(MultipleChoiceFilter):  # type: ignore[misc]
+    """Filter by one or more values. The error for an unknown value lists the known ones."""
+
+    def __init__(self, *, choices: list[tuple[str, str]], **options: Any) -> None:
+        legal = ", ".join(value for value, _ in choices)
+        messages = {"invalid_choice": f"%(value)s is not one of {legal}"}
+        # DISTINCT would sort a million rows
+        super().__init__(choices=choices, distinct=False, error_messages=messages, **options)
+
+
 @lru_cache(maxsize=256)
 def _narrowed(filterset: Any, names: frozenset[str]) -> Any:
     """Return a filter set with these filters only: a form with all of them takes milliseconds to build."""
