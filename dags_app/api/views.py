@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -17,9 +17,8 @@ from dags_app.selectors import dag_by_id
 from dags_app.services.schedds import known_schedds
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.reads import reads
-from wms2_project.api.views import ApiView, ListView, versioned
+from wms2_project.api.views import AnyOfFilter, ApiView, ListView, versioned
 from wms2_project.fields import choices
 
 STATUSES = choices(DAGStatus)
@@ -35,10 +34,10 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     schedd_name = filters.CharFilter()
 
 
-@extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
-    """List of DAGs."""
+    """DAGs, newest first."""
 
+    operation_id = "dags_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = DAG.objects.select_related("workflow", "round")
     serializer_class = DAGRow

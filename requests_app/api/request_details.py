@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request as HttpRequest
 
 from dags_app.selectors import ledger_of
@@ -23,14 +22,10 @@ from wms2_project.api.reads import reads
 from wms2_project.api.views import ListView
 
 
-@extend_schema_view(
-    get=extend_schema(
-        operation_id="requests_timeline", description="Status changes, edits and actions, oldest first."
-    )
-)
 class TimelineView(ListView):
-    """Timeline of a request."""
+    """Status changes, edits and actions, oldest first."""
 
+    operation_id = "requests_timeline"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = TimelineEntry.objects.none()
     serializer_class = TimelineRow

@@ -20,8 +20,7 @@ from requests_app.operations import BY_NAME
 from requests_app.selectors.requests import request_by_name
 from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView, check_fields, versioned
+from wms2_project.api.views import AnyOfFilter, ListView, check_fields, versioned
 from wms2_project.fields import choices
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView

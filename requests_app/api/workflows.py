@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
@@ -24,9 +24,8 @@ from requests_app.selectors.progress import progress_of
 from requests_app.selectors.requests import workflow_status
 from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
 from wms2_project.api.reads import reads
-from wms2_project.api.views import ListView
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.errors import NotFound
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
@@ -129,10 +128,10 @@ class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(status__in=[one for one in RequestStatus if workflow_status(one) in given])
 
 
-@extend_schema_view(get=extend_schema(operation_id="workflows_list", description="Workflows, newest first."))
 class WorkflowListView(ListView):
-    """List of workflows."""
+    """Workflows, newest first."""
 
+    operation_id = "workflows_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Request.objects.select_related("workflow").defer("request_data", "workflow__payload_config")
     serializer_class = WorkflowRow

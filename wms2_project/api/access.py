@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -49,14 +49,10 @@ class TokenFilter(filters.FilterSet):  # type: ignore[misc]
     user = filters.CharFilter(field_name="user__username")
 
 
-@extend_schema_view(
-    get=extend_schema(
-        operation_id="tokens_list", description="Your tokens, newest first; for admins, all tokens."
-    )
-)
 class TokenListView(OperationView, ListView):
-    """API tokens."""
+    """Your tokens, newest first; for admins, all tokens."""
 
+    operation_id = "tokens_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     operations: ClassVar[dict[str, Operation]] = {"POST": ISSUE}
     queryset = ApiToken.objects.select_related("user")

@@ -46,6 +46,11 @@ class Problem(serializers.Serializer[Any]):
 class ProblemSchema(AutoSchema):
     """Adds to each operation the problems that follow from its role, path and body, and the view's own."""
 
+    def get_operation_id(self) -> str:
+        """Return the id that a list declares, else the derived one."""
+        own: str = getattr(self.view, "operation_id", "") if self.method == "GET" else ""
+        return own or str(super().get_operation_id())
+
     def get_override_parameters(self) -> list[Any]:
         """Add `fields` to JSON reads and `ordering` to lists."""
         view: Any = self.view

@@ -56,8 +56,9 @@ class ApiView(WithRoles, APIView):
 
 
 class ListView(ApiView, ListAPIView[Any]):
-    """Base of lists in cursor pages. An unknown filter is refused."""
+    """Base of lists in cursor pages. An unknown filter is refused. The docstring describes the list."""
 
+    operation_id: ClassVar[str]
     filterset_class: Any = None
     other_parameters: ClassVar[frozenset[str]] = frozenset()
     # What `ordering` may name, and the columns behind it. No two rows are alike in all of them, or a cursor
@@ -92,6 +93,16 @@ class ListView(ApiView, ListAPIView[Any]):
         check_fields(wanted, known=set(self.get_serializer_class()().fields))  # type: ignore[attr-defined]
         rows = [{name: row[name] for name in row if name in wanted} for row in body["results"]]
         return body | {"results": rows}
+
+
+class AnyOfFilter(MultipleChoiceFilter):  # type: ignore[misc]
+    """Filter by one or more values. The error for an unknown value lists the known ones."""
+
+    def __init__(self, *, choices: list[tuple[str, str]], **options: Any) -> None:
+        legal = ", ".join(value for value, _ in choices)
+        messages = {"invalid_choice": f"%(value)s is not one of {legal}"}
+        # DISTINCT would sort a million rows
+        super().__init__(choices=choices, distinct=False, error_messages=messages, **options)
 
 
 @lru_cache(maxsize=256)
