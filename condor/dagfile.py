@@ -142,6 +142,8 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             held_grace_sec=layout.held_grace_sec,
             max_transfer_output_mb=layout.max_transfer_output_mb,
             gpus=layout.gpus,
+            with_token=layout.with_token,
+            job_proxy=layout.job_proxy,
         )
     )
 

@@ -39,6 +39,8 @@ class LayoutSpec:
     disk_ceiling_per_core_mb: int
     held_grace_sec: int
     max_transfer_output_mb: int
+    with_token: bool = False
+    job_proxy: str = ""
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -62,6 +64,8 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         payload=json.dumps(dict(layout.payload), sort_keys=True).encode(),
         priority=layout.priority,
         gpus=spec.gpus,
+        with_token=layout.with_token,
+        job_proxy=layout.job_proxy,
     )
 
 
