@@ -68,6 +68,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
+        with_token=bool(settings.TOKEN_ISSUER),
+        job_proxy=settings.JOB_PROXY,
     )
 
 

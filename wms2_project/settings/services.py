@@ -15,6 +15,7 @@ CMS_SERVICES = {
     "rucio_password": env.str("WMS2_RUCIO_PASSWORD", default=""),
     "cric_url": env.str("WMS2_CRIC_URL", default=""),
     "client_cert": env.str("WMS2_CLIENT_CERT", default=""),
+    "client_key": env.str("WMS2_CLIENT_KEY", default=""),  # empty: in the file of the certificate
     "ca_bundle": env.str("WMS2_CA_BUNDLE", default=""),
 }
 
