@@ -105,8 +105,6 @@ def build_session(options: HttpOptions) -> requests.Session:
         session.cert = (cert, key) if key else cert
     if options.token_file:
         session.auth = BearerTokenFile(options.token_file)
-    if options.ca_path:
-        session.verify = options.ca_path
     return session
 
 
@@ -118,6 +116,7 @@ class JsonService:
         self._base_url = base_url.rstrip("/")
         self._timeout = (options.connect_timeout_sec, options.read_timeout_sec)
         self._session = build_session(options)
+        self._ca_path = options.ca_path or None  # given to each call: REQUESTS_CA_BUNDLE beats a session's
         self._guard = options.guard
 
     def get(self, path: str, params: Params | None = None) -> Any:
@@ -137,7 +136,13 @@ class JsonService:
         with self._guard(f"{method} {path.partition('/')[0]}"):
             try:
                 response = self._session.request(
-                    method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
+                    method,
+                    url,
+                    params=params,
+                    json=body,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    verify=self._ca_path,
                 )
             except OSError as error:  # requests' errors, and those of a certificate that cannot be loaded
                 raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error

@@ -107,7 +107,13 @@ class TokenIssuer:
         with self._config.http.guard(f"{method} token"):
             try:
                 response = self._session.request(
-                    method, url, data=form, auth=auth, timeout=self._timeout, allow_redirects=False
+                    method,
+                    url,
+                    data=form,
+                    auth=auth,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    verify=self._config.http.ca_path or None,
                 )
             except OSError as error:  # requests' errors, and those of a CA file that cannot be loaded
                 raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error

@@ -19,7 +19,7 @@ KEY_MARK = b"PRIVATE KEY-----"
 
 @register(STARTUP, Tags.security)
 def check_credential_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse files with a secret that others can open. Files that this process does not see are not judged."""
+    """Refuse files with a secret that others can open. Files this process does not see are not judged."""
     return [
         Error(
             f"{variable} names {path}, which others can read or write (mode {mode:04o}).",

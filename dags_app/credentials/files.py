@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
 
-from sandbox.atomic import sync
+from sandbox.atomic import replacing
 
 PRIVATE_MODE = 0o600
 PEM_MARK = b"-----BEGIN"
@@ -32,18 +31,8 @@ class Validity:
 def write_private(path: Path, text: str) -> None:
     """Replace the file at once with one that only its owner reads. Raises OSError."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE)
-    try:
-        with open(handle, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+    with replacing(path, mode=PRIVATE_MODE) as file:
+        file.write(text.encode("ascii"))
 
 
 def read_validity(path: Path) -> Validity | None:
