@@ -74,14 +74,15 @@ def chosen_storage() -> str:
 
 
 def _settings(grid: Grid, description: Path) -> dict[str, str]:
-    settings = {
-        VARIABLE: str(description),
-        "WMS2_TOKEN_ISSUER": grid.issuer,
-        "WMS2_TOKEN_CLIENT_ID": grid.client_id,
-        "WMS2_TOKEN_CLIENT_SECRET_FILE": str(grid.client_secret_file),
-        "WMS2_TOKEN_CA_FILE": str(grid.ca),
-        "WMS2_STORAGE_CA_FILE": str(grid.ca),
-    }
+    settings = {VARIABLE: str(description), "WMS2_STORAGE_CA_FILE": str(grid.ca)}
+    if not os.environ.get("CONDOR_CONFIG") or os.environ.get("WMS2_CREDENTIAL_DIR"):
+        # else the pool is not ours, and nobody said where it takes tokens of jobs from
+        settings |= {
+            "WMS2_TOKEN_ISSUER": grid.issuer,
+            "WMS2_TOKEN_CLIENT_ID": grid.client_id,
+            "WMS2_TOKEN_CLIENT_SECRET_FILE": str(grid.client_secret_file),
+            "WMS2_TOKEN_CA_FILE": str(grid.ca),
+        }
     if chosen_storage() == GRID:
         settings |= {
             "WMS2_SITE_STORAGE": json.dumps({name: [site.davs] for name, site in grid.sites.items()}),

@@ -92,6 +92,8 @@ class Workflows:
 
 @pytest.fixture
 def workflows(client: Client) -> Iterator[Workflows]:
+    if "WMS2_CREDENTIAL_DIR" not in os.environ:
+        pytest.skip("the pool of CONDOR_CONFIG is not the lab's: where its credentials are is unknown")
     word = uuid4().hex[:8]
     directory = Path(os.environ["WMS2_SUBMIT_ROOT"]) / f"contract-{word}"
     directory.mkdir()

@@ -88,6 +88,7 @@ def provided(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     program.parent.mkdir(parents=True)
     program.touch()
     monkeypatch.setenv("WMS2_XROOTD_HOME", str(program.parent.parent))
+    monkeypatch.delenv("CONDOR_CONFIG", raising=False)
     return grid.build(Ground(layout, PortBook(layout.data / "ports.json"), layout.run))
 
 
@@ -133,6 +134,18 @@ def test_the_storage_of_jobs_is_plain_directories_unless_asked_otherwise(
     assert json.loads(settings["WMS2_SITE_STORAGE"]) == {name: [site.davs] for name, site in sites.items()}
     prefix = settings["WMS2_LAB_STORAGE_PREFIX"]
     assert {prefix.replace("{site}", name) for name in sites} == {str(site.data) for site in sites.values()}
+
+
+@pytest.mark.parametrize(("credentials", "given"), [("", False), ("/oauth/wms2", True)])
+def test_jobs_of_a_pool_from_outside_get_tokens_if_it_says_where_it_takes_them(
+    provided: Provided, layout: Layout, monkeypatch: pytest.MonkeyPatch, credentials: str, given: bool
+) -> None:
+    monkeypatch.setenv("CONDOR_CONFIG", "/etc/condor/condor_config")
+    monkeypatch.setenv("WMS2_CREDENTIAL_DIR", credentials)
+
+    settings = grid.build(Ground(layout, PortBook(layout.data / "ports.json"), layout.run)).settings
+
+    assert ("WMS2_TOKEN_ISSUER" in settings) is given
 
 
 def test_an_unknown_storage_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
