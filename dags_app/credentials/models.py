@@ -14,7 +14,7 @@ class JobToken(models.Model):
     """
 
     workflow = models.OneToOneField(
-        "dags_app.Workflow", primary_key=True, on_delete=models.CASCADE, related_name="token"
+        "dags_app.Workflow", primary_key=True, on_delete=models.CASCADE, related_name="job_token"
     )
     scope = models.TextField(blank=True, default="")
     expires_at = models.DateTimeField(null=True, blank=True)  # None: there has been no token yet

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                     models.OneToOneField(
                         on_delete=django.db.models.deletion.CASCADE,
                         primary_key=True,
-                        related_name="token",
+                        related_name="job_token",
                         serialize=False,
                         to="dags_app.workflow",
                     ),

@@ -203,12 +203,18 @@ def _live_workflows() -> QuerySet[Workflow]:
 
 def _due(now: datetime) -> list[Workflow]:
     """Return the live workflows whose token is due or lost, those that end first at the head."""
-    found = _live_workflows().select_related("token").order_by(F("token__expires_at").asc(nulls_first=True))
+    found = (
+        _live_workflows()
+        .select_related("job_token")
+        .order_by(F("job_token__expires_at").asc(nulls_first=True))
+    )
     return [workflow for workflow in found if _needs_token(workflow, now)]
 
 
 def _needs_token(workflow: Workflow, now: datetime) -> bool:
-    token: JobToken | None = getattr(workflow, "token", None)  # a reverse one-to-one relation may be empty
+    token: JobToken | None = getattr(
+        workflow, "job_token", None
+    )  # a reverse one-to-one relation may be empty
     if token is None or not token_file(workflow).exists():
         return True
     return token.life.is_due(now)
