@@ -23,17 +23,21 @@ BAND = 1.28  # standard deviations: 80 % confidence
 FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later estimates are meaningless and may exceed the datetime range
 SHOWN_GROUPS = 200
 
+# Events of a group's finished jobs, until its outputs are collected. The first node is the landing.
+RUNNING_EVENTS = """CASE m.status WHEN 'collected' THEN 0 WHEN 'done' THEN m.input_events
+  ELSE m.input_events * least(greatest(m.nodes_done - 1, 0), m.jobs) / m.jobs END"""
 # Unfinished work of a closed round is planned again and counted there.
-GROUP_PARTS = """
+GROUP_PARTS = f"""
 LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
          sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
          sum(m.input_events) FILTER (WHERE m.status = 'collected' AND d.status = 'planned') AS open_done,
+         sum({RUNNING_EVENTS}) AS running,
          min(d.created_at) AS began,
          count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
     FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
-   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""
+   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""  # noqa: S608 — ours
 PARTS = f"""{GROUP_PARTS}
 LEFT JOIN LATERAL (
   SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
@@ -45,7 +49,7 @@ LEFT JOIN LATERAL (
    WHERE s.workflow_id = w.id) b ON true"""  # noqa: S608 — ours
 SUMS = """
 SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
-       w.input_events_excluded, w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read,
+       w.input_events_excluded, w.input_events_done, g.open_done, g.running, g.groups, g.done, g.jobs, g.read,
        g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
 # Groups with the nodes of their DAGs. All nodes of a finished group count as done.
 COUNTED = f"""(
@@ -70,7 +74,8 @@ LEFT JOIN LATERAL (
            count(m.id) FILTER (WHERE m.status = 'failed') AS failed,
            coalesce(sum(m.events_read), 0) AS events_read,
            coalesce(sum(m.events_written), 0) AS events_written,
-           coalesce(round(least(sum(m.events_read)::numeric / nullif(d.input_events, 0), 1), 4), 0)
+           coalesce(round(least(sum(m.events_read + {RUNNING_EVENTS})::numeric
+                               / nullif(d.input_events, 0), 1), 4), 0)
              AS fraction,
            coalesce(sum(m.nodes), 0) AS nodes, coalesce(sum(m.nodes_done), 0) AS nodes_done,
            coalesce(sum(m.nodes_failed), 0) AS nodes_failed,
@@ -114,6 +119,7 @@ class Progress:
     fraction: Annotated[float, {"min_value": 0, "max_value": 1}]
     events_total: int
     events_done: int
+    events_running: Annotated[int, "Events of finished jobs in groups whose outputs are not collected yet."]
     events_excluded: Annotated[int, "Events of the total that are excluded from processing."]
     events_written: int
     groups_total: int
@@ -220,6 +226,7 @@ class _Sums(NamedTuple):
     excluded: int
     input_done: int
     open_done: int | None
+    running: int | None
     groups: int
     groups_done: int
     jobs: int | None
@@ -337,13 +344,15 @@ def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
         total = sums.input_events
         done = min(max(sums.input_done + int(sums.open_done or 0), int(sums.read or 0)), total)
     possible = total - sums.excluded
-    fraction = min((possible if finished else done) / total, 1.0) if total else float(finished)
+    running = min(int(sums.running or 0), max(total - done, 0)) if status in SWEPT else 0
+    fraction = min((possible if finished else done + running) / total, 1.0) if total else float(finished)
     left = possible - done if status in SWEPT else 0
     pace = decide_pace(sums, left=left, fraction=fraction, now=now)
     progress = Progress(
         fraction=round(fraction, 4),
         events_total=total,
         events_done=done,
+        events_running=running,
         events_excluded=sums.excluded,
         events_written=int(sums.written or 0),
         groups_total=sums.groups,
