@@ -11,6 +11,7 @@ at its first instruction still has one, and is not put on hold for a missing out
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,6 +82,7 @@ class SubmitDescription:
     held_grace_sec: int
     max_transfer_output_mb: int
     gpus: int = 0
+    job_files: Sequence[str] = ()  # shared by all groups
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -186,6 +188,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
+    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")

@@ -19,9 +19,13 @@ from cms.rucio_session import RucioConfig
 from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
+from sandbox.storage import Storage, Timeouts, discovered_token
 from wms2_project.errors import PermanentError
 from wms2_project.observation import counters
 from wms2_project.service_guards import Guard, GuardOptions
+
+# A worker waits less than a job: what hangs is tried again by the next task.
+STORAGE_TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 
 class NotConfigured(PermanentError):
@@ -105,6 +109,11 @@ def build_cric() -> CricClient:
     return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
 
 
+def build_storage() -> Storage:
+    """Build the access to the sites' storage. The token is that of this process, if it has one."""
+    return Storage(token=discovered_token, ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS)
+
+
 def build_schedd(name: str) -> ScheddPort:
     """Build the adapter of the schedd of this name; the pool's own if the name is empty."""
     return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
@@ -119,6 +128,7 @@ class Adapters:
     rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
     schedd: Callable[[str], ScheddPort] = field(default_factory=lambda: cache(build_schedd))
+    storage: Callable[[], Storage] = field(default_factory=lambda: cache(build_storage))
 
 
 _adapters = Adapters()
@@ -131,6 +141,7 @@ def use_adapters(
     dbs: Any = None,
     rucio: Any = None,
     cric: Any = None,
+    storage: Any = None,
     schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
 ) -> Iterator[None]:
     """Use the adapters given in place of the current ones until the block ends, in every thread.
@@ -139,7 +150,7 @@ def use_adapters(
     one per name.
     """
     global _adapters
-    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric}
+    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "storage": storage}
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
     }
@@ -174,6 +185,11 @@ def rucio() -> RucioClient:
 def cric() -> CricClient:
     """Which sites exist and what storage they read."""
     return _adapters.cric()
+
+
+def storage() -> Storage:
+    """The files on the sites' storage."""
+    return _adapters.storage()
 
 
 @cache

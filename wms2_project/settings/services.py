@@ -28,4 +28,6 @@ BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 
 SUBMIT_ROOT = env.str("WMS2_SUBMIT_ROOT", default="")
 STATE_DIR = env.str("WMS2_STATE", default="")
 STORAGE_PREFIX = env.str("WMS2_STORAGE_PREFIX", default="")
+SITE_STORAGE = env.json("WMS2_SITE_STORAGE", default={})
+STORAGE_CA_FILE = env.str("WMS2_STORAGE_CA_FILE", default="")
 JOB_USERS = env.list("WMS2_JOB_USERS", default=[])
