@@ -33,6 +33,7 @@ MAX_REDIRECTS = 5
 MAX_IDLE = 4  # connections kept for one server
 MAX_SHOWN = 300  # characters of an error's text
 MAX_DRAINED = 64 * 1024  # bytes of an answer that nobody reads; beyond them the connection is closed
+SAFE = "/=+,:@~"  # characters of a path that are sent as they are
 _SECURE = ("davs", "https")
 _LOST = (ConnectionError, http.client.BadStatusLine, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _DENIED = (401, 403)
@@ -55,7 +56,7 @@ class Target:
         """Parse the URL of a file. What follows host and port is a path, whatever characters it has."""
         scheme, _, rest = url.partition("://")
         server, _, path = rest.partition("/")
-        return cls._of(scheme, server, quote(f"/{path}", safe="/"))
+        return cls._of(scheme, server, quote(f"/{path}", safe=SAFE))
 
     def redirected(self, location: str) -> Target:
         """Parse a Location, which is quoted already."""
@@ -130,7 +131,9 @@ class Request:
         if bearer and target.secure:
             headers["Authorization"] = f"Bearer {bearer}"
         if self.upload is not None:
-            headers |= {"Content-Length": str(self.upload.size_bytes), "Expect": "100-continue"}
+            headers["Content-Length"] = str(self.upload.size_bytes)
+            if self.upload.size_bytes:  # else there is nothing that could continue
+                headers["Expect"] = "100-continue"
         elif self.method not in ("GET", "HEAD"):
             headers["Content-Length"] = "0"
         lines = [f"{self.method} {target.path} HTTP/1.1", *(f"{key}: {one}" for key, one in headers.items())]
@@ -163,9 +166,10 @@ class Link:
         self._socket.sendall(head)
         self._allow(request.deadline, self._timeouts.fixed_sec)
         response = http.client.HTTPResponse(self._socket, method=request.method)
-        if request.upload is not None and _may_proceed(response):
+        upload = request.upload
+        if upload is not None and (not upload.size_bytes or _may_proceed(response)):
             try:
-                self._send(request.upload, request.deadline)
+                self._send(upload, request.deadline)
             except ConnectionError:
                 # A server that refuses in the middle says why before it closes.
                 response.begin()
@@ -381,6 +385,8 @@ def _refusal(what: str, answer: Answer) -> StorageError:
     except StorageError:
         text = ""
     kind = _KINDS.get(answer.status) or (Kind.DOWN if answer.status >= 500 else Kind.REFUSED)
-    if kind is Kind.FULL and "quota" in text.lower():
+    if answer.status >= 500 and "quota" in text.lower():
         kind = Kind.QUOTA
+    elif answer.status >= 500 and "no space left" in text.lower():  # XRootD answers 500
+        kind = Kind.FULL
     return StorageError(kind, answer.status, f"{what}: {answer.status} {text}".rstrip())

@@ -59,6 +59,7 @@ class Davs:
 
     def put(self, local: Path, url: str, *, adler32: str = "") -> FileStat:
         """Write to a temporary name, compare with the checksum of the storage, then rename."""
+        _check_name(url)
         part = part_name(url)
         try:
             sent = self._upload(local, part)
@@ -98,6 +99,7 @@ class Davs:
 
     def copy(self, source: str, target: str) -> None:
         """Let the target's storage fetch the file from the source's storage (third-party copy)."""
+        _check_name(target)
         expected = self._measured(source)
         part = part_name(target)
         headers = {"Source": Target.of(source).url, "Overwrite": "T", "Credential": "none"}
@@ -211,6 +213,14 @@ class _Ranges(io.RawIOBase):
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
+
+
+def _check_name(url: str) -> None:
+    """Refuse to write names that need quoting: storages differ in how they read the name to rename to."""
+    if not Target.of(url).url.endswith(f"/{url.partition('://')[2].partition('/')[2]}"):
+        raise StorageError(
+            Kind.SETUP, 0, f"{url}: a name to write must not have characters that need quoting"
+        )
 
 
 def _check_copied(target: str, status: int, progress: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.parsers import expat
 
 from sandbox.storage.base import Entry, Kind, StorageError
@@ -60,7 +60,7 @@ def parse_listing(text: str, directory: str) -> list[Entry]:
     own = _path(directory)
     names: dict[str, bool] = {}
     for href, is_directory in found.entries.items():
-        path = _path(unquote(urlsplit(href).path))
+        path = _path(unquote(_without_server(href)))
         if path != own:
             names[path.rpartition("/")[2]] = is_directory
     return [Entry(name, is_directory) for name, is_directory in sorted(names.items()) if is_name(name)]
@@ -68,6 +68,11 @@ def parse_listing(text: str, directory: str) -> list[Entry]:
 
 def _local(name: str) -> str:
     return name.rpartition(" ")[2]
+
+
+def _without_server(href: str) -> str:
+    """Return the path of a URL, or the path itself. XRootD does not quote: a # belongs to the name."""
+    return href.partition("://")[2].partition("/")[2] if "://" in href else href
 
 
 def _path(path: str) -> str:
