@@ -48,11 +48,11 @@ class Storage:
         token: Callable[[], str] = discovered_token,
         ca_file: str = "",
         timeouts: Timeouts | None = None,
-        pauses_sec: Sequence[float] = PAUSES_SEC,
+        pauses_sec: Sequence[float] | None = None,
     ) -> None:
         self._token, self._ca_file = token, ca_file
         self._timeouts = timeouts or Timeouts()
-        self._pauses = pauses_sec
+        self._pauses = PAUSES_SEC if pauses_sec is None else pauses_sec
         self._backends: dict[str, Backend] = {}
         self._lock = threading.Lock()
 
