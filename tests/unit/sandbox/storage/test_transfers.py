@@ -24,8 +24,8 @@ TRANSFER = Transfer(
     problem="503 busy",
 )
 REPORT = NodeReport(
-    node="proc_000000", group="mg_000000", role="processing", site="T2_CH_CERN", attempt=0, exit_code=0, error="",
-    started_at=1.0, wall_time_sec=1.0, cpu_time_sec=1.0, peak_rss_mb=1, events_read=0, events_written=0,
+    node="proc_000000", group="mg_000000", role="processing", site="T2_CH_CERN", attempt=0, exit_code=0,
+    error="", started_at=1.0, wall_time_sec=1.0, cpu_time_sec=1.0, peak_rss_mb=1, events_read=0, events_written=0,
     transfers=(TRANSFER,),
 )  # fmt: skip
 
@@ -59,9 +59,10 @@ def test_a_report_has_the_first_transfers_and_short_problems(path: Path) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        {"direction": "sideways"}, {"lfn": "/etc/passwd"}, {"lfn": "/store/../x"}, {"place": -1}, {"place": 8},
-        {"prefix": "http://elsewhere"}, {"prefix": None}, {"size_bytes": -1}, {"size_bytes": 1e30}, {"seconds": -1},
-        {"bytes_per_sec": "fast"}, {"tries": 0}, {"tries": 10**6}, {"problem": 7},
+        {"direction": "sideways"}, {"lfn": "/etc/passwd"}, {"lfn": "/store/../x"}, {"place": -1},
+        {"place": 8}, {"prefix": "http://elsewhere"}, {"prefix": None}, {"size_bytes": -1},
+        {"size_bytes": 1e30}, {"seconds": -1}, {"bytes_per_sec": "fast"}, {"tries": 0}, {"tries": 10**6},
+        {"problem": 7},
     ],
     ids=str,
 )  # fmt: skip
