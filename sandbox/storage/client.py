@@ -56,6 +56,10 @@ class Storage:
         self._backends: dict[str, Backend] = {}
         self._lock = threading.Lock()
 
+    def has_token(self) -> bool:
+        """Is there a token to show to storages?"""
+        return bool(self._token())
+
     def backend(self, url: str) -> Backend:
         """Return the backend of a URL, made at the first call."""
         family = family_of(url)

@@ -25,7 +25,8 @@ TRANSFER = Transfer(
 )
 REPORT = NodeReport(
     node="proc_000000", group="mg_000000", role="processing", site="T2_CH_CERN", attempt=0, exit_code=0,
-    error="", started_at=1.0, wall_time_sec=1.0, cpu_time_sec=1.0, peak_rss_mb=1, events_read=0, events_written=0,
+    error="", started_at=1.0, wall_time_sec=1.0, cpu_time_sec=1.0, peak_rss_mb=1, events_read=0,
+    events_written=0,
     transfers=(TRANSFER,),
 )  # fmt: skip
 
