@@ -10,6 +10,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ MAX_REDIRECTS = 5
 MAX_IDLE = 4  # connections kept for one server
 MAX_SHOWN = 300  # characters of an error's text
 MAX_DRAINED = 64 * 1024  # bytes of an answer that nobody reads; beyond them the connection is closed
+# XRootD 5.8 crashes or hangs if a connection is used, or closed, right after it computed a checksum for it.
+REST_SEC = 1.0
 SAFE = "/=+,:@~"  # characters of a path that are sent as they are
 _SECURE = ("davs", "https")
 _LOST = (ConnectionError, http.client.BadStatusLine, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -268,6 +271,7 @@ class Connections:
     def __init__(self, *, token: Callable[[], str], tls: ssl.SSLContext, timeouts: Timeouts) -> None:
         self._token, self._tls, self._timeouts = token, tls, timeouts
         self._idle: dict[tuple[bool, str, int], list[Link]] = {}
+        self._resting: list[tuple[float, Link]] = []
         self._lock = threading.Lock()
 
     @contextmanager
@@ -279,8 +283,11 @@ class Connections:
         *,
         upload: Upload | None = None,
         deadline: Deadline | None = None,
+        last: bool = False,
     ) -> Iterator[Answer]:
         """Send a request and yield the answer if it is a success. Raises StorageError.
+
+        `last`: no other request may follow on the same connection (see REST_SEC).
 
         After a refusal the token is read again: if it was renewed meanwhile, the request is sent once more.
         Without a deadline, the answer has the time that its length allows.
@@ -301,13 +308,20 @@ class Connections:
             yield answer
             kept = answer.reusable()
         finally:
-            self._keep(link) if kept else link.close()
+            if last:
+                self._rest(link)
+            elif kept:
+                self._keep(link)
+            else:
+                link.close()
 
     def close(self) -> None:
         """Close the connections that are kept."""
         with self._lock:
             links = [link for kept in self._idle.values() for link in kept]
+            links += [link for _, link in self._resting]
             self._idle.clear()
+            self._resting.clear()
         for link in links:
             link.close()
 
@@ -348,6 +362,14 @@ class Connections:
         with self._lock:
             kept = self._idle.get(target.server)
             return kept.pop() if kept else None
+
+    def _rest(self, link: Link) -> None:
+        now = time.monotonic()
+        with self._lock:
+            over = [one for since, one in self._resting if now - since > REST_SEC]
+            self._resting = [one for one in self._resting if now - one[0] <= REST_SEC] + [(now, link)]
+        for one in over:
+            one.close()
 
     def _keep(self, link: Link) -> None:
         with self._lock:

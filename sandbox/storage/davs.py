@@ -27,6 +27,7 @@ from sandbox.storage.connections import Connections, Target, Upload
 from sandbox.storage.listing import MAX_BYTES, parse_listing
 
 BUFFER_BYTES = 256 * 1024
+READ_BACK_BYTES = 1024 * 1024  # reading so much is cheaper than asking for its checksum
 MAX_PROGRESS_BYTES = 16 * 1024 * 1024  # of the lines that a copy between storages writes while it goes on
 _NO_PARENT = (404, 409)
 _NOT_OVER_A_FILE = (405, 409, 412)
@@ -41,7 +42,7 @@ class Davs:
 
     def stat(self, url: str) -> FileStat:
         """Return the size and the checksum that the storage has; it may compute it for the question."""
-        with self._web.request("HEAD", url, {"Want-Digest": "adler32"}) as answer:
+        with self._web.request("HEAD", url, {"Want-Digest": "adler32"}, last=True) as answer:
             return FileStat(_whole(answer.header("Content-Length")), _adler32(answer.header("Digest")))
 
     def get(self, url: str, local: Path) -> FileStat:
@@ -58,13 +59,13 @@ class Davs:
         return arrived.result()
 
     def put(self, local: Path, url: str, *, adler32: str = "") -> FileStat:
-        """Write to a temporary name, compare with the checksum of the storage, then rename."""
+        """Write to a temporary name, compare what the storage has, then rename."""
         _check_name(url)
         part = part_name(url)
         try:
             sent = self._upload(local, part)
             check_sent(local, sent, adler32)
-            check_arrived(url, self._measured(part), sent)
+            check_arrived(url, self._stored(part, sent.size_bytes), sent)
             self._rename(part, url, sent)
         except BaseException:
             self._forget(part)
@@ -109,7 +110,7 @@ class Davs:
         try:
             with self._web.request("COPY", part, headers, deadline=deadline) as answer:
                 _check_copied(target, answer.status, answer.text(MAX_PROGRESS_BYTES))
-            check_arrived(target, self._measured(part), expected)
+            check_arrived(target, self._stored(part, expected.size_bytes), expected)
             self._rename(part, target, expected)
         except BaseException:
             self._forget(part)
@@ -117,7 +118,9 @@ class Davs:
 
     def open(self, url: str) -> BinaryIO:
         """Open the file; each read fetches a range of it."""
-        return io.BufferedReader(_Ranges(self._web, url, self.stat(url).size_bytes), BUFFER_BYTES)
+        with self._web.request("HEAD", url) as answer:
+            size_bytes = _whole(answer.header("Content-Length"))
+        return io.BufferedReader(_Ranges(self._web, url, size_bytes), BUFFER_BYTES)
 
     def close(self) -> None:
         """Close the connections."""
@@ -147,11 +150,16 @@ class Davs:
                 with self._web.request("MKCOL", f"{scheme}://{directory}"):
                     pass
 
+    def _stored(self, url: str, size_bytes: int) -> FileStat:
+        """Return size and checksum of a file: of a small one by reading it, else by asking the storage."""
+        return self._read_back(url) if size_bytes <= READ_BACK_BYTES else self._measured(url)
+
     def _measured(self, url: str) -> FileStat:
         """Return size and checksum, from the content if the storage does not know the checksum."""
         found = self.stat(url)
-        if found.adler32:
-            return found
+        return found if found.adler32 else self._read_back(url)
+
+    def _read_back(self, url: str) -> FileStat:
         arrived = Checksum()
         with self._web.request("GET", url) as answer:
             for chunk in answer.chunks():
@@ -164,7 +172,7 @@ class Davs:
             with self._web.request("MOVE", part, headers):
                 return
         except StorageError as error:
-            if error.kind is Kind.ABSENT and self.stat(url) == expected:
+            if error.kind is Kind.ABSENT and self._stored(url, expected.size_bytes) == expected:
                 return  # the answer to the first MOVE was lost
             if error.status not in _NOT_OVER_A_FILE:
                 raise

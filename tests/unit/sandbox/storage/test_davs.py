@@ -138,10 +138,24 @@ def test_the_time_for_a_transfer_grows_with_its_size() -> None:
 
 
 def test_connections_are_kept_open(server: Server, storage: Storage, local: Path, tmp_path: Path) -> None:
+    local.write_bytes(b"small")
     for number in range(5):
         storage.put(local, f"{server.url}{LFN}{number}")
         storage.get(f"{server.url}{LFN}{number}", tmp_path / "back")
+    assert server.methods() == ["PUT", "GET", "MOVE", "GET"] * 5
     assert len({one.connection for one in server.seen}) == 1
+
+
+def test_no_request_follows_the_question_for_a_checksum_on_its_connection(
+    server: Server, storage: Storage, local: Path
+) -> None:
+    for number in range(5):
+        storage.put(local, f"{server.url}{LFN}{number}")
+    asked = [number for number, one in enumerate(server.seen) if one.method == "HEAD"]
+    assert len(asked) == 5
+    for number in asked:
+        later = {one.connection for one in server.seen[number + 1 :]}
+        assert server.seen[number].connection not in later
 
 
 def test_a_kept_connection_that_the_server_closed_is_replaced(
