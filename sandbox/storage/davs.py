@@ -23,7 +23,8 @@ from sandbox.storage.base import (
     open_local,
     part_name,
 )
-from sandbox.storage.connections import Connections, Target, Upload
+from sandbox.storage.connections import Connections
+from sandbox.storage.http_request import Target, Upload
 from sandbox.storage.listing import MAX_BYTES, parse_listing
 
 BUFFER_BYTES = 256 * 1024

@@ -30,7 +30,7 @@ from sandbox.failure import (
 from sandbox.report import Transfer
 from sandbox.storage.base import FileStat, Kind, StorageError, checksum
 from sandbox.storage.client import XROOTD, Done, family_of, is_mounted
-from sandbox.storage.connections import Target
+from sandbox.storage.http_request import Target
 from sandbox.storage.posix import local_path
 
 if TYPE_CHECKING:
