@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -190,6 +191,21 @@ def test_a_token_for_other_paths_is_denied(grid: Grid, storage_with: StorageWith
     with pytest.raises(StorageError) as refused:
         storage_with(token=lambda: other).put(local, url)
     assert kind_of(refused) is Kind.DENIED
+
+
+@pytest.mark.parametrize("scheme", ["davs", "root"])
+def test_a_token_of_one_directory_is_enough_to_write_and_empty_it(
+    grid: Grid, storage_with: StorageWith, local: Path, scheme: str
+) -> None:
+    own = f"/store/unmerged/contract-{uuid4().hex}"
+    token = grid.token(f"storage.read:{own} storage.modify:{own}")
+    storage = storage_with(token=lambda: token)
+    url = f"{grid.prefix(grid.sites[0], scheme)}{own}/mg_000000_r0"
+    storage.put(local, f"{url}/proc_000000.root")
+    assert names(storage, url) == ["proc_000000.root"]
+    assert storage.delete(f"{url}/proc_000000.root") is True
+    storage.remove_directory(url)
+    assert storage.list(f"{grid.prefix(grid.sites[0], scheme)}{own}") == []
 
 
 def test_a_token_renewed_after_a_refusal_is_used(
