@@ -11,6 +11,7 @@ at its first instruction still has one, and is not put on hold for a missing out
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -89,6 +90,7 @@ class SubmitDescription:
     gpus: int = 0
     with_token: bool = False  # jobs get the token of their workflow
     job_proxy: str = ""  # absolute path of the X.509 proxy that jobs get
+    job_files: Sequence[str] = ()  # shared by all groups
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -203,6 +205,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
+    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")

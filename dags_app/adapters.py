@@ -20,9 +20,13 @@ from cms.token_issuer import TokenIssuer, TokenIssuerConfig
 from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
+from sandbox.storage import Storage, Timeouts, discovered_token
 from wms2_project.errors import PermanentError
 from wms2_project.observation import counters
 from wms2_project.service_guards import Guard, GuardOptions
+
+# A worker waits less than a job: what hangs is tried again by the next task.
+STORAGE_TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 
 class NotConfigured(PermanentError):
@@ -143,6 +147,11 @@ def build_token_issuer() -> TokenIssuer:
     )
 
 
+def build_storage() -> Storage:
+    """Build the access to the sites' storage. The token is that of this process, if it has one."""
+    return Storage(token=discovered_token, ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS)
+
+
 def build_schedd(name: str) -> ScheddPort:
     """Build the adapter of the schedd of this name; the pool's own if the name is empty."""
     return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
@@ -158,6 +167,7 @@ class Adapters:
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
     token_issuer: Callable[[], TokenIssuer] = field(default_factory=lambda: cache(build_token_issuer))
     schedd: Callable[[str], ScheddPort] = field(default_factory=lambda: cache(build_schedd))
+    storage: Callable[[], Storage] = field(default_factory=lambda: cache(build_storage))
 
 
 _adapters = Adapters()
@@ -171,6 +181,7 @@ def use_adapters(
     rucio: Any = None,
     cric: Any = None,
     token_issuer: Any = None,
+    storage: Any = None,
     schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
 ) -> Iterator[None]:
     """Use the adapters given in place of the current ones until the block ends, in every thread.
@@ -182,6 +193,7 @@ def use_adapters(
     clients = {
         "reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "token_issuer": token_issuer,
     }  # fmt: skip
+    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "storage": storage}
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
     }
@@ -221,6 +233,11 @@ def cric() -> CricClient:
 def token_issuer() -> TokenIssuer:
     """Who issues the tokens of jobs."""
     return _adapters.token_issuer()
+
+
+def storage() -> Storage:
+    """The files on the sites' storage."""
+    return _adapters.storage()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wms2_project.settings.environment import LAB, env
+from wms2_project.settings.environment import LAB, env, parse_json
 
 CMS_SERVICES = {
     "reqmgr2_url": env.str("WMS2_REQMGR2_URL", default=""),
@@ -29,4 +29,6 @@ BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 
 SUBMIT_ROOT = env.str("WMS2_SUBMIT_ROOT", default="")
 STATE_DIR = env.str("WMS2_STATE", default="")
 STORAGE_PREFIX = env.str("WMS2_STORAGE_PREFIX", default="")
+SITE_STORAGE = env("WMS2_SITE_STORAGE", cast=parse_json, default={})
+STORAGE_CA_FILE = env.str("WMS2_STORAGE_CA_FILE", default="")
 JOB_USERS = env.list("WMS2_JOB_USERS", default=[])
