@@ -192,8 +192,8 @@ def use_adapters(
     global _adapters
     clients = {
         "reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "token_issuer": token_issuer,
+        "storage": storage,
     }  # fmt: skip
-    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "storage": storage}
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce
 from condor.submitfile import token_file_name
 from dags_app.adapters import token_issuer
 from dags_app.credentials.files import UnreadableCredential, read_validity, write_private
-from dags_app.credentials.scopes import EXPIRING_BELOW, build_scopes
+from dags_app.credentials.scopes import EXPIRING_BELOW, RENEW_BELOW, build_scopes
 from dags_app.models import DAG, JobToken, Workflow
 from dags_app.states import LIVE_DAG, FileState
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError, Wms2Error
@@ -30,6 +30,8 @@ from wms2_project.wakeups import CREDENTIAL, wake_waiting
 from wms2_project.words import counted
 
 logger = logging.getLogger(__name__)
+MAX_OWN_TOKENS = 500
+_own_tokens: dict[tuple[str, ...], tuple[str, datetime]] = {}  # by issuer and scopes: value, renewed from
 CLIENT_CERTIFICATE, JOB_PROXY, JOB_TOKENS = "client certificate", "job proxy", "job tokens"
 
 
@@ -106,21 +108,43 @@ def workflow_scopes(*, workflow: Workflow) -> list[str]:
         F("lfn"), Value("/[^/]+$"), Value(""), function="regexp_replace", output_field=TextField()
     )
     files = workflow.input_files.exclude(state=FileState.EXCLUDED).order_by()
-    return build_scopes(
-        workflow_id=str(workflow.pk),
+    return _scopes(
+        workflow,
         input_directories=files.annotate(directory=directory).values_list("directory", flat=True).distinct(),
         secondary_datasets=workflow.secondary_input_datasets,
+    )
+
+
+def storage_token(*, workflow: Workflow, now: datetime) -> str:
+    """Return a token for WMS2's own access to the workflow's outputs; '' without an issuer.
+
+    It is kept in the memory of this process until half of its life is over.
+    """
+    if not settings.TOKEN_ISSUER:
+        return ""
+    scopes = _scopes(workflow)
+    key = (settings.TOKEN_ISSUER, *scopes)
+    value, renew_at = _own_tokens.get(key, ("", now))
+    if now >= renew_at:
+        issued = token_issuer().obtain(scopes)
+        if len(_own_tokens) >= MAX_OWN_TOKENS:
+            _own_tokens.clear()
+        value, renew_at = issued.value, now + timedelta(seconds=RENEW_BELOW * issued.lifetime_sec)
+        _own_tokens[key] = (value, renew_at)
+    return value
+
+
+def _scopes(
+    workflow: Workflow, *, input_directories: Iterable[str] = (), secondary_datasets: Iterable[str] = ()
+) -> list[str]:
+    return build_scopes(
+        workflow_id=str(workflow.pk),
+        input_directories=input_directories,
+        secondary_datasets=secondary_datasets,
         output_datasets=workflow.output_datasets,
         merged_base=workflow.merged_lfn_base,
         unmerged_base=workflow.unmerged_lfn_base,
     )
-
-
-def storage_token(*, workflow: Workflow) -> str:
-    """Return a new token of the workflow for WMS2's own access to storage; '' without an issuer."""
-    if not settings.TOKEN_ISSUER:
-        return ""
-    return token_issuer().obtain(workflow_scopes(workflow=workflow)).value
 
 
 def token_file(workflow: Workflow) -> Path:

@@ -103,7 +103,8 @@ def scene(settings: Any) -> Iterator[Scene]:
     settings.TOKEN_ISSUER = grid.issuer
     client, word = Client(grid), uuid4().hex[:10]
     ana, ben = make_person(client, f"{word}A"), make_person(client, f"{word}B")
-    yield Scene(client, ana, ben, credentials.storage_token(workflow=ana.workflow))
+    issued = build_token_issuer().obtain(credentials.workflow_scopes(workflow=ana.workflow))
+    yield Scene(client, ana, ben, issued.value)
     for area in ("data", "unmerged"):
         for path in client.site(SITE).path(f"/store/{area}").glob(f"*{word}*"):
             shutil.rmtree(path)

@@ -396,8 +396,19 @@ def test_a_proxy_of_jobs_that_ends_soon_stops_submissions_and_raises_an_alert(
     assert GateNews.objects.filter(gate=CREDENTIAL).exists()
 
 
-def test_wms2_gets_a_token_for_its_own_use_of_storage(workflow: Workflow, settings: Any) -> None:
-    scopes = claims_of(credentials.storage_token(workflow=workflow))["scope"].split()
-    assert scopes == credentials.workflow_scopes(workflow=workflow)
+def test_wms2_gets_a_token_for_the_outputs_and_keeps_it_for_half_of_its_life(
+    workflow: Workflow, settings: Any
+) -> None:
+    make_file(workflow, lfn="/store/data/Run2031A/Muons/RAW/v1/000/a.root")
+    first = credentials.storage_token(workflow=workflow, now=timezone.now())
+    again = credentials.storage_token(workflow=workflow, now=later(1700))
+    renewed = credentials.storage_token(workflow=workflow, now=later(1900))
+
+    assert (again == first, renewed == first) == (True, False)
+    assert "RAW" not in claims_of(first)["scope"]
+    assert (
+        f"storage.modify:/store/unmerged/Run2031A/Muons/AOD/First-v1/{workflow.pk}"
+        in claims_of(first)["scope"]
+    )
     settings.TOKEN_ISSUER = ""
-    assert credentials.storage_token(workflow=workflow) == ""
+    assert credentials.storage_token(workflow=workflow, now=timezone.now()) == ""
