@@ -25,6 +25,7 @@ from condor.submitfile import (
     PRIORITY_FILE,
     Role,
     SubmitDescription,
+    goes_to,
     render_priority,
     render_submit,
 )
@@ -144,7 +145,7 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             gpus=layout.gpus,
             with_token=layout.with_token,
             job_proxy=layout.job_proxy,
-            job_files=[asset.path for asset in layout.job_files],
+            job_files=[asset.path for asset in layout.job_files if goes_to(asset.path, role)],
         )
     )
 

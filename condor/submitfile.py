@@ -18,6 +18,7 @@ from enum import StrEnum
 from condor.layout import check_absolute_path, check_int, check_path, check_uuid
 from condor.types import RenderError
 from sandbox.elect_site import ELECTED_SITE
+from sandbox.usersandbox import NAME as USER_SANDBOX
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
@@ -102,6 +103,11 @@ def token_file_name(workflow_id: str) -> str:
 
 def _token_handle(workflow_id: str) -> str:
     return check_uuid("workflow_id", workflow_id).replace("-", "")
+
+
+def goes_to(job_file: str, role: Role) -> bool:
+    """Return whether jobs of the role get this file of the DAG's directory: a cleanup runs no payload."""
+    return role is not Role.CLEANUP or job_file != USER_SANDBOX
 
 
 def quote(value: str) -> str:

@@ -27,6 +27,7 @@ LEFT = "the tests created, changed or removed it: they must write below tmp_path
 PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # some tests move DAGs from one schedd to another
+    "WMS2_DEFAULT_PAYLOAD": "toy",
     **PLAIN_STORAGE,
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it

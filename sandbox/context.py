@@ -6,9 +6,10 @@ The tally is filled while the job works, so that a report can be written at what
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
 from sandbox.lumis import Lumis
@@ -19,8 +20,12 @@ from sandbox.storage import Storage
 from sandbox.tree import Tree
 from sandbox.values import is_number
 
+if TYPE_CHECKING:
+    from sandbox.merge_tools import MergeTool
+    from sandbox.registry import Registry
 
-def wall_time_limit(payload: dict[str, Any]) -> float | None:
+
+def wall_time_limit(payload: Mapping[str, Any]) -> float | None:
     """The seconds a payload_config allows its jobs; None = no limit of its own."""
     limit = payload.get("max_wall_time_sec")
     if limit is None:
@@ -43,6 +48,7 @@ class Context:
     attempt: int
     scratch: Path
     tree: Tree
+    registry: Registry
     memory_mb: int | None = None
     started: float = field(default_factory=time.monotonic)
     places: Places | None = None
@@ -59,6 +65,11 @@ class Context:
     def work(self) -> Path:
         """Where files are made before they are staged out."""
         return self.scratch / "work"
+
+    @property
+    def merge_tool(self) -> MergeTool:
+        """The tool for the files of this request. Raises JobFailure if the configuration names none."""
+        return self.registry.merge_tool_of(self.manifest.payload)
 
     @property
     def deadline(self) -> float | None:

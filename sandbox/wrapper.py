@@ -41,6 +41,7 @@ from sandbox.measure import Meter, peak_rss_mb
 from sandbox.merge import run_merge
 from sandbox.places import CA_FILE, STORAGE_FILE, Places, read_places
 from sandbox.processing import run_processing
+from sandbox.registry import load_registry, shipped_plugins
 from sandbox.report import InputRead, NodeReport, Output, write_report
 from sandbox.scratch import Scratch
 from sandbox.storage import Storage, StorageError, use_job_credentials
@@ -51,6 +52,7 @@ ROLES: dict[str, Callable[[Context, Tally], None]] = {
     "merge": run_merge,
     "cleanup": run_cleanup,
 }
+REGISTRY = load_registry(shipped_plugins())  # while the job's directory is on the import path
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
@@ -119,6 +121,7 @@ def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list
         attempt=_told("WMS2_ATTEMPT") or 0,
         scratch=scratch,
         tree=tree,
+        registry=REGISTRY,
         memory_mb=_told("WMS2_MEMORY_MB"),
         places=places,
         storage=_storage(scratch, places.prefixes(site)),

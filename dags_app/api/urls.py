@@ -6,6 +6,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from dags_app.api import live, views
+from dags_app.api.sandboxes import SandboxView
 from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
 from wms2_project.api.reads import read_paths
 from wms2_project.operations.rest import operation_paths
@@ -22,6 +23,7 @@ register_converter(ScheddNameConverter, "schedd_name")
 urlpatterns = [
     path("dags", views.DAGListView.as_view(), name="dag-list"),
     path("dags/<uuid:dag_id>", views.DAGView.as_view(), name="dag-detail"),
+    path("sandboxes", SandboxView.as_view(), name="sandbox-upload"),
     *read_paths(live, views),
     *operation_paths(DAG_OPERATIONS),
     *operation_paths(SCHEDD_OPERATIONS),

@@ -38,6 +38,7 @@ from dags_app.services.input_files import check_input
 from dags_app.services.landing_sites import usable_now
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
+from dags_app.services.user_sandboxes import user_sandbox_assets
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import InvalidInput, TransientError
 from wms2_project.failpoints import failpoint
@@ -123,7 +124,8 @@ def write_round(
 ) -> DAG:
     """Directory first, rows second: a row never names a directory that is not complete.
 
-    `sites` are those the plan was made for; its landings follow what changes since.
+    `sites` are those the plan was made for; its landings follow what changes since. Raises PlanRefused if the
+    payload cannot be run.
     """
     last = workflow.rounds.aggregate(last=Max("number"))["last"]
     number = 0 if last is None else last + 1
@@ -136,6 +138,7 @@ def write_round(
         priority=priority,
         prefixes=sites.prefixes if sites is not None else {},
     )
+    spec = replace(spec, job_files=(*spec.job_files, *user_sandbox_assets(workflow=workflow)))
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
     failpoint("plan.written")
     with transaction.atomic():

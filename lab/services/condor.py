@@ -141,6 +141,7 @@ def render_config(
         "NAME": name,
         "SPARE_SCHEDD": render_spare(name),
         "OWNER": owner,
+        "ROOT_PYTHON": Path(sys.prefix) / "bin" / "python",
         "CREDENTIALS": f"$(LOCAL_DIR)/{CREDENTIALS}",
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),

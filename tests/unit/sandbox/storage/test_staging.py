@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.context import Context
-from sandbox.eventfile import checksum
 from sandbox.exitcodes import row_of
 from sandbox.failure import JobFailure
+from sandbox.filefacts import checksum
 from sandbox.manifest import read_jobs
 from sandbox.places import Places
+from sandbox.registry import load_registry
 from sandbox.report import read_report
 from sandbox.storage import (
     Storage,
@@ -57,6 +58,7 @@ def context_at(world: World, make_storage: Make) -> ContextAt:
             attempt=0,
             scratch=world.root,
             tree=Tree(CappedStream(1), CappedStream(2)),
+            registry=load_registry(),
             places=Places({SITE: prefixes}),
             storage=storage or make_storage(pauses_sec=(0, 0)),
         )
