@@ -6,6 +6,7 @@ The tally is filled while the job works, so that a report can be written at what
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sandbox.tree import Tree
 from sandbox.values import is_number
 
 
-def wall_time_limit(payload: dict[str, Any]) -> float | None:
+def wall_time_limit(payload: Mapping[str, Any]) -> float | None:
     """The seconds a payload_config allows its jobs; None = no limit of its own."""
     limit = payload.get("max_wall_time_sec")
     if limit is None:
