@@ -11,12 +11,14 @@ at its first instruction still has one, and is not put on hold for a missing out
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from condor.layout import check_int, check_path, check_uuid
+from condor.layout import check_int, check_os, check_path, check_uuid
 from condor.types import RenderError
 from sandbox.elect_site import ELECTED_SITE
+from sandbox.scram import ANY_OS
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
@@ -40,7 +42,8 @@ _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
     "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
     "allowed_job_duration", "priority", "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites",
-    "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
+    "My.REQUIRED_OS", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole",
+    "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -81,6 +84,8 @@ class SubmitDescription:
     held_grace_sec: int
     max_transfer_output_mb: int
     gpus: int = 0
+    job_files: Sequence[str] = ()  # shared by all groups
+    required_os: str = ANY_OS
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -158,6 +163,7 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
         f" && time() - EnteredCurrentStatus >= {grace}",
         "ulog_execute_attrs": "GLIDEIN_CMSSite",
+        "My.REQUIRED_OS": quote(check_os("required_os", description.required_os)),
         "My.MaxWallTimeMins": "$INT(wall_minutes)",
         "My.CMS_RequestName": quote(check(Name.REQUEST, description.request_name, field="request_name")),
         "My.CMS_WorkflowID": quote(check_uuid("workflow_id", description.workflow_id)),
@@ -186,6 +192,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
+    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
