@@ -211,7 +211,9 @@ class _Reader:
             self._run = _whole(attributes.get("ID"), "Run ID")
             self._runs.setdefault(self._run, [])
         elif tag == "LumiSection" and self._run is not None:
-            self._add_lumi(self._run, _whole(attributes.get("ID"), "LumiSection ID"), attributes.get("NEvents"))
+            self._add_lumi(
+                self._run, _whole(attributes.get("ID"), "LumiSection ID"), attributes.get("NEvents")
+            )
         elif tag == "FrameworkError":
             status = _whole(attributes.get("ExitStatus"), "ExitStatus")
             self._error = (status, attributes.get("Type", ""))
