@@ -282,7 +282,7 @@ class _Reader:
             module_label=self._file.get("ModuleLabel", ""),
             runs=self._lumis(),
             inputs=tuple(self._parents),
-            lumi_events=self._counts,
+            lumi_events=self._counts or None,
         )
 
     def _lumis(self) -> dict[int, tuple[int, ...]]:
