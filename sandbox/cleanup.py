@@ -9,9 +9,6 @@ import os
 from statistics import median
 
 from sandbox.context import Context, Tally
-from sandbox.eventfile import EventFileError, count_events
-from sandbox.faults import inject_fault
-from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import (
     GroupManifest,
@@ -22,6 +19,8 @@ from sandbox.manifest import (
     write_group_manifest,
 )
 from sandbox.merge import Part, read_checked_report, read_processing_reports, refuse
+from sandbox.merge_tools import UnreadableFile
+from sandbox.registry import start_payload
 from sandbox.report import NodeReport, Output
 from sandbox.storage import unreadable, verified_input
 
@@ -30,7 +29,7 @@ MANIFEST_PART = "merge_output.json.part"
 
 def run_cleanup(context: Context, tally: Tally) -> None:
     """Idempotent: a second run writes the same manifest and finds nothing to delete."""
-    inject_fault(context, read_knobs(context.manifest.payload))
+    start_payload(context)
     directory = context.scratch / "reports"
     reports = read_processing_reports(context.manifest, directory, context.site)
     path = directory / "merge.report.json"
@@ -84,13 +83,13 @@ def _check_merged(context: Context, merged: Output, parts: list[Output]) -> None
     part = Part("merge", merged)
     path = verified_input(context, merged.lfn, merged.size_bytes, merged.adler32)
     try:
-        events, lumi_events = count_events(path)
-    except (EventFileError, OSError) as error:
+        counts = context.merge_tool.inspect(context, path)
+    except UnreadableFile as error:
         raise unreadable(merged.lfn, str(error)) from error
-    if events != merged.events:
-        refuse(part, "events", f"{merged.events}", f"{events}")
-    if lumi_events != merged.lumi_events:
-        refuse(part, "events by lumi", f"{merged.lumi_events!s:.500}", f"{lumi_events!s:.500}")
+    if counts is not None and counts.events != merged.events:
+        refuse(part, "events", f"{merged.events}", f"{counts.events}")
+    if counts is not None and (counts.lumi_events or {}) != merged.lumi_events:
+        refuse(part, "events by lumi", f"{merged.lumi_events!s:.500}", f"{counts.lumi_events!s:.500}")
     if merged.events != sum(one.events for one in parts) or merged.lumis != union(one.lumis for one in parts):
         refuse(part, "lumis", f"{merged.lumis!s:.500}", "others by the reports of the jobs")
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox import names
 from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
@@ -18,6 +18,10 @@ from sandbox.manifest import JobsManifest
 from sandbox.report import Output, PilotReport
 from sandbox.tree import Tree
 from sandbox.values import is_number
+
+if TYPE_CHECKING:
+    from sandbox.merge_tools import MergeTool
+    from sandbox.registry import Registry
 
 
 def wall_time_limit(payload: Mapping[str, Any]) -> float | None:
@@ -40,6 +44,7 @@ class Context:
     attempt: int
     scratch: Path
     tree: Tree
+    registry: Registry
     memory_mb: int | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -50,6 +55,11 @@ class Context:
     def work(self) -> Path:
         """Where files are made before they are staged out."""
         return self.scratch / "work"
+
+    @property
+    def merge_tool(self) -> MergeTool:
+        """The tool for the files of this request. Raises JobFailure if the configuration names none."""
+        return self.registry.merge_tool_of(self.manifest.payload)
 
     @property
     def deadline(self) -> float | None:

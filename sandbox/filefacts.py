@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.lumis import LumiEvents, Lumis
+from sandbox.lumis import LumiEvents, Lumis, union
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -31,9 +31,11 @@ class Counts:
 
     @property
     def lumis(self) -> Lumis | None:
+        """Return the lumis that hold events; None if the format has none."""
         if self.lumi_events is None:
             return None
-        return {run: [[first, last] for first, last, _ in parts] for run, parts in self.lumi_events.items()}
+        runs = self.lumi_events.items()
+        return union([{run: [[first, last] for first, last, _ in parts] for run, parts in runs}])
 
 
 def checksum(path: Path) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sandbox.context import wall_time_limit
+from sandbox.context import Context, wall_time_limit
 from sandbox.failure import BAD_CONFIGURATION, JobFailure
 from sandbox.merge_tools import TOOLS, MergeTool
 from sandbox.payloads import KINDS, Kind
@@ -51,13 +51,25 @@ class Registry:
         name = merge.get("tool") or self.kind_of(payload).merge_tool
         if not isinstance(name, str) or name not in self.merge_tools:
             raise _refused("merge: tool", name, self.merge_tools)
-        return self.merge_tools[name]
+        tool = self.merge_tools[name]
+        tool.check(merge)
+        return tool
 
     def check(self, payload: Mapping[str, Any]) -> None:
         """Raise JobFailure if every job would refuse this payload_config."""
         self.kind_of(payload).read_config(payload)
         self.merge_tool_of(payload)
         wall_time_limit(payload)
+
+
+def start_payload(context: Context) -> tuple[Kind, Any]:
+    """Start the payload in a job of any role; return its kind and its configuration."""
+    payload = context.manifest.payload
+    kind = context.registry.kind_of(payload)
+    config = kind.read_config(payload)
+    context.registry.merge_tool_of(payload)
+    kind.start(context, config)
+    return kind, config
 
 
 def _refused(field: str, value: object, known: Mapping[str, object]) -> JobFailure:

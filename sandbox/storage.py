@@ -9,7 +9,6 @@ from pathlib import Path
 from sandbox import names
 from sandbox.atomic import replacing
 from sandbox.context import Context
-from sandbox.eventfile import CHUNK_BYTES, checksum
 from sandbox.failure import (
     FILE_CORRUPT,
     FILE_OPEN,
@@ -22,6 +21,7 @@ from sandbox.failure import (
     WRAPPER,
     JobFailure,
 )
+from sandbox.filefacts import CHUNK_BYTES, checksum
 
 _WRITE_ERRORS = {
     errno.EACCES: NOT_AUTHORISED,
@@ -57,6 +57,11 @@ def measured_input(context: Context, lfn: str) -> tuple[Path, int, str]:
         raise _blame(FILE_OPEN, "FileOpenError", lfn, f"{error.strerror} at {context.site}") from error
     except OSError as error:
         raise _blame(FILE_READ, "FileReadError", lfn, f"{error.strerror} at {context.site}") from error
+
+
+def input_url(context: Context, lfn: str) -> str:
+    """Return where a payload may read an input file by itself."""
+    return str(context.pfn(lfn))
 
 
 def unreadable(lfn: str, why: str) -> JobFailure:

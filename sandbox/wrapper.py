@@ -38,6 +38,7 @@ from sandbox.manifest import ManifestError, ManifestMissing, read_jobs
 from sandbox.measure import Meter, peak_rss_mb
 from sandbox.merge import run_merge
 from sandbox.processing import run_processing
+from sandbox.registry import load_registry, shipped_plugins
 from sandbox.report import InputRead, NodeReport, write_report
 from sandbox.scratch import Scratch
 from sandbox.tree import SIGNALS, Tree
@@ -47,6 +48,7 @@ ROLES: dict[str, Callable[[Context, Tally], None]] = {
     "merge": run_merge,
     "cleanup": run_cleanup,
 }
+REGISTRY = load_registry(shipped_plugins())  # while the job's directory is on the import path
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
@@ -112,6 +114,7 @@ def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list
         attempt=_told("WMS2_ATTEMPT") or 0,
         scratch=scratch,
         tree=tree,
+        registry=REGISTRY,
         memory_mb=_told("WMS2_MEMORY_MB"),
     )
     context.work.mkdir(exist_ok=True)

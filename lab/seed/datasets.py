@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandbox.eventfile import Event
+from lab.toy.eventfile import Event
 
 NAMESPACE = uuid.UUID("6f0d2a52-5d57-4b1b-9a41-0d2f7f4f6c11")
 PAYLOAD_BYTES = 32

@@ -10,7 +10,7 @@ import requests
 
 from lab.cms_world.known import SITE_OF_RSE
 from lab.seed.datasets import InputDataset, InputFile
-from sandbox.eventfile import write_events
+from lab.toy.eventfile import write_events
 
 TIMEOUT_SEC = 30.0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sandbox.payloads import command, root_demo
 from sandbox.payloads.base import Kind, Window
 
 __all__ = ["KINDS", "Kind", "Window"]
 
-KINDS: tuple[Kind, ...] = ()
+KINDS: tuple[Kind, ...] = (command.KIND, root_demo.KIND)

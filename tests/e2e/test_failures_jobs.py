@@ -16,7 +16,7 @@ import pytest
 
 from dags_app.models import DAG, Round
 from lab.seed.documents import monte_carlo
-from sandbox.faults import draw
+from lab.toy.faults import draw
 from sandbox.postrecord import PostRecord, read_record
 from tests.e2e.conftest import Stack
 from tests.waiting import until

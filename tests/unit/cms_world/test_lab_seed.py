@@ -22,7 +22,7 @@ from lab.cms_world.known import SITE_OF_RSE
 from lab.cms_world.server import World
 from lab.seed.__main__ import seed
 from lab.seed.storage import Storage
-from sandbox.eventfile import facts, read_events
+from lab.toy.eventfile import facts, read_events
 
 ROOT = Path(__file__).parents[3]
 Ask = Callable[..., requests.Response]

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from sandbox import post_script, wrapper
+from lab.toy.eventfile import Event, read_events, write_events
+from sandbox import post_script, registry, wrapper
 from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
-from sandbox.eventfile import Event, read_events, write_events
 
 NODE = "proc_000000"
 SITE = "T2_CH_CERN"
@@ -25,6 +25,7 @@ DATASET = "/Toy/Run2026-Test-v1/RECO"
 SECOND = "/Toy/Run2026-Test-v1/AOD"
 WORKFLOW = "6f1c2f6e-2c39-4f6e-9f0f-0123456789ab"
 RUN = 316877
+PLUGINS = ("lab.toy",)
 
 
 @dataclass
@@ -100,7 +101,9 @@ class World:
         shutil.copy(RUN_SCRIPT, self.root)
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
-        (self.root / "payload.json").write_text(json.dumps(self.payload))
+        named = {"kind", "command", "root_demo"} & set(self.payload)
+        payload = self.payload if named else {"kind": "toy", **self.payload}
+        (self.root / "payload.json").write_text(json.dumps(payload))
         nodes = [*self.jobs, "merge", "cleanup"]
         lines = [
             f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
@@ -171,7 +174,7 @@ class World:
         if not self.processes:
             self.monkeypatch.chdir(self.group)
             return post_script.guarded_main(arguments)
-        copy_scripts(self.root / "scripts")
+        copy_scripts(self.root / "scripts", plugins=PLUGINS)
         launched = ["../scripts/post.sh", *arguments]
         return subprocess.run(launched, cwd=self.group, env=self.environment(), check=False).returncode
 
@@ -186,7 +189,7 @@ class World:
 @pytest.fixture(scope="session")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sandbox") / "sandbox.tar.gz"
-    build_sandbox(path)
+    build_sandbox(path, plugins=PLUGINS)
     return path
 
 
@@ -194,6 +197,10 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(tmp_path: Path, tarball: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
     made.storage.mkdir(parents=True)
+    shipped = tmp_path / "plugins.json"
+    shipped.write_text(json.dumps(PLUGINS))
+    monkeypatch.setattr(registry, "PLUGINS_FILE", shipped)
+    monkeypatch.setattr(wrapper, "REGISTRY", registry.load_registry(PLUGINS))
     return made
 
 

@@ -1,4 +1,4 @@
-"""The toy payload: real files in, real files out, with knobs (`sandbox.knobs`) for cost and yield.
+"""The toy payload: real files in, real files out, with knobs (`lab.toy.knobs`) for cost and yield.
 
 Everything it writes depends only on the events and the knobs, so that a retry writes the same bytes.
 """
@@ -9,32 +9,20 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
+from lab.toy.eventfile import Event, EventFileError, read_events, writing
+from lab.toy.eventmerge import TOOL
+from lab.toy.faults import inject_fault
+from lab.toy.knobs import Knobs, read_knobs
 from sandbox.context import Context, Tally, Touched
-from sandbox.eventfile import Event, EventFileError, FileFacts, read_events, writing
 from sandbox.failure import MEMORY_LIMIT, JobFailure
-from sandbox.knobs import Knobs
 from sandbox.lumis import Lumis, compress, union
 from sandbox.manifest import Generate, InputFile, Job
 from sandbox.measure import peak_rss_mb
+from sandbox.payloads import Kind, Window
 from sandbox.storage import unreadable, verified_input
 
 PAGE_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Window:
-    """One stretch of a job's events, done: one local file per output dataset."""
-
-    events_read: int
-    lumis: Lumis
-    parts: tuple[tuple[Path, FileFacts], ...]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(facts.size_bytes for _, facts in self.parts)
 
 
 def run_toy(context: Context, job: Job, tally: Tally, knobs: Knobs, part: int) -> Window:
@@ -140,3 +128,13 @@ def _hold_memory(context: Context, memory_mb: float) -> bytearray:
     if context.memory_mb is not None and peak > context.memory_mb:
         raise JobFailure(MEMORY_LIMIT, f"OverMemory: {peak} MB used, {context.memory_mb} MB requested")
     return ballast
+
+
+KIND = Kind(
+    name="toy",
+    section="toy",
+    merge_tool=TOOL.name,
+    read_config=read_knobs,
+    start=inject_fault,
+    run_window=run_toy,
+)

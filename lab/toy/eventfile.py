@@ -10,16 +10,15 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sandbox.atomic import replacing
-from sandbox.lumis import LumiEvents, Lumis, compress, tally
+from sandbox.filefacts import FileFacts, checksum
+from sandbox.lumis import LumiEvents, compress, tally
 
 HEADER = b'{"format": "wms2-events", "version": 1}\n'
 MAX_LINE_BYTES = 64 * 1024 * 1024
-CHUNK_BYTES = 1024 * 1024
 _LINE = re.compile(rb"([0-9]{1,20}) ([0-9]{1,20}) ([0-9]{1,20}) ([0-9a-f]*)\n")
 
 
@@ -32,17 +31,6 @@ class Event(NamedTuple):
     lumi: int
     event: int
     payload: str
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """What can be told of an event file by reading it."""
-
-    size_bytes: int
-    adler32: str
-    events: int
-    lumis: Lumis
-    lumi_events: LumiEvents
 
 
 class EventWriter:
@@ -102,16 +90,6 @@ def read_events(path: Path) -> Iterator[Event]:
             yield Event(int(run), int(lumi), int(event), payload.decode("ascii"))
 
 
-def checksum(path: Path) -> tuple[int, str]:
-    """Size and adler32 of any file, as eight hexadecimal digits."""
-    size, value = 0, 1
-    with open(path, "rb") as handle:
-        while chunk := handle.read(CHUNK_BYTES):
-            size += len(chunk)
-            value = zlib.adler32(chunk, value)
-    return size, f"{value:08x}"
-
-
 def count_events(path: Path) -> tuple[int, LumiEvents]:
     """Read the whole file; return its events, in all and by lumi."""
     seen, events = _count(path)
@@ -119,7 +97,7 @@ def count_events(path: Path) -> tuple[int, LumiEvents]:
 
 
 def facts(path: Path) -> FileFacts:
-    """Read the whole file and tell what is in it."""
+    """Read the whole file and return what is in it."""
     seen, events = _count(path)
     size, adler32 = checksum(path)
     return FileFacts(size, adler32, events, compress(seen), tally(seen))

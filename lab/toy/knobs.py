@@ -25,6 +25,7 @@ Only the toy honours them, and a knob that is unknown or out of range fails ever
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -75,7 +76,7 @@ _LARGEST = {
 _WHOLE = ("fail_exit_code", "fail_attempts", "fail_seed")
 
 
-def read_knobs(payload: dict[str, Any]) -> Knobs:
+def read_knobs(payload: Mapping[str, Any]) -> Knobs:
     """The knobs of a payload_config; what is not given keeps its light default."""
     given = payload.get("toy") or {}
     if not isinstance(given, dict):

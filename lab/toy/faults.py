@@ -1,4 +1,4 @@
-"""Faults on request: what `sandbox.knobs` describes is done here, to the job that runs this very code."""
+"""Faults on request: what `lab.toy.knobs` describes is done here, to the job that runs this very code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 import shutil
 import time
 
+from lab.toy.knobs import EXIT, Knobs
 from sandbox.context import Context
 from sandbox.failure import JobFailure, process_exit
-from sandbox.knobs import EXIT, Knobs
 
 POLL_SEC = 0.2
 
