@@ -28,6 +28,7 @@ from sandbox.tree import Payload
 
 NO_SOFTWARE, SCRAM_PROJECT, SCRAM_ENTER, SCRAM_RUNTIME, SCRAM_SETUP = 11003, 71, 72, 73, 50513
 KILLED = 128 + signal.SIGKILL
+SIGNALS = range(129, 193)
 # How far the script had come when it ended. The last stage is cmsRun itself, judged by its report.
 STAGE_CODES = {
     "software": NO_SOFTWARE,
@@ -135,14 +136,15 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def judge(name: str, directory: Path, status: int) -> JobReport:
     """Return the report of a success. Raises JobFailure with the CMS exit code of anything else."""
     stage = read_stage(directory / STAGE)
-    shown = f"signal {-status}" if status < 0 else f"status {status}"
+    status = 128 - status if status < 0 else status  # as a shell tells a signal
+    shown = f"signal {status - 128}" if status in SIGNALS else f"status {status}"
     if stage != LAST_STAGE:
         code = STAGE_CODES.get(stage, NO_SOFTWARE)
         raise JobFailure(code, f"{name}: the software could not be set up: {stage} ended with {shown}")
     try:
         report = parse_fjr(directory / REPORT)
     except FjrError as error:
-        code = KILLED if status == -signal.SIGKILL else NO_VALID_FJR
+        code = KILLED if status == KILLED else NO_VALID_FJR
         raise JobFailure(code, f"{name}: cmsRun ended with {shown}: {error}") from error
     if status or report.exit_code:
         told = report.errors[0].text if report.errors else "no framework error was reported"
@@ -167,7 +169,7 @@ def read_stage(path: Path) -> str:
 
 def framework_code(status: int) -> int:
     """Return the code of a cmsRun that reported none: the framework's with this status modulo 256."""
-    if status < 0:
-        return 128 - status
+    if status in SIGNALS:
+        return status
     known = (code for code in sorted(exit_codes()) if code in FRAMEWORK_CODES)
     return next((code for code in known if code % 256 == status), NO_VALID_FJR)
