@@ -190,7 +190,6 @@ class DagLayout:
     held_grace_sec: int = 60
     max_transfer_output_mb: int = 32
     payload: bytes = b"{}"  # the configuration of the payload, the same for every job
-    job_files: Sequence[Asset] = ()  # what else every job gets
     priority: int = 0
     gpus: int = 0
     required_os: str = ANY_OS
@@ -209,6 +208,6 @@ class DagLayout:
         for role in ("landing", "merge", "cleanup"):
             if getattr(self, role).name != role:
                 raise refuse(role, f"the node must be named {role!r}")
-        paths = [asset.path for asset in (*self.assets, *self.job_files)]
+        paths = [asset.path for asset in self.assets]
         if len(set(paths)) != len(paths):
             raise refuse("assets", "two assets have the same path")

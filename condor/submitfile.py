@@ -11,14 +11,15 @@ at its first instruction still has one, and is not put on hold for a missing out
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from condor.layout import check_int, check_os, check_path, check_uuid
 from condor.types import RenderError
+from sandbox.cmssw.config import PSET_NAMES
 from sandbox.elect_site import ELECTED_SITE
 from sandbox.scram import ANY_OS
+from sandbox.usersandbox import NAME as USER_SANDBOX
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
@@ -64,6 +65,11 @@ class Role(StrEnum):
         return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
 
 
+# Assets that jobs of these roles get, where the DAG has them.
+JOB_ASSETS: dict[str, frozenset[Role]] = {
+    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
+    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
+}
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
@@ -84,10 +90,10 @@ class SubmitDescription:
     held_grace_sec: int
     max_transfer_output_mb: int
     gpus: int = 0
-    job_files: Sequence[str] = ()  # shared by all groups
     required_os: str = ANY_OS
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
+    shared: tuple[str, ...] = ()  # further files of the DAG's directory that this role gets, see JOB_ASSETS
 
 
 def quote(value: str) -> str:
@@ -192,7 +198,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
-    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
+    inputs += [f"../../{check_path('shared', path)}" for path in description.shared]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")

@@ -26,6 +26,7 @@ PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
 LEFT = "the tests created, changed or removed it: they must write below tmp_path or SUBMIT_ROOT"
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # some tests move DAGs from one schedd to another
+    "WMS2_DEFAULT_PAYLOAD": "toy",
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
     "OTEL_BSP_SCHEDULE_DELAY": "500",

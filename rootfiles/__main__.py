@@ -107,7 +107,7 @@ def _error(kind: str, message: str, source: str) -> Document:
 def _write(path: Path, document: Document) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps(document, sort_keys=True), "utf-8")
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 if __name__ == "__main__":

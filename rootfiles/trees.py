@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 import zlib
@@ -59,8 +58,8 @@ def open_file(source: Source) -> Iterator[Any]:
         raise error if error.source else RootFileError(error.kind, error.message, source=name) from error
     except FileNotFoundError as error:
         raise RootFileError(UNREACHABLE, "there is no such file", source=name) from error
-    except MemoryError:
-        raise
+    except ImportError as error:  # the package that reads root:// URLs
+        raise RootFileError(UNSUPPORTED, f"this Python cannot read it: {error}", source=name) from error
     except (
         uproot.DeserializationError,
         struct.error,
@@ -74,7 +73,7 @@ def open_file(source: Source) -> Iterator[Any]:
         OSError,
         AttributeError,
     ) as error:
-        message = f"{type(error).__name__}: {str(error).strip()[:300]}"
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise RootFileError(UNREADABLE, message, source=name) from error  # fmt: skip
 
 
@@ -126,6 +125,8 @@ def events_tree(directory: Any) -> Any:
 def types_of(tree: Any) -> Types:
     """Return the branches and their types. Raises RootFileError for one that is not a plain number."""
     types: Types = {}
+    if not hasattr(tree, "branches"):
+        raise RootFileError(UNSUPPORTED, f"{tree.name} is not a TTree; merge such files with hadd")
     for branch in tree.branches:
         dtype = getattr(branch.interpretation, "numpy_dtype", None)
         if dtype is None or dtype.kind not in "biuf" or dtype.shape:
@@ -156,7 +157,3 @@ def chunks(tree: Any, names: Sequence[str], *, start: int = 0, stop: int | None 
         yield from tree.iterate(
             list(names), entry_start=start, entry_stop=end, step_size=STEP_BYTES, library="np"
         )
-
-
-def is_file_object(source: object) -> bool:
-    return isinstance(source, io.IOBase) or hasattr(source, "read")

@@ -63,7 +63,7 @@ def new_file(path: str, identity: str) -> Iterator[Any]:
             uuid_function=lambda: uuid.uuid5(uuid.NAMESPACE_OID, identity),
         ) as file:
             yield file
-        os.replace(temporary, target)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

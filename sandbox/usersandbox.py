@@ -69,7 +69,7 @@ def unpack_user_sandbox(context: Context) -> None:
         return
     try:
         with open(context.scratch / NAME, "rb") as source:
-            found = _sha256(source)
+            found = sha256_of(source)
             if found != wanted:
                 # What WMS2 shipped had this digest: it was damaged on the way, so another attempt may help.
                 raise JobFailure(SANDBOX_BROKEN, f"{NAME}: SHA-256 {found} where {wanted} was shipped")
@@ -82,7 +82,8 @@ def unpack_user_sandbox(context: Context) -> None:
     done.touch()
 
 
-def _sha256(source: BinaryIO) -> str:
+def sha256_of(source: BinaryIO) -> str:
+    """Return the SHA-256 of the rest of a file."""
     digest = hashlib.sha256()
     while chunk := source.read(CHUNK_BYTES):
         digest.update(chunk)

@@ -155,6 +155,7 @@ class PlanSpec:
     jobs_per_group: int
     target_merged_size_kb: int
     gpus: int = 0
+    joins_files: bool = True  # False: the merge tool takes one file
 
 
 @dataclass(frozen=True, slots=True)

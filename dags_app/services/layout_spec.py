@@ -15,18 +15,19 @@ from dags_app.models import Workflow
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
+from dags_app.services.payloads import payload_of, payload_rules
 from dags_app.states import RoundKind
 from sandbox import build
 
 
 @cache
-def sandbox_assets() -> tuple[Asset, ...]:
+def sandbox_assets(plugins: tuple[str, ...]) -> tuple[Asset, ...]:
     """What every DAG directory carries: the job's executable, the sandbox, the submit host's scripts."""
     with TemporaryDirectory() as made:
         root = Path(made)
         build.copy_run_script(root / "run.sh")
-        build.build_sandbox(root / "sandbox.tar.gz")
-        build.copy_scripts(root / "scripts")
+        build.build_sandbox(root / "sandbox.tar.gz", plugins=plugins)
+        build.copy_scripts(root / "scripts", plugins=plugins)
         return read_assets(root)
 
 
@@ -41,9 +42,9 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=workflow.payload_config,
+        payload=payload_of(workflow),
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
-        assets=sandbox_assets(),
+        assets=sandbox_assets(payload_rules().plugins),
         throttles=Throttles(
             processing=throttle["Processing"],
             merge=throttle["Merge"],

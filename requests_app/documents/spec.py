@@ -91,7 +91,7 @@ class SplittingParams:
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """Everything WMS2 needs to know about a request; `payload_config` is passed on unread.
+    """Everything WMS2 needs to know about a request; `payload_config` is what its jobs run.
 
     Without an input dataset the request generates events: `total_events` counts those wanted in the
     output, after the generator's filter has kept the fraction `filter_efficiency`.
@@ -144,6 +144,7 @@ class RequestSpec:
     scram_arch: str = ""
     global_tag: str = ""
     sandbox_url: str = ""
+    sandbox_sha256: str = ""
     config_cache_id: str = ""
     payload_config: Mapping[str, Any] = field(default_factory=dict)
 

@@ -19,8 +19,9 @@ from dags_app.services.layout_spec import layout_spec
 from dags_app.services.ledger import avoiding_bad_copies
 from dags_app.services.production import event_budget
 from dags_app.states import RoundKind
-from requests_app.documents import check_size, read_document
+from requests_app.documents import check_size
 from requests_app.services.importing import workflow_of
+from requests_app.services.reading import read_request
 from sites_app.selectors import usable_sites
 from wms2_project.errors import InvalidInput
 
@@ -51,7 +52,7 @@ def preview_request(
     returns the first groups of a large plan and refuses plans above the limit.
     """
     check_size(document)
-    spec = read_document(document)
+    spec = read_request(document)
     workflow = workflow_of(spec)
     inputs, sites = read_files(files) if files is not None else _found(workflow, now)
     plan = decide_round(

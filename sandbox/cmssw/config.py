@@ -21,7 +21,7 @@ SECTION, PILEUP = "cmssw", "pileup"
 PILEUP_TYPES = ("mc", "data")
 MAX_STEPS = 50
 MAX_CORES = 512
-_PSET = re.compile(r"pset_[1-9][0-9]?\.py", re.ASCII)
+PSET_NAMES = tuple(f"pset_{number}.py" for number in range(1, MAX_STEPS + 1))  # of the step's configuration
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -87,7 +87,7 @@ def _read_step(fields: Fields, index: int) -> Step:
         arch=fields.name("arch", names.SCRAM_ARCH, "a ScramArch such as el8_amd64_gcc12"),
         parent=parent,
         module=_word(fields, "module", names.MODULE, "the label of an output module"),
-        pset=_word(fields, "pset", _PSET, "a file name such as pset_1.py"),
+        pset=_pset(fields),
         sha256=_word(fields, "sha256", _SHA256, "a SHA-256 checksum"),
         modules=() if modules is None else _labels(modules),
         outputs={}
@@ -98,6 +98,13 @@ def _read_step(fields: Fields, index: int) -> Step:
         pileup=_pileup(fields.optional("pileup")),
         lhe=fields.flag("lhe") if "lhe" in raw else False,
     )
+
+
+def _pset(fields: Fields) -> str:
+    name = fields.raw.get("pset", "")
+    if name and name not in PSET_NAMES:
+        fields.refuse("pset", f"a file name such as {PSET_NAMES[0]}")
+    return str(name)
 
 
 def _word(fields: Fields, key: str, pattern: re.Pattern[str], kind: str) -> str:

@@ -42,6 +42,14 @@ DISK_CEILING_PER_CORE_MB = env.int("WMS2_DISK_CEILING_PER_CORE_MB", default=20_0
 CATEGORY_THROTTLES = {"Processing": 5000, "Merge": 100, "Cleanup": 50, "MergeGroup": 10}
 RETRY_COUNT = {"processing": 3, "merge": 2, "cleanup": 1}
 
+# Payloads: packages that add kinds, and the kind of a request that names none ('' = it must name one)
+PAYLOAD_PLUGINS = env.list("WMS2_PAYLOAD_PLUGINS", default=[])
+DEFAULT_PAYLOAD = env.str("WMS2_DEFAULT_PAYLOAD", default="")
+SANDBOX_HOSTS = env.list("WMS2_SANDBOX_HOSTS", default=[])
+SANDBOX_CA_BUNDLE = env.str("WMS2_SANDBOX_CA_BUNDLE", default="")
+SANDBOX_MAX_BYTES = env.int("WMS2_SANDBOX_MAX_BYTES", default=64 * 1024 * 1024)
+SANDBOX_ALLOW_PRIVATE = SANDBOX_ANY_PORT = LAB  # the lab's servers are on loopback, at any port
+
 # DAGMan's own pace; a finished group is in our tables within both of these and one look of the monitor
 DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1)
 DAGMAN_QUEUE_UPDATE_SEC = env.int("WMS2_DAGMAN_QUEUE_UPDATE_SEC", default=2 if LAB else 15)

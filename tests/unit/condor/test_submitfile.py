@@ -54,12 +54,6 @@ def test_system_that_pilots_do_not_know_is_refused(bad: str) -> None:
         render_submit(replace(describe(), required_os=bad))
 
 
-def test_files_for_jobs_are_transferred() -> None:
-    text = render_submit(replace(describe(), job_files=["pset_1.py"]))
-
-    assert "../../pset_1.py" in parse_submit(text, Role.PROCESSING)["transfer_input_files"].split(", ")
-
-
 @given(st.text(max_size=60))
 def test_quote_never_lets_a_value_end_early(value: str) -> None:
     try:
