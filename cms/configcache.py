@@ -6,13 +6,12 @@ its attachment `configFile` is the configuration, a Python program that only job
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cms.http import HttpOptions, JsonService, TooLarge
+from cms.types import Configuration, OutputModule
 from sandbox import names
 from wms2_project.errors import NotFound, PermanentError
 from wms2_project.grammar import Name, check
@@ -39,27 +38,6 @@ class ConfigCacheConfig:
     url: str
     http: HttpOptions = field(default_factory=HttpOptions)
     max_bytes: int = MAX_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class OutputModule:
-    """The data tier that an output module writes, and the filter that is part of its dataset's name."""
-
-    tier: str
-    filter_name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One configuration and its output modules by label."""
-
-    config_id: str
-    content: bytes
-    modules: Mapping[str, OutputModule]
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
 
 
 class ConfigCacheClient:

@@ -12,6 +12,7 @@ from django.conf import settings
 from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
+from dags_app.planning.configurations import system_of
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
@@ -36,13 +37,14 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
+    payload = payload_of(workflow)
     return LayoutSpec(
         round_number=round_number,
         storage=settings.STORAGE_PREFIX,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=payload_of(workflow),
+        payload=payload,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(payload_rules().plugins),
         throttles=Throttles(
@@ -69,6 +71,7 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
+        required_os=system_of(payload, workflow.scram_arch),
     )
 
 

@@ -30,6 +30,7 @@ class Step:
     """One cmsRun. `outputs`: output dataset of each module whose files are kept.
 
     `pset` is empty until WMS2 has fetched the configuration. `parent` is the index of the step that is read.
+    `merge`: CMSSW's own merge instead of a configuration.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Step:
     streams: int = 0
     pileup: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lhe: bool = False
+    merge: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def _read_step(fields: Fields, index: int) -> Step:
         streams=fields.integer("streams", maximum=MAX_CORES) if "streams" in raw else 0,
         pileup=_pileup(fields.optional("pileup")),
         lhe=fields.flag("lhe") if "lhe" in raw else False,
+        merge=fields.flag("merge") if "merge" in raw else False,
     )
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sandbox.cmssw.pieces import ALL_EVENTS, Piece
 from sandbox.lumis import Lumis, flat
 
+MERGED = "Merged"  # label of the output module of CMSSW's own merge
 MAX_SEED = 900_000_000  # of every engine in CMSSW
 
 
@@ -74,6 +76,17 @@ def _read(task: Task) -> dict[str, str]:
 
 def _untracked(kind: str, value: int | str | Sequence[str]) -> str:
     return f"customTypeCms.untracked.{kind}({value!r})"
+
+
+def merge_arguments(dataset: str) -> dict[str, Any]:
+    """Return the arguments of CMSSW's own merge for files of the dataset's tier."""
+    tier = dataset.rpartition("/")[2]
+    arguments = {"process_name": "Merge", "outputmod_label": MERGED, "output_file": f"{MERGED}.root"}
+    return {
+        **arguments,
+        **({"mergeNANO": True} if tier.startswith("NANOAOD") else {}),
+        **({"newDQMIO": True} if tier == "DQMIO" else {}),
+    }
 
 
 def choose_seed(*parts: object) -> int:

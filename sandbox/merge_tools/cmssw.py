@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandbox.cmssw.cmsrun import Run, run_cmsrun
 from sandbox.cmssw.config import Step, read_config
-from sandbox.cmssw.tweaks import Task
+from sandbox.cmssw.tweaks import MERGED, Task, merge_arguments
 from sandbox.context import Context
 from sandbox.failure import OUTPUT_MISSING, JobFailure
 from sandbox.filefacts import Counts
@@ -18,7 +18,7 @@ from sandbox.merge_tools.base import MergeTool, UnreadableFile
 from sandbox.roottool import find_python
 from sandbox.scratch import regular_file
 
-MODULE, NAME = "Merged", "Merged.root"
+NAME = f"{MERGED}.root"
 _INDEX = re.compile(r"[a-z0-9]+\.([0-9]+)\b", re.ASCII)  # of the output, in the name of a merged file
 
 
@@ -33,8 +33,8 @@ def merge(context: Context, inputs: Sequence[Path], target: Path) -> list[Counts
         directory=directory,
         release=step.release,
         arch=step.arch,
-        task=Task(inputs=tuple(names), outputs={MODULE: NAME}),
-        files={"merge.json": _arguments(dataset)},
+        task=Task(inputs=tuple(names), outputs={MERGED: NAME}),
+        files={"merge.json": merge_arguments(dataset)},
         words=("merge",),
     )
     try:
@@ -54,19 +54,10 @@ def merge(context: Context, inputs: Sequence[Path], target: Path) -> list[Counts
 
 
 def inspect(context: Context, path: Path) -> Counts | None:
-    """Count the file where the node has a Python with uproot; otherwise it is not counted."""
-    return root.inspect(context, path) if find_python() else None
-
-
-def _arguments(dataset: str) -> dict[str, object]:
-    """Return the arguments of CMSSW's mergeProcess for the tier of the dataset."""
-    tier = dataset.rpartition("/")[2]
-    arguments: dict[str, object] = {"process_name": "Merge", "outputmod_label": MODULE, "output_file": NAME}
-    if tier.startswith("NANOAOD"):
-        arguments["mergeNANO"] = True
-    if tier == "DQMIO":
-        arguments["newDQMIO"] = True
-    return arguments
+    """Count the file where the node has a Python with uproot. DQMIO has histograms and no events."""
+    if _dataset_of(context, path).endswith("/DQMIO") or not find_python():
+        return None
+    return root.inspect(context, path)
 
 
 def _dataset_of(context: Context, target: Path) -> str:

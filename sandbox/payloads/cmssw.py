@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.cmssw.cmsrun import Run, run_cmsrun
 from sandbox.cmssw.config import SECTION, Config, Step, read_config
 from sandbox.cmssw.pieces import Piece, split_window
-from sandbox.cmssw.tweaks import Task, choose_seed
+from sandbox.cmssw.tweaks import Task, choose_seed, merge_arguments
 from sandbox.context import Context, Tally, Touched
 from sandbox.exitcodes import Tag, has_tag
 from sandbox.failure import BAD_CONFIGURATION, OUTPUT_MISSING, SANDBOX_BROKEN, WRAPPER, JobFailure
@@ -48,7 +48,8 @@ def run_window(context: Context, job: Job, tally: Tally, config: Config, part: i
 
 def _run_piece(context: Context, piece: Piece, tally: Tally, config: Config, name: str) -> Window:
     reports: list[JobReport] = []
-    read, lumis = 0, {}
+    read = 0
+    lumis: Lumis = {}
     for index, step in enumerate(config.steps):
         files = _input_names(context, piece) if step.parent is None else {}
         run = _build_run(context, config, index, piece, list(files))
@@ -90,23 +91,26 @@ def _build_run(context: Context, config: Config, index: int, piece: Piece, input
         outputs={module: _file_name(module) for module in step.modules},
     )
     pileup = _pileup_files(context, config, step)
-    words = (*(["generate"] if generates else []), *(["pileup"] if pileup else []))
+    merged = merge_arguments("".join(step.outputs.values())) if step.merge else None
+    documents = {"pileup": pileup, "merge": merged}
     return Run(
         name=f"step {index + 1} ({step.name})",
         directory=_step_directory(context, index),
         release=step.release,
         arch=step.arch,
         task=task,
-        files={"pileup.json": pileup} if pileup else {},
-        words=words,
+        files={f"{name}.json": document for name, document in documents.items() if document},
+        words=(*(["generate"] if generates else []), *(name for name, one in documents.items() if one)),
         pset=_read_pset(context, step),
         seed=choose_seed(manifest.workflow_id, piece.identity, index),
         pileup_seed=choose_seed(manifest.workflow_id, piece.identity, index, "pileup"),
     )
 
 
-def _read_pset(context: Context, step: Step) -> bytes:
-    """Return the step's configuration, which must be the one that was planned with."""
+def _read_pset(context: Context, step: Step) -> bytes | None:
+    """Return the step's configuration, which must be the one that was planned with; None for a merge."""
+    if step.merge:
+        return None
     if not step.pset:
         raise JobFailure(BAD_CONFIGURATION, f"payload: cmssw: steps: {step.name}: pset is missing")
     try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cms.configcache import BadConfiguration, ConfigCacheClient, OutputModule, read_modules
+from cms.configcache import BadConfiguration, ConfigCacheClient, read_modules
+from cms.types import OutputModule
 from wms2_project.errors import InvalidInput, NotFound, ServiceUnavailable
 
 Lab = Callable[..., Any]
