@@ -12,6 +12,7 @@ from typing import Any
 
 from lab.seed.datasets import electron_dataset, muon_dataset
 from lab.seed.documents import monte_carlo, rereco, urgent
+from lab.seed.formats import FORMATS, ROOT_DEMO, TOY, Format
 from lab.seed.storage import Laboratory, Storage, store_dataset
 
 DESTINATION = {"name": "lab_miniaod", "pattern": "^/.*/MINIAOD(SIM)?$", "rse_expression": "T2_DE_DESY"}
@@ -26,21 +27,26 @@ def main() -> None:
     parser.add_argument(
         "--suffix", type=_suffix, default="", help="letters and digits that make the names unique"
     )
+    parser.add_argument(
+        "--payload", choices=sorted(FORMATS), default=ROOT_DEMO.kind, help="what the requests run"
+    )
     arguments = parser.parse_args()
-    documents = seed(arguments.url, Storage(arguments.storage_prefix), arguments.suffix)
+    storage, format_ = Storage(arguments.storage_prefix), FORMATS[arguments.payload]
+    documents = seed(arguments.url, storage, arguments.suffix, format_)
     print(json.dumps({"requests": documents}, indent=1))
 
 
-def seed(url: str, storage: Storage, suffix: str = "") -> list[dict[str, Any]]:
+def seed(url: str, storage: Storage, suffix: str = "", format_: Format = TOY) -> list[dict[str, Any]]:
     """Write the data, register it, and return the three requests; the first is in ReqMgr2 as well."""
-    lab, muons, electrons = Laboratory(url), muon_dataset(suffix), electron_dataset(suffix)
+    lab, scale = Laboratory(url), format_.scale
+    muons, electrons = muon_dataset(suffix, scale), electron_dataset(suffix, scale)
     for dataset in (muons, electrons):
-        lab.add("datasets", store_dataset(dataset, storage))
+        lab.add("datasets", store_dataset(dataset, storage, format_))
     lab.add("subscriptions", DESTINATION)
     documents = [
-        rereco(input_dataset=muons.name, suffix=suffix),
-        monte_carlo(suffix=suffix),
-        urgent(input_dataset=electrons.name, suffix=suffix),
+        rereco(input_dataset=muons.name, suffix=suffix, format_=format_),
+        monte_carlo(suffix=suffix, format_=format_),
+        urgent(input_dataset=electrons.name, suffix=suffix, format_=format_),
     ]
     lab.add("requests", documents[0])
     return documents

@@ -21,12 +21,22 @@ from sandbox import scram
 from sandbox.cmssw.tweaks import Task, build_tweaks, render_pset
 from sandbox.context import Context
 from sandbox.exitcodes import exit_codes
-from sandbox.failure import FILE_OPEN, NO_VALID_FJR, WRAPPER, JobFailure
+from sandbox.failure import (
+    FILE_OPEN,
+    FRAMEWORK_CODES,
+    NO_SOFTWARE,
+    NO_VALID_FJR,
+    SCRAM_ENTER,
+    SCRAM_PROJECT,
+    SCRAM_RUNTIME,
+    SCRAM_SETUP,
+    WRAPPER,
+    JobFailure,
+)
 from sandbox.fjr import FjrError, JobReport, parse_fjr
 from sandbox.jsonfile import write_json
 from sandbox.tree import Payload
 
-NO_SOFTWARE, SCRAM_PROJECT, SCRAM_ENTER, SCRAM_RUNTIME, SCRAM_SETUP = 11003, 71, 72, 73, 50513
 KILLED = 128 + signal.SIGKILL
 SIGNALS = range(129, 193)
 # How far the script had come when it ended. The last stage is cmsRun itself, judged by its report.
@@ -38,7 +48,6 @@ STAGE_CODES = {
     "configure": SCRAM_SETUP,
 }
 LAST_STAGE = "cmsRun"
-FRAMEWORK_CODES = range(7000, 9000)
 REPORT, STAGE, SCRIPT = "FrameworkJobReport.xml", "stage", Path(__file__).with_name("cmsrun.sh")
 CMSSET, CVMFS = "cmsset_default.sh", Path("/cvmfs")
 _OLD = (REPORT, STAGE, "PSet.pkl", "PSet.py")

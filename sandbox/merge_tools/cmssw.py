@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +44,7 @@ def merge(context: Context, inputs: Sequence[Path], target: Path) -> list[Counts
             raise UnreadableFile(named[0], failure.message) from failure
         raise
     try:
-        os.replace(regular_file(directory / NAME), target)
+        regular_file(directory / NAME).replace(target)
     except OSError as error:
         raise JobFailure(OUTPUT_MISSING, f"merge: {NAME}: {error.strerror}") from error
     found = {one.pfn: one.events_read for one in report.input_files}

@@ -8,7 +8,6 @@ job.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -219,7 +218,7 @@ def _keep(written: Path, report: JobReport, module: str, target: Path) -> tuple[
             OUTPUT_MISSING, f"payload: cmsRun reports {len(described)} files of {module}, not one"
         )
     try:
-        os.replace(regular_file(written), target)
+        regular_file(written).replace(target)
         size_bytes, adler32 = checksum(target)
     except OSError as error:
         raise JobFailure(OUTPUT_MISSING, f"payload: output of {module}: {error.strerror}") from error

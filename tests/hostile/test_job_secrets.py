@@ -76,7 +76,8 @@ def test_a_real_job_sees_no_secret(own_bench: Bench, planted: dict[str, str], tm
         nodes=[node],
         manifest=manifest(tmp_path / "storage", 1),
     )
-    payload = json.dumps({"command": [sys.executable, "-S", "-c", program]}).encode()
+    config = {"command": [sys.executable, "-S", "-c", program], "merge": {"tool": "events"}}
+    payload = json.dumps(config).encode()
     assets = sandbox_assets(tmp_path / "assets")
     written = own_bench.write(own_bench.layout(groups=[group], assets=assets, payload=payload))
     name = own_bench.submit(written)

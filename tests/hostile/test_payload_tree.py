@@ -35,7 +35,7 @@ out = task["outputs"][0]["path"]
 
 def work():
     (one,) = task["inputs"]
-    with open(one["pfn"]) as source, open(out, "w") as target:
+    with open(one["path"]) as source, open(out, "w") as target:
         target.write(source.read())
 
 def hold(lock):
@@ -274,7 +274,7 @@ for name in os.listdir(scratch + "/sandbox"):
     "spoil",
     [
         "os.mkfifo(out)",
-        "os.symlink(task['inputs'][0]['pfn'], out)",
+        "os.symlink(task['inputs'][0]['path'], out)",
         "os.mkdir(out)",
         "work(); os.rename(scratch + '/work', scratch + '/w'); os.symlink('w', scratch + '/work')",
         "os.mkfifo(out.replace('part0.0.root', 'FrameworkJobReport.xml')); work()",

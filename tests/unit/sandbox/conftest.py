@@ -44,6 +44,13 @@ class World:
     cores: int | None = None
     lumis: dict[str, Any] | None = None  # of the input files, as the catalogue knows them
 
+    def __post_init__(self) -> None:
+        """Nodes that run inside the test's process know the toy, as those from the tarball do."""
+        shipped = self.root / "plugins.json"
+        shipped.write_text(json.dumps(PLUGINS))
+        self.monkeypatch.setattr(registry, "PLUGINS_FILE", shipped)
+        self.monkeypatch.setattr(wrapper, "REGISTRY", registry.load_registry(PLUGINS))
+
     @property
     def group(self) -> Path:
         return self.root / "mg_000000"
@@ -101,15 +108,19 @@ class World:
         shutil.copy(RUN_SCRIPT, self.root)
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
-        named = {"kind", "command", "root_demo"} & set(self.payload)
-        payload = self.payload if named else {"kind": "toy", **self.payload}
-        (self.root / "payload.json").write_text(json.dumps(payload))
+        (self.root / "payload.json").write_text(json.dumps(self.full_payload()))
         nodes = [*self.jobs, "merge", "cleanup"]
         lines = [
             f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
             for node in nodes
         ]
         (self.group / "group.dag").write_text("".join(lines))
+
+    def full_payload(self) -> dict[str, Any]:
+        """The configuration: of the toy, or of a command that writes event files, unless it differs."""
+        if "command" in self.payload:
+            return {"merge": {"tool": "events"}, **self.payload}
+        return self.payload if "kind" in self.payload else {"kind": "toy", **self.payload}
 
     def scratch(self, node: str) -> Path:
         """A worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
@@ -197,10 +208,6 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(tmp_path: Path, tarball: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
     made.storage.mkdir(parents=True)
-    shipped = tmp_path / "plugins.json"
-    shipped.write_text(json.dumps(PLUGINS))
-    monkeypatch.setattr(registry, "PLUGINS_FILE", shipped)
-    monkeypatch.setattr(wrapper, "REGISTRY", registry.load_registry(PLUGINS))
     return made
 
 

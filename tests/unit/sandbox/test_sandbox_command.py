@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import World
 
 NODE = "proc_000000"
-EVENTS = {"merge": {"tool": "events"}}
 PROGRAM = """
 import json, os, sys
 task = json.load(open(os.environ["WMS2_JOB"]))
@@ -45,7 +44,7 @@ def world(world: World) -> World:
 
 
 def run(world: World, program: str, **payload: Any) -> dict[str, Any]:
-    world.payload = {"command": [sys.executable, "-S", "-c", program], **EVENTS, **payload}
+    world.payload = {"command": [sys.executable, "-S", "-c", program], **payload}
     world.plan()
     world.run(NODE)
     return world.report(NODE)
@@ -140,7 +139,7 @@ def test_a_program_that_is_not_there_is_named(one_job: World) -> None:
 
 def test_the_command_gets_its_words_as_they_are(one_job: World, tmp_path: Path) -> None:
     mark = tmp_path / "shell"
-    one_job.payload = {"command": [sys.executable, "-S", "-c", PROGRAM, f"; touch {mark}", "$(id)"], **EVENTS}
+    one_job.payload = {"command": [sys.executable, "-S", "-c", PROGRAM, f"; touch {mark}", "$(id)"]}
     one_job.plan()
 
     assert one_job.run(NODE) == 0
