@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from dags_app.api.live import DAGLogsView, DAGNodesView
+from dags_app.api.sandboxes import SandboxView
 from dags_app.api.schedds import ScheddListView
 from dags_app.api.views import DAGListView, DAGView
 from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
@@ -32,6 +33,7 @@ urlpatterns = [
     path("dags/<uuid:dag_id>", DAGView.as_view(), name="dag-detail"),
     path("dags/<uuid:dag_id>/logs", DAGLogsView.as_view(), name="dag-logs"),
     path("dags/<uuid:dag_id>/nodes", DAGNodesView.as_view(), name="dag-nodes"),
+    path("sandboxes", SandboxView.as_view(), name="sandbox-upload"),
     path("schedds", ScheddListView.as_view(), name="schedd-list"),
     *operation_paths(DAG_OPERATIONS),
     *operation_paths(SCHEDD_OPERATIONS),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from cms.download import download
 from condor.layout import Asset
 from dags_app.models import Workflow
 from dags_app.planning.plan import PlanRefused
+from dags_app.services.disk_space import describe, short_of_space
 from sandbox.atomic import rename_on_disk
 from sandbox.usersandbox import DIGEST_FIELD, NAME, SHA256, BadTarball, check_tarball, sha256_of
 from wms2_project.errors import InvalidInput, ServiceRejected, TransientError
@@ -85,16 +87,26 @@ def fetch_sandbox(*, url: str, digest: str) -> None:
 
 
 def store_upload(*, chunks: Iterable[bytes]) -> str:
-    """Keep an uploaded tarball and return its SHA-256. Raises InvalidInput if it is not usable."""
+    """Keep an uploaded tarball, whose size the caller bounds, and return its SHA-256.
+
+    Raises InvalidInput if it is not usable, TransientError while the submit host is short of space.
+    """
+    if short := short_of_space():
+        raise TransientError(f"no uploads are accepted: {describe(short)}", cure="Try again later")
     with _incoming() as file:
-        size = 0
-        for chunk in chunks:
-            size += len(chunk)
-            if size > settings.SANDBOX_MAX_BYTES:
-                message = f"the tarball has more than {settings.SANDBOX_MAX_BYTES} bytes"
-                raise _refused("body", message, "Upload a smaller one; let jobs fetch large data")
-            file.write(chunk)
+        file.writelines(chunks)
         return _keep(file)
+
+
+def remove_unused_sandboxes(*, used: Collection[str], now: datetime) -> int:
+    """Remove tarballs that no request uses and nobody gave for WMS2_KEEP_COMPLETED_DAYS; return how many."""
+    oldest, removed = now.timestamp() - settings.KEEP_COMPLETED_DAYS * 86_400, 0
+    for path in (Path(settings.SUBMIT_ROOT) / DIRECTORY).glob("*.tar.gz"):
+        digest = path.name.removesuffix(".tar.gz")
+        if digest not in used and path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
 
 
 def path_of(digest: str) -> Path:

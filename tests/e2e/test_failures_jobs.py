@@ -14,7 +14,7 @@ from uuid import uuid4
 import htcondor2
 import pytest
 
-from dags_app.models import DAG, Round
+from dags_app.models import DAG, Round, Workflow
 from lab.seed.documents import monte_carlo
 from lab.toy.faults import draw
 from sandbox.postrecord import PostRecord, read_record
@@ -35,7 +35,7 @@ SCENARIOS: dict[str, Json] = {
     "person": {"toy": {"fail_how": "slow_start", "fail_delay_sec": 10, "fail_nodes": [NODE]}},
     "hog": {"toy": {"memory_mb": 105}},
     "ceiling": {"toy": {"fail_exit_code": 50660, "fail_nodes": [NODE]}},
-    "broken": {"toy": {"cpu_sec_per_event": "fast"}},
+    "broken": {"toy": {}},
 }
 CHANGES: dict[str, Json] = {
     "hog": {"Memory": 100, "adaptive": True, "RequestNumEvents": 120},
@@ -57,8 +57,19 @@ class Scenarios:
         small = {"Urgent": True, "RequestNumEvents": 40, "EventsPerJob": 10, "EventsPerLumi": 10}
         document = monte_carlo(suffix=f"{kind}{self.suffix}") | small | {"FilterEfficiency": 1.0}
         document |= {"PayloadConfig": SCENARIOS[kind], **CHANGES.get(kind, {})}
-        self.names[kind] = str(self.stack.post("requests", document)["request_name"])
+        if kind == "broken":
+            self.names[kind] = self._submit_broken(document)
+        else:
+            self.names[kind] = str(self.stack.post("requests", document)["request_name"])
         return self.names[kind]
+
+    def _submit_broken(self, document: Json) -> str:
+        """Break the configuration of an accepted request: a document with such a value would be refused."""
+        name = str(self.stack.post("requests", document | {"draft": True})["request_name"])
+        broken = {"kind": "toy", "toy": {"cpu_sec_per_event": "fast"}}
+        Workflow.objects.filter(request_name=name).update(payload_config=broken)
+        self.stack.post(f"requests/{name}/submit", {"reason": "its jobs must refuse it"}, expect=200)
+        return name
 
     def wait(self, kind: str, status: str) -> Json:
         return self.stack.wait_for(self.names[kind], status)

@@ -70,6 +70,7 @@ TABLE: dict[str, dict[str, Role]] = {
     "dags/<uuid:dag_id>/release": {"POST": OPERATOR},
     "dags/<uuid:dag_id>/remove": {"POST": OPERATOR},
     "dags/<uuid:dag_id>/rescue": {"POST": OPERATOR},
+    "sandboxes": {"PUT": REQUESTOR},
     "schedds": {"GET": VIEWER},
     "schedds/<schedd_name:name>/drain": {"POST": OPERATOR},
     "schedds/<schedd_name:name>/fence": {"POST": OPERATOR},
