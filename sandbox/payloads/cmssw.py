@@ -28,7 +28,7 @@ from sandbox.manifest import Job
 from sandbox.merge_tools.base import UnreadableFile
 from sandbox.payloads.base import Kind, Window
 from sandbox.scratch import regular_file
-from sandbox.storage import unreadable, verified_input
+from sandbox.storage import input_url, unreadable, verified_input
 
 FILE_URL = "file:"
 LEFT_BEHIND = "payload: it left processes behind, which were ended"
@@ -134,7 +134,10 @@ def _pileup_files(context: Context, config: Config, step: Step) -> dict[str, Any
 
 
 def _stream_name(context: Context, lfn: str) -> str:
-    return f"{FILE_URL}{context.pfn(lfn)}"
+    """Return the name by which cmsRun reads a file from storage."""
+    url = input_url(context, lfn)
+    path = url[len("file://") :] if url.startswith("file://") else url
+    return f"{FILE_URL}{path}" if path.startswith("/") else url
 
 
 def _input_names(context: Context, piece: Piece) -> dict[str, str]:
