@@ -26,12 +26,14 @@ UNSUPPORTED = {"DQMHarvest": "harvesting of DQM histograms is not supported; run
 MERGES = "StoreResults"  # joins the files of a dataset and has no configuration
 
 
-def read_section(reader: Reader, spec: RequestSpec) -> dict[str, Any]:
+def read_section(reader: Reader, spec: RequestSpec) -> Any:
     """Return the section `cmssw` of the payload: the one of the document, else its steps."""
     given = spec.payload_config.get(SECTION)
-    if isinstance(given, Mapping) and isinstance(given.get("steps"), list):
+    if given is not None:
+        if not (isinstance(given, Mapping) and isinstance(given.get("steps"), list)):
+            return given  # refused when the payload is checked
         return {**given, "steps": [_read_given(reader, *numbered) for numbered in enumerate(given["steps"])]}
-    kind = reader.document.created.values.get("RequestType")
+    kind = str(reader.document.created.values.get("RequestType"))
     if kind in UNSUPPORTED:
         reader.problems.add(f"{reader.document.created.prefix}RequestType", UNSUPPORTED[kind])
         return {"steps": []}
@@ -42,7 +44,7 @@ def read_section(reader: Reader, spec: RequestSpec) -> dict[str, Any]:
 def _read_given(reader: Reader, index: int, step: Any) -> Any:
     """Return a step that the document brings along, without what WMS2 adds."""
     if not isinstance(step, Mapping):
-        return step  # refused when the payload is checked
+        return step
     try:
         named(Name.WORD, 100)("none" if step.get("merge") is True else step.get("config_id"))
     except Refused as refused:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dags_app.planning.payloads import CMSSW, PayloadRefused, PayloadRules
 from requests_app.documents.cmssw import read_section
+from requests_app.documents.limits import check_payload_size
 from requests_app.documents.lookup import Reader
 from requests_app.documents.spec import RequestSpec
 from sandbox.cmssw.config import SECTION
@@ -29,6 +30,7 @@ def resolve_payload(reader: Reader, spec: RequestSpec, rules: PayloadRules) -> R
         known = reader.problems.count
         if payload["kind"] == CMSSW:
             payload[SECTION] = read_section(reader, spec)
+            check_payload_size(payload, reader.problems)
         if reader.problems.count == known:
             rules.check(payload)
     except PayloadRefused as refused:

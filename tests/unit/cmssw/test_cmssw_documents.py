@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cms.types import Configuration, OutputModule
 from dags_app.planning.configurations import (
@@ -375,6 +377,7 @@ def test_document_cannot_bring_pins_along() -> None:
             "",
         ),
         (rereco(PayloadConfig={"kind": "cmssw", "cmssw": {"steps": [1]}}), "PayloadConfig", "steps[0]"),
+        (rereco(PayloadConfig={"cmssw": 5}), "PayloadConfig", "cmssw: expected an object"),
     ],
 )
 def test_document_that_no_job_could_run_is_refused(raw: dict[str, Any], field: str, message: str) -> None:
@@ -383,6 +386,34 @@ def test_document_that_no_job_could_run_is_refused(raw: dict[str, Any], field: s
 
     assert list(caught.value.fields) == [field]
     assert message in caught.value.fields[field]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "CMSSWVersion", "ScramArch", "ConfigCacheID", "InputFromOutputModule", "EventStreams", "LheInputFiles",
+    "MCPileup", "KeepOutput", "TransientOutputModules", "Multicore", "RequestType", "PayloadConfig",
+)  # fmt: skip
+
+
+@given(
+    document=st.dictionaries(st.sampled_from(FIELDS), ANYTHING),
+    step=st.dictionaries(st.sampled_from(FIELDS), ANYTHING),
+)
+def test_any_value_is_either_refused_or_accepted_by_jobs(
+    document: dict[str, Any], step: dict[str, Any]
+) -> None:
+    raw = step_chain() | document
+    raw["Step2"] |= step
+    try:
+        payload = read(raw).payload_config
+    except InvalidInput:
+        return
+
+    RULES.check(payload)
 
 
 def test_dataset_that_no_configuration_writes_is_named_with_what_they_write() -> None:
