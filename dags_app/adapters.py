@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
+from cms.configcache import ConfigCacheClient, ConfigCacheConfig
 from cms.cric import CricClient, CricConfig
 from cms.dbs import DbsClient, DbsConfig
 from cms.http import HttpOptions
@@ -69,6 +70,13 @@ def _options(service: str) -> HttpOptions:
 def build_reqmgr2() -> ReqMgr2Client:
     """Build the ReqMgr2 client from the settings."""
     return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
+
+
+def build_config_cache() -> ConfigCacheClient:
+    """Build the client of the ConfigCache from the settings."""
+    return ConfigCacheClient(
+        ConfigCacheConfig(url=_setting("config_cache_url"), http=_options("configcache"))
+    )
 
 
 def build_dbs(*, quick: bool = False) -> DbsClient:
@@ -168,6 +176,7 @@ class Adapters:
     """A factory per adapter; by default each builds its adapter from the settings at the first call."""
 
     reqmgr2: Callable[[], ReqMgr2Client] = field(default_factory=lambda: cache(build_reqmgr2))
+    config_cache: Callable[[], ConfigCacheClient] = field(default_factory=lambda: cache(build_config_cache))
     dbs: Callable[..., DbsClient] = field(default_factory=lambda: cache(build_dbs))
     rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
@@ -183,6 +192,7 @@ _adapters = Adapters()
 def use_adapters(
     *,
     reqmgr2: Any = None,
+    config_cache: Any = None,
     dbs: Any = None,
     rucio: Any = None,
     cric: Any = None,
@@ -197,8 +207,8 @@ def use_adapters(
     """
     global _adapters
     clients = {
-        "reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "token_issuer": token_issuer,
-        "storage": storage,
+        "reqmgr2": reqmgr2, "config_cache": config_cache, "dbs": dbs, "rucio": rucio, "cric": cric,
+        "token_issuer": token_issuer, "storage": storage,
     }  # fmt: skip
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
@@ -219,6 +229,11 @@ def _always(adapter: Any, *_name: str, quick: bool = False) -> Any:
 def reqmgr2() -> ReqMgr2Client:
     """Requests as ReqMgr2 has them."""
     return _adapters.reqmgr2()
+
+
+def config_cache() -> ConfigCacheClient:
+    """The configurations that documents name by ConfigCacheID."""
+    return _adapters.config_cache()
 
 
 def dbs(*, quick: bool = False) -> DbsClient:

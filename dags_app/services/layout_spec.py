@@ -13,6 +13,7 @@ from django.conf import settings
 from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
+from dags_app.planning.configurations import system_of
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
@@ -45,12 +46,13 @@ def layout_spec(
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
+    payload = payload_of(workflow)
     return LayoutSpec(
         round_number=round_number,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=payload_of(workflow),
+        payload=payload,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(payload_rules().plugins),
         job_files=storage_files(prefixes=prefixes),
@@ -80,6 +82,7 @@ def layout_spec(
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
         with_token=bool(settings.TOKEN_ISSUER),
         job_proxy=settings.JOB_PROXY,
+        required_os=system_of(payload, workflow.scram_arch),
     )
 
 

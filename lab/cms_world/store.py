@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS site_states (  -- of sites that CRIC does not have in
 
 CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, status TEXT NOT NULL, document TEXT NOT NULL);
 
+CREATE TABLE IF NOT EXISTS configs (id TEXT PRIMARY KEY, document TEXT NOT NULL, content TEXT NOT NULL);
+
 CREATE TABLE IF NOT EXISTS dbs_datasets (
     name TEXT PRIMARY KEY, access_type TEXT NOT NULL, primary_type TEXT NOT NULL, era TEXT NOT NULL,
     version INTEGER NOT NULL, physics_group TEXT NOT NULL, prep_id TEXT NOT NULL,

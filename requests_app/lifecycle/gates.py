@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dags_app.planning.configurations import is_pinned, needed_configurations
 from dags_app.services import locations
 from dags_app.services.estimating import current_estimate
 from dags_app.services.manifests import describe
@@ -36,6 +37,7 @@ from wms2_project.words import counted
 _B = BlockStatus
 SILENT = "schedd"  # name of the gate that blocks while the schedd is unreachable
 COOL_OFF = "cool-off"
+CONFIGURATION = "configuration"
 MAX_NAMED = 20  # files listed in the evidence; the rest is only counted
 Asked = Callable[[Snapshot], Gate]
 
@@ -59,6 +61,24 @@ def validation(snapshot: Snapshot) -> Gate:
         {"input_dataset": workflow.input_dataset, "last_error": request.last_error},
         since=request.created_at,
         remedy="Wait until DBS and Rucio answer. If the dataset does not exist, submit a new request",
+    )
+
+
+def configuration(snapshot: Snapshot) -> Gate:
+    """Block until the configurations of a CMSSW request are fetched."""
+    request, workflow = snapshot.request, snapshot.workflow
+    needed = needed_configurations(workflow.payload_config)
+    if is_pinned(workflow.payload_config):
+        return _passed(
+            CONFIGURATION, f"{counted(len(needed), 'configuration')} fetched", config_cache_ids=needed
+        )
+    return Gate(
+        CONFIGURATION,
+        Verdict.BLOCK,
+        f"{counted(len(needed), 'configuration')} to fetch from the ConfigCache: {', '.join(needed[:3])}",
+        {"config_cache_ids": needed, "last_error": request.last_error},
+        since=request.created_at,
+        remedy="Wait until the ConfigCache answers. If a ConfigCacheID does not exist, submit a new request",
     )
 
 
@@ -318,8 +338,18 @@ _S = RequestStatus
 # The gates of each status, in the order of evaluation
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
-    _S.SUBMITTED: (*ALWAYS, ownership, validation),
-    _S.QUEUED: (*ALWAYS, ownership, validation, storage, *SUBMISSION, *PLACEMENT, data, *SHARED),
+    _S.SUBMITTED: (*ALWAYS, ownership, configuration, validation),
+    _S.QUEUED: (
+        *ALWAYS,
+        ownership,
+        configuration,
+        validation,
+        storage,
+        *SUBMISSION,
+        *PLACEMENT,
+        data,
+        *SHARED,
+    ),
     _S.PILOT_RUNNING: (*ALWAYS, *SUBMISSION, *RUNNING, *PLACEMENT),
     _S.PLANNING: (*ALWAYS, *SUBMISSION, *PLACEMENT, quota),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
@@ -327,7 +357,7 @@ ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.STOPPING: (*ALWAYS, schedd, running),
     _S.RESUBMITTING: ALWAYS,
     # After the hold: the gates that would block a released request
-    _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, quota, *OUTPUTS),
+    _S.HELD: (*ALWAYS, configuration, validation, data, *PLACEMENT, quota, *OUTPUTS),
     _S.COMPLETED: (announcement,),
     _S.FAILED: (),
     _S.ABORTED: (),

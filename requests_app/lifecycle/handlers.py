@@ -17,7 +17,7 @@ from django.conf import settings
 from dags_app.failures import repair
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
-from dags_app.services import control, input_files, ledger, locations, pilot, production
+from dags_app.services import configurations, control, input_files, ledger, locations, pilot, production
 from dags_app.services.credentials import CredentialUnavailable
 from dags_app.services.manifests import count_groups
 from dags_app.services.production import NothingPlaceable, NothingToPlan, PlanRefused
@@ -56,12 +56,17 @@ Handler = Callable[[Request, datetime], Outcome]
 
 
 def on_submitted(request: Request, now: datetime) -> Outcome:
-    """Check ownership of the outputs and resolve the input files and their locations."""
+    """Check ownership of the outputs, fetch configurations, resolve the input files and their locations."""
     snapshot = Snapshot(request, now)
     if ownership(snapshot).blocks:
         outputs.check_claims(workflow=request.workflow, now=now)
         if (owned := ownership(snapshot)).blocks:
             return stop_at(owned)
+    if gates.configuration(snapshot).blocks:
+        try:
+            configurations.fetch_configurations(workflow=request.workflow)
+        except configurations.UnusableConfiguration as problem:
+            return hold(str(problem), config_cache_id=problem.config_id)
     known = gates.validation(snapshot)
     if not known.blocks:
         return Move(S.QUEUED, known.detail)
@@ -105,7 +110,8 @@ def _pause_at(gate: Gate, snapshot: Snapshot) -> float:
 def _read_input(snapshot: Snapshot) -> Outcome | None:
     """Repeat the checks of SUBMITTED after a release, or refresh locations. Return None when done."""
     workflow = snapshot.workflow
-    if ownership(snapshot).blocks or gates.validation(snapshot).blocks:
+    unchecked = (ownership, gates.configuration, gates.validation)
+    if any(gate(snapshot).blocks for gate in unchecked):
         resolved = on_submitted(snapshot.request, snapshot.now)
         return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
     waits = workflow.unplaced_since is not None or snapshot.awaits_input

@@ -41,6 +41,7 @@ DOCUMENT: dict[str, Any] = {
     "memory_mb": 2000,
     "splitting_algo": "FileBased",
     "splitting_params": {"files_per_job": 3},
+    "payload_config": {"kind": "toy"},  # else a document with a release runs CMSSW
 }
 
 

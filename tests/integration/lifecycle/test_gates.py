@@ -14,7 +14,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
-from dags_app.adapters import build_dbs
+from dags_app.adapters import build_config_cache, build_dbs
 from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
@@ -54,9 +54,9 @@ QUOTA = {"scope": "requestor", "name": "ana", "actor": "user:olga", "reason": "t
 
 @pytest.fixture(autouse=True)
 def _without_dbs(settings: Any, adapt: Callable[..., None]) -> None:
-    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": "", "config_cache_url": ""}
     settings.ERROR_BACKOFF_BASE_SEC = 60.0  # a cool-off that is not over before a busy machine has looked
-    adapt(dbs=FromSettings(build_dbs))
+    adapt(dbs=FromSettings(build_dbs), config_cache=FromSettings(build_config_cache))
 
 
 def resolved(status: RequestStatus, **values: Any) -> Request:
@@ -86,6 +86,20 @@ def allow(row: Request) -> None:
 
 def unresolved() -> Request:
     return make_request(status=S.SUBMITTED)
+
+
+def unconfigured() -> Request:
+    """A CMSSW request whose input is resolved, while nobody has said where the ConfigCache is."""
+    row = resolved(S.SUBMITTED)
+    step = {"name": "RECO", "release": "CMSSW_14_0_0", "arch": "el8_amd64_gcc12", "config_id": "cfg-1"}
+    payload = {"kind": "cmssw", "cmssw": {"steps": [step]}}
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config=payload)
+    return row
+
+
+def configure(row: Request) -> None:
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config={"kind": "toy"})
+    wake(Request.objects.filter(pk=row.pk))
 
 
 def failing() -> Request:
@@ -308,11 +322,13 @@ class Case:
 MOVED = ("pilot_running", "")
 RUNS = ("active", "running")
 HOLDING = ("ownership", "sites", "memory")  # only a person can open these
+TRIED = ("configuration", "validation")  # opened by trying, and what is told is what the try met
 CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
     Case("ownership", foreign, "is in DBS as VALID", allow, MOVED),
     Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("configuration", unconfigured, "config_cache_url is not set", configure, ("queued", "")),
     Case("data", without_data, "no usable site can read 1 input file", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
@@ -376,7 +392,7 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     assert row.status == ("held" if case.gate in HOLDING else before)
     assert case.words in told
     assert told == blocking(viewer, row)[0]["detail"]
-    if case.gate != "validation":  # this one is opened by trying, and what is told is what the try met
+    if case.gate not in TRIED:
         assert told == gate["detail"]
 
     case.open(row)
