@@ -1,13 +1,14 @@
-"""Paths of the DAGs and of the schedds that run them."""
+"""Paths of the DAGs, of the schedds that run them and of quarantined copies of files."""
 
 from __future__ import annotations
 
 from django.urls import path, register_converter
 
 from dags_app.api.live import DAGLogsView, DAGNodesView
+from dags_app.api.quarantine import QuarantineListView
 from dags_app.api.schedds import ScheddListView
 from dags_app.api.views import DAGListView, DAGView
-from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
 from wms2_project.operations.rest import operation_paths
 
 
@@ -32,7 +33,9 @@ urlpatterns = [
     path("dags/<uuid:dag_id>", DAGView.as_view(), name="dag-detail"),
     path("dags/<uuid:dag_id>/logs", DAGLogsView.as_view(), name="dag-logs"),
     path("dags/<uuid:dag_id>/nodes", DAGNodesView.as_view(), name="dag-nodes"),
+    path("quarantine", QuarantineListView.as_view(), name="quarantine-list"),
     path("schedds", ScheddListView.as_view(), name="schedd-list"),
     *operation_paths(DAG_OPERATIONS),
     *operation_paths(SCHEDD_OPERATIONS),
+    *operation_paths(QUARANTINE_OPERATIONS),
 ]

@@ -26,7 +26,7 @@ from condor.dag_edits import (
 )
 from condor.dagfile import submit_lock
 from condor.submitfile import MANIFEST
-from dags_app.failures.records import CREDITED, failed_sites
+from dags_app.failures.records import CREDITED, bad_copies, failed_sites
 from dags_app.failures.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup
 from dags_app.planning.names import group_index
@@ -69,6 +69,12 @@ def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
         bad.setdefault(lfn, {})[site] = exit_code
     fitting = frozenset(usable_now(dag=dag, sites=sites))
     broken = [_broken(dag, group, files.get(group.index, ()), bad, sites, fitting) for group in groups]
+    avoided = bad_copies(workflow=dag.workflow)
+    # A group that has landed stays with the copies it reads there until one of them fails
+    broken = [
+        one if one.elected else replace(one, files=avoided.choose_all(one.files, within=fitting))
+        for one in broken
+    ]
     if dag.round.kind == RoundKind.PILOT:  # its one job tells nothing of a site, so another one is tried
         left = failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
         broken = [replace(group, failed_at=left) for group in broken]

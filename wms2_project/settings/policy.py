@@ -24,6 +24,14 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 INPUT_LOOK_SEC = env.float("WMS2_INPUT_LOOK_SEC", default=60.0)
 LOCATION_MAX_AGE_SEC = env.float("WMS2_LOCATION_MAX_AGE_SEC", default=30.0 if LAB else 600.0)
 
+# Copies of files that were proved bad: how long they are avoided, and what Rucio is told
+QUARANTINE_DAYS = env.float("WMS2_QUARANTINE_DAYS", default=30.0)
+DECLARE_BAD_REPLICAS = env.str("WMS2_DECLARE_BAD_REPLICAS", default="off")
+if DECLARE_BAD_REPLICAS not in ("off", "suspicious", "bad"):
+    raise ImproperlyConfigured(
+        f"WMS2_DECLARE_BAD_REPLICAS is {DECLARE_BAD_REPLICAS!r}; set it to off, suspicious or bad"
+    )
+
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
 MAX_JOBS_PER_ROUND = env.int("WMS2_MAX_JOBS_PER_ROUND", default=1_000_000)
