@@ -15,6 +15,7 @@ from dags_app.models import Workflow
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
+from dags_app.services.secondary import pileup_of
 from dags_app.states import RoundKind
 from sandbox import build
 
@@ -34,6 +35,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
     """Everything `build_layout` needs besides the plan."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
+    files = pileup_of(workflow=workflow)
+    pileup = {"pileup": files} if files else {}
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
     return LayoutSpec(
         round_number=round_number,
@@ -41,7 +44,7 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=workflow.payload_config,
+        payload=workflow.payload_config | pileup,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(),
         throttles=Throttles(

@@ -23,6 +23,9 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 # Input
 INPUT_LOOK_SEC = env.float("WMS2_INPUT_LOOK_SEC", default=60.0)
 LOCATION_MAX_AGE_SEC = env.float("WMS2_LOCATION_MAX_AGE_SEC", default=30.0 if LAB else 600.0)
+LOCATION_FOLLOW_SEC = env.float("WMS2_LOCATION_FOLLOW_SEC", default=60.0 if LAB else 6 * 3600.0)
+PILEUP_CACHE_DAYS = env.float("WMS2_PILEUP_CACHE_DAYS", default=7.0)
+PILEUP_MAX_FILES = env.int("WMS2_PILEUP_MAX_FILES", default=2000)
 
 # Copies of files that were proved bad: how long they are avoided, and what Rucio is told
 QUARANTINE_DAYS = env.float("WMS2_QUARANTINE_DAYS", default=30.0)

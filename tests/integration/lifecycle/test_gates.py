@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
 from dags_app.adapters import build_dbs
-from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, Workflow
+from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, SecondaryDataset, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -41,6 +41,7 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_secondary,
     make_site,
     make_workflow,
 )
@@ -137,6 +138,17 @@ def without_data() -> Request:
 
 def replicate(row: Request) -> None:
     row.workflow.input_files.update(locations=["T2_CH_CERN"])
+
+
+def without_pileup() -> Request:
+    make_secondary("/Pileup/Era-v1/PREMIX", places=[[["T2_DE_DESY"], 1]])
+    row = resolved(S.QUEUED)
+    Workflow.objects.update(secondary_input_datasets=["/Pileup/Era-v1/PREMIX"])
+    return row
+
+
+def replicate_pileup(row: Request) -> None:
+    SecondaryDataset.objects.update(places=[[["T2_CH_CERN", "T2_DE_DESY"], 1]])
 
 
 def limit(**changes: Any) -> None:
@@ -311,6 +323,7 @@ CASES = [
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
     Case("sites", nowhere, "no usable site", enable_sites, MOVED),
+    Case("pileup", without_pileup, "no usable site holds the secondary dataset", replicate_pileup, MOVED),
     Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
     Case("schedd", on_silent_schedd, "a@pool does not answer",
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
