@@ -197,7 +197,3 @@ class ScheddLimits:
         """DAGMans that may run at a time; None if the schedd sets no limit."""
         limits = [n for n in (self.scheduler_jobs_per_owner, self.scheduler_jobs_total) if n is not None]
         return min(limits, default=None)
-
-    def room(self) -> int | None:
-        """DAGMans that may still start; None if the schedd sets no limit."""
-        return None if self.allowed is None else max(0, self.allowed - self.scheduler_jobs_running)

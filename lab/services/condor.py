@@ -19,6 +19,7 @@ from lab.services import Ground, Provided
 TEMPLATE = Path(__file__).parent.parent / "pool" / "condor_config.template"
 SITES = "T1_US_FNAL T2_CH_CERN T2_DE_DESY T2_US_Purdue"
 SPARE_SPOOL = "spool-spare"
+SPARE_DAGMANS = 12  # few, so that tests can fill it
 FIRST_MAJOR_WITH_CHANNEL_BINDING = 25
 
 
@@ -89,6 +90,7 @@ def render_spare(name: str) -> str:
         f"SPARE.HISTORY = $(LOCAL_DIR)/{SPARE_SPOOL}/history\n"
         f"SPARE.SCHEDD_ADDRESS_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_address\n"
         f"SPARE.SCHEDD_DAEMON_AD_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_classad\n"
+        f"SPARE.MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = {SPARE_DAGMANS}\n"
         "SPARE.SCHEDD_LOG = $(LOG)/SpareSchedLog"
     )
 
