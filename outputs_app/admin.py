@@ -28,7 +28,8 @@ from wms2_project.tables import check_complete
 from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
-    BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
+    BlockStatus.PENDING: "info", BlockStatus.CHECKED: "info", BlockStatus.DBS_REGISTERED: "info",
+    BlockStatus.SOURCE_PROTECTED: "primary",
     BlockStatus.TRANSFERS_REQUESTED: "primary", BlockStatus.TRANSFERRING: "primary",
     BlockStatus.TRANSFERRED: "primary", BlockStatus.SOURCE_RELEASED: "primary",
     BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning",
@@ -154,8 +155,11 @@ class OutputBlockAdmin(ReadOnlyAdmin):
 class OutputFileAdmin(ReadOnlyAdmin):
     """Merged files."""
 
-    list_display = ("lfn", "block", "events", "size", "adler32", "created_at")
-    fields = ("lfn", "block", "group", "events", "size", "adler32", "created_at", "parents")
+    list_display = ("lfn", "block", "events", "size", "adler32", "checked_at", "shown_problem", "created_at")
+    fields = (
+        "lfn", "block", "group", "events", "size", "adler32", "created_at", "checked_at", "checked_content",
+        "check_problem", "parents",
+    )  # fmt: skip
     search_fields = ("lfn", "block__block_name")
     list_select_related = ("block",)
     ordering = ("-id",)
@@ -164,6 +168,11 @@ class OutputFileAdmin(ReadOnlyAdmin):
     def size(self, row: OutputFile) -> str:
         """How large it is."""
         return size_of(row.size_bytes)
+
+    @display(description="problem")
+    def shown_problem(self, row: OutputFile) -> SafeString:
+        """How it differs from what its job reported."""
+        return clipped(row.check_problem)
 
 
 @admin.register(RucioRule)

@@ -20,7 +20,7 @@ from requests_app import admission
 from requests_app.lifecycle.dag_edits import landings
 from requests_app.lifecycle.gate_result import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate_result import passed as _passed
-from requests_app.lifecycle.output_gates import dbs, rucio, stage_out
+from requests_app.lifecycle.output_gates import dbs, output_check, rucio, stage_out
 from requests_app.lifecycle.ownership_gates import announcement, ownership
 from requests_app.lifecycle.pileup_gate import pileup
 from requests_app.lifecycle.quota_gate import quota
@@ -317,7 +317,7 @@ SUBMISSION: tuple[Asked, ...] = (space, schedds)
 PLACEMENT: tuple[Asked, ...] = (sites, pileup, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: evaluated under a lock, with those of other requests
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
-OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, dbs, rucio)
+OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, output_check, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus
 # The gates of each status, in the order of evaluation

@@ -207,6 +207,7 @@ def _apply(request: Request, changes: Modifications, *, actor: str, reason: str,
     locations.forget_locations(workflow=workflow)
     secondary.forget_locations(workflow=workflow)
     outputs.forget_conflicts(workflow=workflow)
+    outputs.check_again(workflow=workflow, now=now)
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
         ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now, by_operator=True)
     if changes.excluded_files:

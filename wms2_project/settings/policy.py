@@ -109,6 +109,8 @@ EMAIL_HOST = env.str("WMS2_EMAIL_HOST", default="localhost")
 EMAIL_PORT = env.int("WMS2_EMAIL_PORT", default=25)
 
 # Outputs
+CHECK_OUTPUTS = env.bool("WMS2_CHECK_OUTPUTS", default=True)
+CHECK_LOOK_SEC = env.float("WMS2_CHECK_LOOK_SEC", default=60.0)
 BLOCK_LINGER_SEC = env.int("WMS2_BLOCK_LINGER_SEC", default=0)
 BLOCK_MAX_FILES = env.int("WMS2_BLOCK_MAX_FILES", default=500)
 TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", default=2.0 if LAB else 300.0)

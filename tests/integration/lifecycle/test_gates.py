@@ -271,7 +271,12 @@ def _with_block(status: BlockStatus, **values: Any) -> tuple[Request, Any]:
 
 
 def unregistered() -> Request:
-    return _with_block(BlockStatus.PENDING, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+    return _with_block(BlockStatus.CHECKED, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+
+
+def unchecked() -> Request:
+    failing = {"last_error": "the storage of T1_US_FNAL is down", "last_error_at": ago(minutes=1)}
+    return _with_block(BlockStatus.PENDING, **failing)[0]
 
 
 def stuck() -> Request:
@@ -334,6 +339,7 @@ CASES = [
     Case("throttle", throttled, "at most 2 groups run at a time; 1 group waiting", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
+    Case("output check", unchecked, "not checked on the storage yet", announce, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
     Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
 ]  # fmt: skip
