@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from rest_framework.exceptions import PermissionDenied
-
-from dags_app.api.serializers import DAGActionBody, QuarantineRow, ScheddDrainInput, ScheddRow
+from dags_app.api.serializers import QuarantineRow, ScheddDrainInput, ScheddRow
 from dags_app.selectors import dag_by_id, schedd_by_name
-from dags_app.services.control import DagAction, act_on_dag
+from dags_app.services.control import Acted, DagAction, act_on_dag
 from dags_app.services.quarantine import lift_quarantine, quarantined_by_id
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd
 from dags_app.states import IN_QUEUE, ScheddStatus
 from wms2_project.access.roles import Role
+from wms2_project.api.bodies import body_of, render
+from wms2_project.errors import NotAllowed
 from wms2_project.operations import Call, Done, Operation, Run, Target, Weight
 
 DAG_TARGET = Target(
@@ -21,8 +21,8 @@ DAG_TARGET = Target(
     route="dags/<uuid:dag_id>",
     find=dag_by_id,
     key=UUID,
-    body=DAGActionBody,
-    render=lambda call, done: DAGActionBody(done.more).data,
+    body=body_of(Acted),
+    render=lambda call, done: done.more,
 )
 SCHEDD_TARGET = Target(
     kind="schedd",
@@ -35,7 +35,9 @@ SCHEDD_TARGET = Target(
 
 def _check_own_site(call: Call) -> None:
     if not call.caller.operates and call.row.site not in call.caller.sites:
-        raise PermissionDenied(f"You are not an admin of {call.row.site}; ask its admins or an operator.")
+        raise NotAllowed(
+            f"You are not an admin of {call.row.site}", cure="Ask one of its admins or an operator"
+        )
 
 
 QUARANTINE_TARGET = Target(
@@ -46,13 +48,14 @@ QUARANTINE_TARGET = Target(
     body=QuarantineRow,
     render=lambda call, done: QuarantineRow(done.row).data,
     guard=_check_own_site,
+    guarded="below operators for copies at their own sites only",
 )
 
 
 def _acting(action: DagAction) -> Run:
     def run(call: Call) -> Done:
         acted = act_on_dag(dag=call.row, action=action, **call.signed)
-        return Done(call.row, acted.message, acted.described)
+        return Done(call.row, acted.message, render(acted))
 
     return run
 

@@ -7,15 +7,13 @@ from typing import ClassVar
 from django.db.models import QuerySet
 from django.utils import timezone
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
 
 from dags_app.api.serializers import QuarantineRow
 from dags_app.models import QuarantinedReplica
 from dags_app.services.quarantine import in_state
 from dags_app.states import QuarantineState
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.fields import choices
 
 
@@ -33,12 +31,10 @@ class QuarantineFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(in_state(*map(QuarantineState, states), now=timezone.now()))
 
 
-@extend_schema_view(
-    get=extend_schema(operation_id="quarantine_list", description="Copies of files proved bad, newest first.")
-)
 class QuarantineListView(ListView):
-    """List of quarantined copies."""
+    """Copies of files proved bad, newest first."""
 
+    operation_id = "quarantine_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = QuarantinedReplica.objects.select_related("workflow")
     serializer_class = QuarantineRow
