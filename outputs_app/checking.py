@@ -17,7 +17,7 @@ from django.conf import settings
 from outputs_app.file_check import Reported, compare_bytes
 from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.states import BlockStatus
-from outputs_app.storage import measure, url_of
+from outputs_app.storage import BlockStorage
 from wms2_project.observation import counters
 
 BATCH = 10  # files that are checked before the time is looked at
@@ -53,16 +53,18 @@ def describe_wrong(block: OutputBlock) -> str:
 
 
 def _batches(block: OutputBlock) -> Iterator[list[OutputFile]]:
-    left = iter(list(block.files.filter(checked_at__isnull=True).order_by("lfn")))
+    unchecked = block.files.filter(checked_at__isnull=True).select_related("group").order_by("lfn")
+    left = iter(list(unchecked))
     while batch := list(islice(left, BATCH)):
         yield batch
 
 
 def _check_batch(block: OutputBlock, files: Sequence[OutputFile], now: datetime) -> None:
     """Check size and checksum of each file."""
+    storage = BlockStorage(block)
     for file in files:
-        began, url = time.monotonic(), url_of(block=block, file=file)
-        found = measure(url)
+        began, url = time.monotonic(), storage.url(file)
+        found = storage.measure(url)
         if found is None:
             problem = f"is not on the storage ({url})"
         else:

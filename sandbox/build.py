@@ -33,7 +33,9 @@ def copy_scripts(target_dir: Path) -> None:
     package = target_dir / "sandbox"
     package.mkdir(parents=True, exist_ok=True)
     for source in _sources():
-        _copy(source, package / source.name, 0o644)
+        target = package / source.relative_to(SOURCE)
+        target.parent.mkdir(exist_ok=True)
+        _copy(source, target, 0o644)
     for name in LAUNCHERS:
         _copy(SOURCE / name, target_dir / name, 0o755)
 
@@ -44,7 +46,7 @@ def copy_run_script(target: Path) -> None:
 
 
 def _sources() -> list[Path]:
-    return sorted([*SOURCE.glob("*.py"), SOURCE / "exit_codes.csv"])
+    return sorted([*SOURCE.rglob("*.py"), SOURCE / "exit_codes.csv"])
 
 
 def _archive() -> bytes:
@@ -52,7 +54,7 @@ def _archive() -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for source in _sources():
             data = source.read_bytes()
-            entry = tarfile.TarInfo(f"sandbox/{source.name}")
+            entry = tarfile.TarInfo(f"sandbox/{source.relative_to(SOURCE).as_posix()}")
             entry.size, entry.mtime, entry.mode = len(data), MTIME, 0o644
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()

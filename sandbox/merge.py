@@ -21,7 +21,7 @@ from sandbox.knobs import read_knobs
 from sandbox.lumis import compress, outside, union
 from sandbox.manifest import JobsManifest, OutputPlan
 from sandbox.report import NodeReport, Output, read_report
-from sandbox.storage import measured_input, stage_out, unreadable
+from sandbox.storage import measured_input, release_input, stage_out, unreadable
 
 
 class Part(NamedTuple):
@@ -89,7 +89,7 @@ def _stream(context: Context, parts: Iterable[Part], tally: Tally) -> Iterator[E
 def _checked_events(context: Context, part: Part) -> Iterator[Event]:
     """The events of one file, whose size, checksum, events and lumis must be what its job claims."""
     claimed = part.output
-    path, size, adler32 = measured_input(context, claimed.lfn)
+    path, size, adler32 = measured_input(context, claimed.lfn, place=claimed.place)
     if size != claimed.size_bytes:
         refuse(part, "size", f"{claimed.size_bytes} bytes", f"{size}")
     if adler32 != claimed.adler32:
@@ -101,6 +101,7 @@ def _checked_events(context: Context, part: Part) -> Iterator[Event]:
         if found <= claimed.events:  # what is beyond is only counted
             seen.setdefault(event.run, Counter())[event.lumi] += 1
             yield event
+    release_input(context, path)
     if found != claimed.events:
         refuse(part, "events", f"{claimed.events}", f"{found}")
     strange = outside(compress(seen), claimed.lumis)

@@ -44,15 +44,18 @@ def usable_sites(
     names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
+    prefixes: dict[str, list[str]] = {}
     every_site = Site.objects.annotate(takes_work=takes_work)
     needed = secondary_datasets(workflow=workflow) if secondary is None else secondary
     lacking: set[str] = set()
-    for site in every_site.only("name", "storage_elements", "thresholds"):
+    for site in every_site.only("name", "storage_elements", "storage_prefixes", "thresholds"):
         if site.takes_work and site.name not in unwanted:
             served = all(holds_all(row, site.storage_elements) for row in needed)
             (names if served else lacking).add(site.name)
         if "memory_mb_per_core" in site.thresholds:
             memory[site.name] = int(site.thresholds["memory_mb_per_core"])
+        if site.storage_prefixes:
+            prefixes[site.name] = site.storage_prefixes
         for storage in site.storage_elements:
             by_storage.setdefault(storage, set()).add(site.name)
     return SitePool(
@@ -60,6 +63,7 @@ def usable_sites(
         by_storage={storage: frozenset(readers) for storage, readers in by_storage.items()},
         memory_mb_per_core=memory,
         lacking=frozenset(lacking),
+        prefixes=prefixes,
     )
 
 

@@ -20,16 +20,16 @@ MIN_DISK_KB = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """What the files say besides the plan: where data lies, what runs, how DAGMan is paced."""
+    """What the files say besides the plan: names of data, what runs, how DAGMan is paced."""
 
     round_number: int
-    storage: str  # PFN prefix with {site}
     output_datasets: Sequence[str]
     merged_lfn_base: str
     unmerged_lfn_base: str
     payload: Mapping[str, Any]
     pilot: Mapping[str, Any] | None
     assets: Sequence[Asset]
+    job_files: Sequence[Asset]
     throttles: Throttles
     retries: Retries
     dagman: DagmanSettings
@@ -39,6 +39,8 @@ class LayoutSpec:
     disk_ceiling_per_core_mb: int
     held_grace_sec: int
     max_transfer_output_mb: int
+    with_token: bool = False
+    job_proxy: str = ""
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -48,6 +50,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         workflow_id=spec.workflow_id,
         groups=_Groups(plan, spec, layout),
         assets=layout.assets,
+        job_files=layout.job_files,
         throttles=layout.throttles,
         retries=layout.retries,
         settings=layout.dagman,
@@ -62,6 +65,8 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         payload=json.dumps(dict(layout.payload), sort_keys=True).encode(),
         priority=layout.priority,
         gpus=spec.gpus,
+        with_token=layout.with_token,
+        job_proxy=layout.job_proxy,
     )
 
 
@@ -131,7 +136,6 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         "workflow_id": spec.workflow_id,
         "round": layout.round_number,
         "group": names.group_name(group.index),
-        "storage": layout.storage,
         "outputs": outputs,
         "merged_ids": merged_ids,
         "cores": cores,

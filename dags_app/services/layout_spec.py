@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
 from dags_app.services.secondary import pileup_of
+from dags_app.services.storage_places import storage_files
 from dags_app.states import RoundKind
 from sandbox import build
 
@@ -31,8 +33,15 @@ def sandbox_assets() -> tuple[Asset, ...]:
         return read_assets(root)
 
 
-def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
-    """Everything `build_layout` needs besides the plan."""
+def layout_spec(
+    *,
+    workflow: Workflow,
+    round_number: int,
+    kind: RoundKind,
+    priority: int,
+    prefixes: Mapping[str, Sequence[str]],
+) -> LayoutSpec:
+    """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     files = pileup_of(workflow=workflow)
@@ -40,13 +49,13 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
     return LayoutSpec(
         round_number=round_number,
-        storage=settings.STORAGE_PREFIX,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
         payload=workflow.payload_config | pileup,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(),
+        job_files=storage_files(prefixes=prefixes),
         throttles=Throttles(
             processing=throttle["Processing"],
             merge=throttle["Merge"],
@@ -71,6 +80,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
+        with_token=bool(settings.TOKEN_ISSUER),
+        job_proxy=settings.JOB_PROXY,
     )
 
 

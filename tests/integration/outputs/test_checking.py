@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_now_is_waited_for(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("builtins.open", broken)
+        patch.setattr("sandbox.storage.posix.checksum", broken)
         advance_block(block.pk)
     block.refresh_from_db()
     assert (block.status, "Input/output error" in block.last_error) == (B.PENDING, True)

@@ -13,7 +13,7 @@ import pytest
 
 from sandbox.build import LAUNCHERS, RUN_SCRIPT, SOURCE, build_sandbox, copy_run_script, copy_scripts
 
-MODULES = sorted(SOURCE.glob("*.py"))
+MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -27,7 +27,7 @@ def imported(tree: ast.AST) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_a_module_needs_only_the_standard_library_and_python_3_9(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
 
@@ -49,7 +49,7 @@ def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "one.tar.gz") as archive:
         members = archive.getmembers()
     assert [one.name for one in members] == sorted(
-        f"sandbox/{path.name}" for path in [*MODULES, SOURCE / "exit_codes.csv"]
+        f"sandbox/{path.relative_to(SOURCE).as_posix()}" for path in [*MODULES, SOURCE / "exit_codes.csv"]
     )
     assert {(one.uid, one.gid, one.mode, one.mtime) for one in members} == {(0, 0, 0o644, 315_532_800)}
 
@@ -57,7 +57,8 @@ def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
 def test_every_module_is_imported_from_the_tarball_alone(tmp_path: Path) -> None:
     build_sandbox(tmp_path / "sandbox.tar.gz")
     subprocess.run(["tar", "-xzf", "sandbox.tar.gz"], cwd=tmp_path, check=True)
-    lines = "; ".join(f"import sandbox.{path.stem}" for path in MODULES)
+    names = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in MODULES]
+    lines = "; ".join(f"import sandbox.{name.removesuffix('.__init__')}" for name in names)
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", lines], cwd=tmp_path, capture_output=True, check=False
     )

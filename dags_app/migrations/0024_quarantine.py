@@ -25,7 +25,7 @@ SELECT DISTINCT ON (b.lfn, b.site)
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dags_app", "0020_drop_unused_columns")]
+    dependencies = [("dags_app", "0023_job_tokens")]
 
     operations = [
         migrations.AddField(

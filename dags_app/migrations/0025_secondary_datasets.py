@@ -6,7 +6,7 @@ import wms2_project.fields
 
 
 class Migration(migrations.Migration):
-    dependencies = [("dags_app", "0021_quarantine")]
+    dependencies = [("dags_app", "0024_quarantine")]
 
     operations = [
         migrations.CreateModel(
