@@ -6,6 +6,7 @@ service's own words. Redirects are not followed: the CMS frontends redirect call
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from wms2_project.observation.tracing import SpanKind, note, span
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 RETRIED_STATUSES = (429, 500, 502, 503, 504)
 MAX_WORDS = 500
+CHUNK_BYTES = 1 << 16
 Params = Mapping[str, str | int]
 
 
@@ -84,6 +86,10 @@ def read_token_file(path: str) -> str:
     return token
 
 
+class TooLarge(ServiceRejected):
+    """The answer is larger than the caller takes."""
+
+
 def build_session(options: HttpOptions) -> requests.Session:
     """A session that repeats safe methods only; an unsafe one may have succeeded without telling us."""
     retry = Retry(
@@ -127,6 +133,29 @@ class JsonService:
 
     def post(self, path: str, *, body: Any) -> Any:
         return self._call("POST", path, body=body)
+
+    @span("CMS call", kind=SpanKind.CLIENT)
+    def download(self, path: str, *, max_bytes: int, max_sec: float) -> bytes:
+        """Return a file as it is. Raises TooLarge above the limit, whatever length the service announces."""
+        url = f"{self._base_url}/{path}"
+        where = f"{self.service}: GET {urlsplit(url).path}"
+        note(where, service=self.service)
+        ends, data = time.monotonic() + max_sec, bytearray()
+        with self._guard("GET file"):
+            try:
+                with self._session.get(
+                    url, headers={"Accept": "*/*"}, timeout=self._timeout, allow_redirects=False, stream=True
+                ) as response:
+                    _raise_for_status(where, response)
+                    for chunk in response.iter_content(CHUNK_BYTES):
+                        data += chunk
+                        if len(data) > max_bytes:
+                            raise TooLarge(f"{where} answered more than {max_bytes >> 20} MB")
+                        if time.monotonic() > ends:
+                            raise ServiceUnavailable(f"{where} took more than {max_sec:.0f} s")
+            except requests.RequestException as error:
+                raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
+        return bytes(data)
 
     @span("CMS call", kind=SpanKind.CLIENT)
     def _call(self, method: str, path: str, *, params: Params | None = None, body: Any = None) -> Any:

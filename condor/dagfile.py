@@ -146,6 +146,7 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             with_token=layout.with_token,
             job_proxy=layout.job_proxy,
             job_files=[asset.path for asset in layout.job_files if goes_to(asset.path, role)],
+            required_os=layout.required_os,
         )
     )
 

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from condor.layout import check_absolute_path, check_int, check_path, check_uuid
+from condor.layout import check_absolute_path, check_int, check_os, check_path, check_uuid
 from condor.types import RenderError
+from sandbox.cmssw.config import PSET_NAMES
 from sandbox.elect_site import ELECTED_SITE
+from sandbox.scram import ANY_OS
 from sandbox.usersandbox import NAME as USER_SANDBOX
 from wms2_project.grammar import Name, check
 
@@ -44,7 +46,8 @@ _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
     "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
     "allowed_job_duration", "priority", "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites",
-    "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
+    "My.REQUIRED_OS", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole",
+    "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -65,6 +68,11 @@ class Role(StrEnum):
         return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
 
 
+# Files of the DAG's directory that only jobs of these roles get.
+ROLES_OF_FILES: dict[str, frozenset[Role]] = {
+    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
+    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
+}
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
@@ -92,6 +100,7 @@ class SubmitDescription:
     with_token: bool = False  # jobs get the token of their workflow
     job_proxy: str = ""  # absolute path of the X.509 proxy that jobs get
     job_files: Sequence[str] = ()  # shared by all groups
+    required_os: str = ANY_OS
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -106,8 +115,9 @@ def _token_handle(workflow_id: str) -> str:
 
 
 def goes_to(job_file: str, role: Role) -> bool:
-    """Return whether jobs of the role get this file of the DAG's directory: a cleanup runs no payload."""
-    return role is not Role.CLEANUP or job_file != USER_SANDBOX
+    """Return whether jobs of the role get this file of the DAG's directory."""
+    roles = ROLES_OF_FILES.get(job_file)
+    return roles is None or role in roles
 
 
 def quote(value: str) -> str:
@@ -183,6 +193,7 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
         f" && time() - EnteredCurrentStatus >= {grace}",
         "ulog_execute_attrs": "GLIDEIN_CMSSite",
+        "My.REQUIRED_OS": quote(check_os("required_os", description.required_os)),
         "My.MaxWallTimeMins": "$INT(wall_minutes)",
         "My.CMS_RequestName": quote(check(Name.REQUEST, description.request_name, field="request_name")),
         "My.CMS_WorkflowID": quote(check_uuid("workflow_id", description.workflow_id)),

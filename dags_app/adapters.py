@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
 
+from cms.configcache import ConfigCacheClient, ConfigCacheConfig
 from cms.cric import CricClient, CricConfig
 from cms.dbs import DbsClient, DbsConfig
 from cms.http import HttpOptions
@@ -68,6 +70,13 @@ def _options(service: str) -> HttpOptions:
 def build_reqmgr2() -> ReqMgr2Client:
     """Build the ReqMgr2 client from the settings."""
     return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
+
+
+def build_config_cache() -> ConfigCacheClient:
+    """Build the client of the ConfigCache from the settings."""
+    return ConfigCacheClient(
+        ConfigCacheConfig(url=_setting("config_cache_url"), http=_options("configcache"))
+    )
 
 
 def build_dbs(*, quick: bool = False) -> DbsClient:
@@ -147,9 +156,14 @@ def build_token_issuer() -> TokenIssuer:
     )
 
 
+_token_source: ContextVar[Callable[[], str]] = ContextVar("token_source", default=discovered_token)
+
+
 def build_storage() -> Storage:
-    """Build the access to the sites' storage. The token is that of this process, if it has one."""
-    return Storage(token=discovered_token, ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS)
+    """Build the access to the sites' storage, with the token of `storage_with`, else of this process."""
+    return Storage(
+        token=lambda: _token_source.get()(), ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS
+    )
 
 
 def build_schedd(name: str) -> ScheddPort:
@@ -162,6 +176,7 @@ class Adapters:
     """A factory per adapter; by default each builds its adapter from the settings at the first call."""
 
     reqmgr2: Callable[[], ReqMgr2Client] = field(default_factory=lambda: cache(build_reqmgr2))
+    config_cache: Callable[[], ConfigCacheClient] = field(default_factory=lambda: cache(build_config_cache))
     dbs: Callable[..., DbsClient] = field(default_factory=lambda: cache(build_dbs))
     rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
@@ -177,6 +192,7 @@ _adapters = Adapters()
 def use_adapters(
     *,
     reqmgr2: Any = None,
+    config_cache: Any = None,
     dbs: Any = None,
     rucio: Any = None,
     cric: Any = None,
@@ -191,8 +207,8 @@ def use_adapters(
     """
     global _adapters
     clients = {
-        "reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric, "token_issuer": token_issuer,
-        "storage": storage,
+        "reqmgr2": reqmgr2, "config_cache": config_cache, "dbs": dbs, "rucio": rucio, "cric": cric,
+        "token_issuer": token_issuer, "storage": storage,
     }  # fmt: skip
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
@@ -213,6 +229,11 @@ def _always(adapter: Any, *_name: str, quick: bool = False) -> Any:
 def reqmgr2() -> ReqMgr2Client:
     """Requests as ReqMgr2 has them."""
     return _adapters.reqmgr2()
+
+
+def config_cache() -> ConfigCacheClient:
+    """The configurations that documents name by ConfigCacheID."""
+    return _adapters.config_cache()
 
 
 def dbs(*, quick: bool = False) -> DbsClient:
@@ -238,6 +259,16 @@ def token_issuer() -> TokenIssuer:
 def storage() -> Storage:
     """The files on the sites' storage."""
     return _adapters.storage()
+
+
+@contextmanager
+def storage_with(token: Callable[[], str]) -> Iterator[Storage]:
+    """Yield the access to storage. `token` is called for each request that shows one."""
+    before = _token_source.set(token)
+    try:
+        yield storage()
+    finally:
+        _token_source.reset(before)
 
 
 @cache

@@ -204,6 +204,6 @@ def unit_environment(layout: Layout) -> dict[str, str]:
     }
     settings |= {
         f"WMS2_{name}_URL": f"http://{nowhere}/{name.lower()}"
-        for name in ("REQMGR2", "DBS", "DBS_WRITER", "RUCIO", "RUCIO_AUTH", "CRIC")
+        for name in ("REQMGR2", "DBS", "DBS_WRITER", "CONFIG_CACHE", "RUCIO", "RUCIO_AUTH", "CRIC")
     }
     return {**os.environ, **settings, **TESTS_OWN}

@@ -21,6 +21,7 @@ from sandbox.registry import PLUGINS_FILE
 SOURCE = Path(__file__).parent
 ROOTFILES = SOURCE.parent / "rootfiles"
 RUN_SCRIPT = SOURCE / "run.sh"
+DATA = ("exit_codes.csv", "cmssw/cmsrun.sh")
 LAUNCHERS = ("post.sh", "elect_site.sh", "pre.sh", "landing.sh")
 MTIME = 315_532_800  # 1980-01-01, the oldest date every archive tool accepts
 
@@ -53,7 +54,8 @@ def copy_run_script(target: Path) -> None:
 def _files(plugins: Sequence[str]) -> dict[str, bytes]:
     """Return the sandbox and its plugins, by path."""
     files = _package(SOURCE, "sandbox")
-    files["sandbox/exit_codes.csv"] = (SOURCE / "exit_codes.csv").read_bytes()
+    for path in DATA:
+        files[f"sandbox/{path}"] = (SOURCE / path).read_bytes()
     for name in plugins:
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.submodule_search_locations:

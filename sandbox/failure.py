@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 BAD_ARGUMENTS = 70
+SCRAM_PROJECT = 71
+SCRAM_ENTER = 72
+SCRAM_RUNTIME = 73
 SANDBOX_BROKEN = 74
 BAD_CONFIGURATION = 7002
 OUT_OF_MEMORY = 8004
@@ -12,8 +15,10 @@ FILE_OPEN = 8020
 FILE_READ = 8021
 FILE_CORRUPT = 8022
 LOCAL_WRITE = 8033
+NO_SOFTWARE = 11003
 EXECUTABLE_MISSING = 50110
 NO_VALID_FJR = 50115
+SCRAM_SETUP = 50513
 MEMORY_LIMIT = 50660
 DISK_LIMIT = 50662
 WALL_TIME = 50664
@@ -36,6 +41,7 @@ REPORT_LOST = 99303
 LUMI_TOO_LONG = 99305
 CLAIM_REFUSED = 99310
 REMOVED = 99400
+FRAMEWORK_CODES = range(7000, 9000)  # of cmsRun itself
 STAGE_OUT_CODES = range(60300, 60500)  # reserved by CMS
 # Who says so. A payload chooses its own exit code and report; it makes neither the wrapper's nor HTCondor's.
 PAYLOAD, WRAPPER, HTCONDOR = "payload", "wrapper", "htcondor"

@@ -10,12 +10,16 @@ from typing import Any
 
 from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries, Throttles
 from dags_app.planning import names
+from dags_app.planning.payloads import CMSSW
 from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, Plan, PlanSpec
 from sandbox.lumis import LumiRange, by_run
+from sandbox.scram import ANY_OS
 
 WALL_MARGIN = 3  # a job may take so many times its estimate before it counts as stuck
 MIN_WALL_MINUTES = 60
 MIN_DISK_KB = 100_000
+MIN_MERGE_MEMORY_MB = 500
+MERGE_MEMORY_MB = {CMSSW: 2000}  # cmsRun itself merges its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class LayoutSpec:
     max_transfer_output_mb: int
     with_token: bool = False
     job_proxy: str = ""
+    required_os: str = ANY_OS
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -67,6 +72,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         gpus=spec.gpus,
         with_token=layout.with_token,
         job_proxy=layout.job_proxy,
+        required_os=layout.required_os,
     )
 
 
@@ -90,14 +96,15 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
         manifest=json.dumps(
             build_manifest(group, spec, layout, cores=estimate.cores), sort_keys=True
         ).encode(),
-        merge=_merge_node(group),
+        merge=_merge_node(group, layout.payload),
     )
 
 
-def _merge_node(group: GroupSpec) -> NodeLayout:
+def _merge_node(group: GroupSpec, payload: Mapping[str, Any]) -> NodeLayout:
     """What the merge asks for: room for the files of all datasets, once as they come and once merged."""
     disk_kb = max(MIN_DISK_KB, 2 * group.estimated_output_kb)
-    return NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=disk_kb, wall_minutes=720)
+    memory_mb = MERGE_MEMORY_MB.get(str(payload.get("kind")), MIN_MERGE_MEMORY_MB)
+    return NodeLayout("merge", memory_mb=memory_mb, cpus=1, disk_kb=disk_kb, wall_minutes=720)
 
 
 def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:

@@ -13,10 +13,12 @@ from django.conf import settings
 from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
+from dags_app.planning.configurations import system_of
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
 from dags_app.services.payloads import payload_of, payload_rules
+from dags_app.services.secondary import pileup_of
 from dags_app.services.storage_places import storage_files
 from dags_app.states import RoundKind
 from sandbox import build
@@ -44,13 +46,16 @@ def layout_spec(
     """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
+    files = pileup_of(workflow=workflow)
+    pileup = {"pileup": files} if files else {}
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
+    payload = payload_of(workflow)
     return LayoutSpec(
         round_number=round_number,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=payload_of(workflow),
+        payload=payload | pileup,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(payload_rules().plugins),
         job_files=storage_files(prefixes=prefixes),
@@ -80,6 +85,7 @@ def layout_spec(
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
         with_token=bool(settings.TOKEN_ISSUER),
         job_proxy=settings.JOB_PROXY,
+        required_os=system_of(payload, workflow.scram_arch),
     )
 
 

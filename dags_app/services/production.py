@@ -26,6 +26,7 @@ from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused,
 from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.planning.yields import believed_efficiency
 from dags_app.services import ledger
+from dags_app.services.configurations import pset_assets
 from dags_app.services.estimating import (
     asked_spec,
     current_estimate,
@@ -138,7 +139,8 @@ def write_round(
         priority=priority,
         prefixes=sites.prefixes if sites is not None else {},
     )
-    spec = replace(spec, job_files=(*spec.job_files, *user_sandbox_assets(workflow=workflow)))
+    further = (*user_sandbox_assets(workflow=workflow), *pset_assets(workflow=workflow, payload=spec.payload))
+    spec = replace(spec, job_files=(*spec.job_files, *further))
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
     failpoint("plan.written")
     with transaction.atomic():

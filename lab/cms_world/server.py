@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
-from lab.cms_world import control, cric, dbs, reqmgr2, rucio, rucio_rses
+from lab.cms_world import configcache, control, cric, dbs, reqmgr2, rucio, rucio_rses
 from lab.cms_world.faults import Fault, miscount, take_fault
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
@@ -100,6 +100,8 @@ class World:
                 match call.service:
                     case "reqmgr2":
                         return reqmgr2.handle(call, db)
+                    case "couchdb":
+                        return configcache.handle(call, db)
                     case "dbs":
                         return dbs.handle(call, db)
                     case "rucio":

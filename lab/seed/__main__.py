@@ -10,11 +10,13 @@ import json
 import re
 from typing import Any
 
+from lab.seed.cmssw import seed_cmssw
 from lab.seed.datasets import electron_dataset, muon_dataset
 from lab.seed.documents import monte_carlo, rereco, urgent
 from lab.seed.formats import FORMATS, ROOT_DEMO, TOY, Format
 from lab.seed.storage import Laboratory, Storage, store_dataset
 
+CMSSW = "cmssw"
 DESTINATION = {"name": "lab_miniaod", "pattern": "^/.*/MINIAOD(SIM)?$", "rse_expression": "T2_DE_DESY"}
 
 
@@ -28,11 +30,14 @@ def main() -> None:
         "--suffix", type=_suffix, default="", help="letters and digits that make the names unique"
     )
     parser.add_argument(
-        "--payload", choices=sorted(FORMATS), default=ROOT_DEMO.kind, help="what the requests run"
+        "--payload", choices=[*sorted(FORMATS), CMSSW], default=ROOT_DEMO.kind, help="what the requests run"
     )
     arguments = parser.parse_args()
-    storage, format_ = Storage(arguments.storage_prefix), FORMATS[arguments.payload]
-    documents = seed(arguments.url, storage, arguments.suffix, format_)
+    storage = Storage(arguments.storage_prefix)
+    if arguments.payload == CMSSW:
+        documents = seed_cmssw(arguments.url, storage, arguments.suffix)
+    else:
+        documents = seed(arguments.url, storage, arguments.suffix, FORMATS[arguments.payload])
     print(json.dumps({"requests": documents}, indent=1))
 
 

@@ -14,7 +14,7 @@ def rereco(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Documen
     """Data, two output tiers, two files per job, measured by a pilot first."""
     era, string = "Run2024A", f"LabReReco{suffix}"
     return {
-        **_common("ReReco_SingleMuon", suffix, era=era, string=string),
+        **common_fields("ReReco_SingleMuon", suffix, era=era, string=string),
         "RequestType": "ReReco",
         "RequestPriority": 110_000,
         "InputDataset": input_dataset,
@@ -30,7 +30,7 @@ def monte_carlo(*, suffix: str, format_: Format = TOY) -> Document:
     """No input: 2,000 events (times the scale) wanted, of which a filter keeps every second one made."""
     era, string, efficiency = "RunLab24", f"LabMC{suffix}", 0.5
     return {
-        **_common("MonteCarlo_ZToMuMu", suffix, era=era, string=string),
+        **common_fields("MonteCarlo_ZToMuMu", suffix, era=era, string=string),
         "RequestType": "MonteCarlo",
         "RequestPriority": 90_000,
         "PrimaryDataset": "ZToMuMu",
@@ -49,7 +49,7 @@ def urgent(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Documen
     """Data that somebody waits for: no pilot, the hints are believed."""
     era, string = "Run2024B", f"LabUrgent{suffix}"
     return {
-        **_common("Urgent_EGamma", suffix, era=era, string=string),
+        **common_fields("Urgent_EGamma", suffix, era=era, string=string),
         "RequestType": "ReReco",
         "RequestPriority": 500_000,
         "Urgent": True,
@@ -68,7 +68,8 @@ def copy_of(document: Document, mark: str) -> Document:
     return document | {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names}
 
 
-def _common(what: str, suffix: str, *, era: str, string: str) -> Document:
+def common_fields(what: str, suffix: str, *, era: str, string: str) -> Document:
+    """Return the fields that every document has."""
     return {
         "RequestName": f"lab_{what}_{suffix}" if suffix else f"lab_{what}",
         "RequestStatus": "assigned",

@@ -31,6 +31,7 @@ def build(ground: Ground) -> Provided:
     settings = {
         "WMS2_LAB_CMS_URL": url,
         "WMS2_REQMGR2_URL": f"{url}/reqmgr2",
+        "WMS2_CONFIG_CACHE_URL": f"{url}/couchdb/reqmgr_config_cache",
         "WMS2_DBS_URL": f"{url}/dbs/DBSReader",
         "WMS2_DBS_WRITER_URL": f"{url}/dbs/DBSWriter",
         "WMS2_RUCIO_URL": f"{url}/rucio",

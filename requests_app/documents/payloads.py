@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dags_app.planning.payloads import PayloadRefused, PayloadRules
+from dags_app.planning.payloads import CMSSW, PayloadRefused, PayloadRules
+from requests_app.documents.cmssw import read_section
+from requests_app.documents.limits import check_payload_size
 from requests_app.documents.lookup import Reader
 from requests_app.documents.spec import RequestSpec
+from sandbox.cmssw.config import SECTION
 from sandbox.usersandbox import DIGEST_FIELD
 
 
@@ -24,7 +27,12 @@ def resolve_payload(reader: Reader, spec: RequestSpec, rules: PayloadRules) -> R
         payload[DIGEST_FIELD] = spec.sandbox_sha256
     try:
         payload = rules.with_kind(payload, release=spec.cmssw_version)
-        rules.check(payload)
+        known = reader.problems.count
+        if payload["kind"] == CMSSW:
+            payload[SECTION] = read_section(reader, spec)
+            check_payload_size(payload, reader.problems)
+        if reader.problems.count == known:
+            rules.check(payload)
     except PayloadRefused as refused:
         reader.problems.add(f"{path}.{refused.field}" if refused.field else path, refused.message)
     return replace(spec, payload_config=payload)

@@ -21,6 +21,10 @@ class Problems:
             self._told.setdefault(path, f"{path}: {message}")
 
     @property
+    def count(self) -> int:
+        return len(self._told)
+
+    @property
     def full(self) -> bool:
         """Enough has been told; looking for more would only cost time."""
         return len(self._told) >= MAX_PROBLEMS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sandbox.merge_tools import plain, root, usercommand
+from sandbox.merge_tools import cmssw, plain, root, usercommand
 from sandbox.merge_tools.base import MergeTool, UnreadableFile
 
 __all__ = ["TOOLS", "MergeTool", "UnreadableFile"]
 
-TOOLS: tuple[MergeTool, ...] = (root.TOOL, plain.CONCAT, plain.COPY, usercommand.TOOL)
+TOOLS: tuple[MergeTool, ...] = (root.TOOL, cmssw.TOOL, plain.CONCAT, plain.COPY, usercommand.TOOL)

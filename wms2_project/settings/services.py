@@ -6,6 +6,7 @@ from wms2_project.settings.environment import LAB, env, parse_json
 
 CMS_SERVICES = {
     "reqmgr2_url": env.str("WMS2_REQMGR2_URL", default=""),
+    "config_cache_url": env.str("WMS2_CONFIG_CACHE_URL", default=""),
     "dbs_url": env.str("WMS2_DBS_URL", default=""),
     "dbs_writer_url": env.str("WMS2_DBS_WRITER_URL", default=""),
     "rucio_url": env.str("WMS2_RUCIO_URL", default=""),

@@ -14,8 +14,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
-from dags_app.adapters import build_dbs
-from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, Workflow
+from dags_app.adapters import build_config_cache, build_dbs
+from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, SecondaryDataset, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -41,6 +41,7 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_secondary,
     make_site,
     make_workflow,
 )
@@ -54,9 +55,9 @@ QUOTA = {"scope": "requestor", "name": "ana", "actor": "user:olga", "reason": "t
 
 @pytest.fixture(autouse=True)
 def _without_dbs(settings: Any, adapt: Callable[..., None]) -> None:
-    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": "", "config_cache_url": ""}
     settings.ERROR_BACKOFF_BASE_SEC = 60.0  # a cool-off that is not over before a busy machine has looked
-    adapt(dbs=FromSettings(build_dbs))
+    adapt(dbs=FromSettings(build_dbs), config_cache=FromSettings(build_config_cache))
 
 
 def resolved(status: RequestStatus, **values: Any) -> Request:
@@ -86,6 +87,20 @@ def allow(row: Request) -> None:
 
 def unresolved() -> Request:
     return make_request(status=S.SUBMITTED)
+
+
+def unconfigured() -> Request:
+    """A CMSSW request whose input is resolved, while nobody has said where the ConfigCache is."""
+    row = resolved(S.SUBMITTED)
+    step = {"name": "RECO", "release": "CMSSW_14_0_0", "arch": "el8_amd64_gcc12", "config_id": "cfg-1"}
+    payload = {"kind": "cmssw", "cmssw": {"steps": [step]}}
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config=payload)
+    return row
+
+
+def configure(row: Request) -> None:
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config={"kind": "toy"})
+    wake(Request.objects.filter(pk=row.pk))
 
 
 def failing() -> Request:
@@ -137,6 +152,17 @@ def without_data() -> Request:
 
 def replicate(row: Request) -> None:
     row.workflow.input_files.update(locations=["T2_CH_CERN"])
+
+
+def without_pileup() -> Request:
+    make_secondary("/Pileup/Era-v1/PREMIX", places=[[["T2_DE_DESY"], 1]])
+    row = resolved(S.QUEUED)
+    Workflow.objects.update(secondary_input_datasets=["/Pileup/Era-v1/PREMIX"])
+    return row
+
+
+def replicate_pileup(row: Request) -> None:
+    SecondaryDataset.objects.update(places=[[["T2_CH_CERN", "T2_DE_DESY"], 1]])
 
 
 def limit(**changes: Any) -> None:
@@ -259,7 +285,12 @@ def _with_block(status: BlockStatus, **values: Any) -> tuple[Request, Any]:
 
 
 def unregistered() -> Request:
-    return _with_block(BlockStatus.PENDING, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+    return _with_block(BlockStatus.CHECKED, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+
+
+def unchecked() -> Request:
+    failing = {"last_error": "the storage of T1_US_FNAL is down", "last_error_at": ago(minutes=1)}
+    return _with_block(BlockStatus.PENDING, **failing)[0]
 
 
 def stuck() -> Request:
@@ -308,11 +339,13 @@ class Case:
 MOVED = ("pilot_running", "")
 RUNS = ("active", "running")
 HOLDING = ("ownership", "sites", "memory")  # only a person can open these
+TRIED = ("configuration", "validation")  # opened by trying, and what is told is what the try met
 CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
     Case("ownership", foreign, "is in DBS as VALID", allow, MOVED),
     Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("configuration", unconfigured, "config_cache_url is not set", configure, ("queued", "")),
     Case("data", without_data, "no usable site can read 1 input file", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
@@ -323,6 +356,7 @@ CASES = [
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
     Case("sites", nowhere, "no usable site", enable_sites, MOVED),
+    Case("pileup", without_pileup, "no usable site holds the secondary dataset", replicate_pileup, MOVED),
     Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
     Case("schedd", on_silent_schedd, "a@pool does not answer",
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
@@ -333,6 +367,7 @@ CASES = [
     Case("throttle", throttled, "at most 2 groups run at a time; 1 group waiting", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
+    Case("output check", unchecked, "not checked on the storage yet", announce, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
     Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
 ]  # fmt: skip
@@ -376,7 +411,7 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     assert row.status == ("held" if case.gate in HOLDING else before)
     assert case.words in told
     assert told == blocking(viewer, row)[0]["detail"]
-    if case.gate != "validation":  # this one is opened by trying, and what is told is what the try met
+    if case.gate not in TRIED:
         assert told == gate["detail"]
 
     case.open(row)

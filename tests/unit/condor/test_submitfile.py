@@ -82,6 +82,18 @@ def test_any_request_name_is_either_refused_or_quoted_whole(name: str) -> None:
     assert parse_submit(text, Role.PROCESSING)["My.CMS_RequestName"] == f'"{name}"'
 
 
+def test_required_system_is_told_to_the_pilots() -> None:
+    text = render_submit(replace(describe(), required_os="rhel8"))
+
+    assert parse_submit(text, Role.PROCESSING)["My.REQUIRED_OS"] == '"rhel8"'
+
+
+@pytest.mark.parametrize("bad", ["", "el8", "rhel8,rhel9", 'rhel8"', "rhel", "RHEL8", None])
+def test_system_that_pilots_do_not_know_is_refused(bad: str) -> None:
+    with pytest.raises(InvalidInput, match="required_os"):
+        render_submit(replace(describe(), required_os=bad))
+
+
 @given(st.text(max_size=60))
 def test_quote_never_lets_a_value_end_early(value: str) -> None:
     try:

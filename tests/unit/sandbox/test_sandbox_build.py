@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.build import (
+    DATA,
     LAUNCHERS,
     ROOTFILES,
     RUN_SCRIPT,
@@ -62,7 +63,7 @@ def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
     assert first == second == hashlib.sha256((tmp_path / "two.tar.gz").read_bytes()).hexdigest()
     with tarfile.open(tmp_path / "one.tar.gz") as archive:
         members = archive.getmembers()
-    files = [*MODULES, *ROOTFILES.rglob("*.py"), SOURCE / "exit_codes.csv"]
+    files = [*MODULES, *ROOTFILES.rglob("*.py"), *(SOURCE / path for path in DATA)]
     assert [one.name for one in members] == sorted(
         path.relative_to(SOURCE.parent).as_posix() for path in files
     )
