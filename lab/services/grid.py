@@ -34,6 +34,8 @@ def build(ground: Ground) -> Provided:
     secret_file = directory / "client.secret"
     keep_secret(secret_file)
     issuer_port = ground.ports.pick(ISSUER)
+    for name in pool_sites():  # jobs write to mounted storage only if its root is there
+        (ground.layout.storage / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     sites = [
         Site(
             name=name,
