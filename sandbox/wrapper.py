@@ -106,7 +106,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list[str]) -> None:
     _handle_signals(_on_signal)
-    _find_token()
     scratch = Path.cwd()
     (scratch / "back").mkdir(exist_ok=True)
     if not names.matches(names.SITE, site):
@@ -221,13 +220,6 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
 def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     for number in SIGNALS:
         signal.signal(number, handler)
-
-
-def _find_token() -> None:
-    """Set BEARER_TOKEN_FILE, where tools look for a token, to the file that HTCondor keeps fresh."""
-    directory, name = os.environ.get("_CONDOR_CREDS"), os.environ.get("WMS2_TOKEN_FILE")
-    if directory and name:
-        os.environ["BEARER_TOKEN_FILE"] = os.path.join(directory, name)
 
 
 def _told(variable: str) -> int | None:
