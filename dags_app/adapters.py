@@ -261,6 +261,11 @@ def storage() -> Storage:
     return _adapters.storage()
 
 
+def storage_token() -> str:
+    """Return the token that requests to storage show now, '' if there is none. Raises StorageError."""
+    return _token_source.get()()
+
+
 @contextmanager
 def storage_with(token: Callable[[], str]) -> Iterator[Storage]:
     """Yield the access to storage. `token` is called for each request that shows one."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from django.conf import settings
 
-from dags_app.adapters import storage
+from dags_app.adapters import storage, storage_token
 from dags_app.models import DAG
 from dags_app.services.storage_places import dag_places, storage_places
 from outputs_app.file_check import ROOT_MAGIC
@@ -72,6 +73,15 @@ class BlockStorage:
             if error.kind is Kind.ABSENT:
                 return None
             raise StorageUnavailable(f"{self._block.site}: {error.message}") from error
+
+    def token(self, urls: Iterable[str]) -> str:
+        """Return the token that opens these files, '' if they need none."""
+        if all(is_mounted(url) for url in urls):
+            return ""
+        try:
+            return storage_token()
+        except StorageError as error:
+            raise StorageUnavailable(error.message) from error
 
     def _places_of(self, file: OutputFile) -> Places:
         """All DAGs of a round have one directory, and its jobs one idea of where storage is."""
