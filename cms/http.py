@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
@@ -32,7 +34,8 @@ class HttpOptions:
     """How long to wait, how often to repeat, and who we are towards the service.
 
     (retries + 1) * read timeout + waits has to stay below a task's time limit. Every call is made inside
-    a `guard`, which is given the name of the operation, may refuse it and sees how it ended.
+    a `guard`, which is given the name of the operation, may refuse it and sees how it ended. A certificate
+    and its key may be in one file. `token_file` holds a bearer token; it is read at each call.
     """
 
     connect_timeout_sec: float = 5.0
@@ -42,6 +45,7 @@ class HttpOptions:
     max_wait_sec: int = 10
     client_cert: str = ""
     client_key: str = ""
+    token_file: str = ""
     ca_path: str = ""
     guard: Callable[[str], AbstractContextManager[object]] = nullcontext
 
@@ -57,6 +61,33 @@ class HttpRefusal(ServiceRejected):
 
 class TooLarge(ServiceRejected):
     """The answer is larger than the caller takes."""
+
+
+class BearerTokenFile(AuthBase):
+    """Sends the bearer token of a file, by https only. Raises ServiceRejected if there is none to send."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if urlsplit(request.url or "").scheme != "https":
+            raise ServiceRejected(
+                "a bearer token is sent by https only", cure="Set the service's address to https://…"
+            )
+        request.headers["Authorization"] = f"Bearer {read_token_file(self._path)}"
+        return request
+
+
+def read_token_file(path: str) -> str:
+    """Return the bearer token in the file. Raises ServiceRejected if it cannot be read or is not one line."""
+    cure = "Write a valid token to the file, mode 0400 or 0600"
+    try:
+        token = Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServiceRejected(f"the token in {path} cannot be read: {describe(error)}", cure=cure) from None
+    if not token.isprintable() or not token or " " in token:
+        raise ServiceRejected(f"{path} does not hold one token", cure=cure)
+    return token
 
 
 def build_session(options: HttpOptions) -> requests.Session:
@@ -78,8 +109,8 @@ def build_session(options: HttpOptions) -> requests.Session:
     if options.client_cert:
         cert, key = options.client_cert, options.client_key
         session.cert = (cert, key) if key else cert
-    if options.ca_path:
-        session.verify = options.ca_path
+    if options.token_file:
+        session.auth = BearerTokenFile(options.token_file)
     return session
 
 
@@ -91,6 +122,7 @@ class JsonService:
         self._base_url = base_url.rstrip("/")
         self._timeout = (options.connect_timeout_sec, options.read_timeout_sec)
         self._session = build_session(options)
+        self._ca_path = options.ca_path or None  # given to each call: REQUESTS_CA_BUNDLE beats a session's
         self._guard = options.guard
 
     def get(self, path: str, params: Params | None = None) -> Any:
@@ -133,9 +165,15 @@ class JsonService:
         with self._guard(f"{method} {path.partition('/')[0]}"):
             try:
                 response = self._session.request(
-                    method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
+                    method,
+                    url,
+                    params=params,
+                    json=body,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    verify=self._ca_path,
                 )
-            except requests.RequestException as error:
+            except OSError as error:  # requests' errors, and those of a certificate that cannot be loaded
                 raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
             _raise_for_status(where, response)
         try:
@@ -160,7 +198,9 @@ def _raise_for_status(where: str, response: requests.Response) -> None:
         raise ServiceUnavailable(f"{told}: {words}")
     if status == 404:
         raise NotFound(f"{told}: {words}")
-    cure = "Check the client certificate and its roles" if status < 400 or status in {401, 403} else ""
+    cure = (
+        "Check the client certificate or token, and its roles" if status < 400 or status in {401, 403} else ""
+    )
     raise HttpRefusal(f"{told}: {words}", status=status, reply=reply, cure=cure)
 
 

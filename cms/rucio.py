@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from rucio.common import exception as rucio_errors
 
+from cms.rse_protocols import storage_prefixes
 from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, told_as_ours
 from cms.subscriptions import destinations
 from cms.types import BlockFile, Destination, FileCounts, Rule, RuleState
@@ -164,6 +165,15 @@ class RucioClient:
         if not told or told[0]["free"] is None or not told[0]["total"]:
             return None
         return float(told[0]["used"] / told[0]["total"])
+
+    def storage_prefixes(self, rse: str) -> tuple[str, ...]:
+        """Return the URL prefixes of a storage, the preferred one first; none if it has or is none."""
+        check(Name.RSE, rse)
+        with told_as_ours(f"read the protocols of {rse}"):
+            try:
+                return storage_prefixes(self._client.get_rse(rse)["protocols"])
+            except rucio_errors.RSENotFound:
+                return ()
 
     def subscriptions_matching(self, dataset: str) -> list[Destination]:
         """Where Rucio's subscriptions want this dataset, each storage expression once."""

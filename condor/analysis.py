@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 MAX_CONDITIONS = 30
 MAX_TEXT = 400
@@ -19,15 +20,15 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of the job, and how many slots meet it."""
+    """One requirement of an idle job."""
 
     text: str
-    slots: int
+    slots: Annotated[int, "Number of slots that match it."]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchAnalysis:
-    """Why an idle job is idle, as far as the slots are concerned."""
+    """HTCondor's own match analysis of one idle job."""
 
     job_id: str
     counts: dict[str, int]

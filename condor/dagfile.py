@@ -20,12 +20,12 @@ from condor.dagtext import CONFIG, GROUP_DAG, OUTER_DAG, render_config, render_g
 from condor.layout import Asset, DagLayout, refuse
 from condor.submitfile import (
     BACK_DIRECTORY,
-    JOB_ASSETS,
     MANIFEST,
     PAYLOAD,
     PRIORITY_FILE,
     Role,
     SubmitDescription,
+    goes_to,
     render_priority,
     render_submit,
 )
@@ -135,7 +135,6 @@ def submit_lock(directory: Path) -> Iterator[None]:
 
 
 def _submit_text(layout: DagLayout, role: Role) -> str:
-    paths = [asset.path for asset in layout.assets]
     return render_submit(
         SubmitDescription(
             role=role,
@@ -145,14 +144,16 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             max_transfer_output_mb=layout.max_transfer_output_mb,
             gpus=layout.gpus,
             required_os=layout.required_os,
-            shared=tuple(sorted(path for path in paths if role in JOB_ASSETS.get(path, ()))),
+            with_token=layout.with_token,
+            job_proxy=layout.job_proxy,
+            job_files=[asset.path for asset in layout.job_files if goes_to(asset.path, role)],
         )
     )
 
 
 def _asset_entries(layout: DagLayout) -> Iterator[DagEntry]:
     made: set[str] = set()
-    for asset in sorted(layout.assets, key=lambda item: item.path):
+    for asset in sorted((*layout.assets, *layout.job_files), key=lambda item: item.path):
         for parent in reversed(Path(asset.path).parents[:-1]):
             if str(parent) not in made:
                 made.add(str(parent))

@@ -54,6 +54,15 @@ def check_os(field_name: str, value: object) -> str:
     raise refuse(field_name, f"{value!r:.80} is not a system such as rhel8, or {ANY_OS}")
 
 
+def check_absolute_path(field_name: str, value: object) -> str:
+    """An absolute path of plain segments, as an administrator may set one."""
+    text = value if isinstance(value, str) else ""
+    parts = text.split("/")[1:]
+    if not text.startswith("/") or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
+        raise refuse(field_name, f"{value!r:.80} is not a plain absolute path")
+    return text
+
+
 def check_uuid(field_name: str, value: object) -> str:
     """A UUID in its canonical spelling."""
     try:
@@ -190,9 +199,12 @@ class DagLayout:
     held_grace_sec: int = 60
     max_transfer_output_mb: int = 32
     payload: bytes = b"{}"  # the configuration of the payload, the same for every job
+    job_files: Sequence[Asset] = ()  # what else every job gets
     priority: int = 0
     gpus: int = 0
     required_os: str = ANY_OS
+    with_token: bool = False
+    job_proxy: str = ""
 
     def __post_init__(self) -> None:
         check(Name.REQUEST, self.request_name, field="request_name")
@@ -205,9 +217,11 @@ class DagLayout:
         check_int("held_grace_sec", self.held_grace_sec, 0, 1_000_000)
         check_int("max_transfer_output_mb", self.max_transfer_output_mb, 1, 100_000)
         check_int("priority", self.priority, -1_000_000_000, 1_000_000_000)
+        if self.job_proxy:
+            check_absolute_path("job_proxy", self.job_proxy)
         for role in ("landing", "merge", "cleanup"):
             if getattr(self, role).name != role:
                 raise refuse(role, f"the node must be named {role!r}")
-        paths = [asset.path for asset in self.assets]
+        paths = [asset.path for asset in (*self.assets, *self.job_files)]
         if len(set(paths)) != len(paths):
             raise refuse("assets", "two assets have the same path")

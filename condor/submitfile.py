@@ -11,10 +11,11 @@ at its first instruction still has one, and is not put on hold for a missing out
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from condor.layout import check_int, check_os, check_path, check_uuid
+from condor.layout import check_absolute_path, check_int, check_os, check_path, check_uuid
 from condor.types import RenderError
 from sandbox.cmssw.config import PSET_NAMES
 from sandbox.elect_site import ELECTED_SITE
@@ -38,7 +39,9 @@ MANIFEST = "jobs.json"
 PAYLOAD = "payload.json"  # one for all groups
 
 _FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
-_ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z0-9_.]*) = (\S|\S.*\S)", re.ASCII)
+TOKEN_KEY, PROXY_KEY = "My.OAuthServicesNeeded", "x509userproxy"
+TOKEN_SERVICE = "cms"  # noqa: S105 — names the file of a token, and where HTCondor looks for it
 _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
     "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
@@ -65,11 +68,6 @@ class Role(StrEnum):
         return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
 
 
-# Assets that jobs of these roles get, where the DAG has them.
-JOB_ASSETS: dict[str, frozenset[Role]] = {
-    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
-    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
-}
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
@@ -77,6 +75,10 @@ ALLOWED_KEYS: dict[Role, frozenset[str]] = {
         for role in (Role.MERGE, Role.CLEANUP)
     },
     Role.PROCESSING: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted", "request_gpus")),
+}
+# The credential of jobs that use storage; absent where none is configured.
+OPTIONAL_KEYS: dict[Role, frozenset[str]] = {
+    role: frozenset() if role is Role.LANDING else frozenset((TOKEN_KEY, PROXY_KEY)) for role in Role
 }
 
 
@@ -91,9 +93,30 @@ class SubmitDescription:
     max_transfer_output_mb: int
     gpus: int = 0
     required_os: str = ANY_OS
+    with_token: bool = False  # jobs get the token of their workflow
+    job_proxy: str = ""  # absolute path of the X.509 proxy that jobs get
+    job_files: Sequence[str] = ()  # shared by all groups
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
-    shared: tuple[str, ...] = ()  # further files of the DAG's directory that this role gets, see JOB_ASSETS
+
+
+def token_file_name(workflow_id: str) -> str:
+    """Return the name of the file that holds the workflow's token, in HTCondor's credential directory."""
+    return f"{TOKEN_SERVICE}_{_token_handle(workflow_id)}.use"
+
+
+def _token_handle(workflow_id: str) -> str:
+    return check_uuid("workflow_id", workflow_id).replace("-", "")
+
+
+def goes_to(job_file: str, role: Role) -> bool:
+    """Return whether jobs of the role get this file of the DAG's directory: a cleanup runs no payload.
+
+    A merge runs the payload's merge tool, which needs no configuration of CMSSW.
+    """
+    if job_file in PSET_NAMES:
+        return role is Role.PROCESSING
+    return role is not Role.CLEANUP or job_file != USER_SANDBOX
 
 
 def quote(value: str) -> str:
@@ -136,7 +159,7 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
         if not match or line.endswith("\\") or not line.isprintable() or not line.isascii():
             raise RenderError(f"{role.submit_file} holds a line that is no assignment: {line!r:.80}")
         key, value = match.groups()
-        if key in found or key not in ALLOWED_KEYS[role]:
+        if key in found or key not in ALLOWED_KEYS[role] | OPTIONAL_KEYS[role]:
             raise RenderError(f"{role.submit_file} sets {key} twice or without leave")
         found[key] = value
     missing = ALLOWED_KEYS[role] - set(found)
@@ -198,16 +221,17 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
-    inputs += [f"../../{check_path('shared', path)}" for path in description.shared]
+    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
     gpus = {"request_gpus": str(check_int("gpus", description.gpus, 0, 64))}
-    return (gpus if role is Role.PROCESSING else {}) | {
+    varying = (gpus if role is Role.PROCESSING else {}) | _credential_entries(description)
+    return varying | {
         # The executable is found from the group's directory, everything else from its initial directory.
         "executable": f"../{executable}",
         "arguments": f"{role.value} $(NODE) $(elected_site:none)",
-        "environment": '"WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"',
+        "environment": f'"{_variables(description)}"',
         "initialdir": "reports",
         "should_transfer_files": "YES",
         "when_to_transfer_output": "ON_EXIT",
@@ -222,3 +246,22 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         "request_memory": "$INT(memory_wanted)",
         "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',
     }
+
+
+def _variables(description: SubmitDescription) -> str:
+    """The environment of the job: numbers, and the name of its token's file, never a secret."""
+    variables = "WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"
+    if description.with_token:
+        variables += f" WMS2_TOKEN_FILE={token_file_name(description.workflow_id)}"
+    return variables
+
+
+def _credential_entries(description: SubmitDescription) -> dict[str, str]:
+    """Name the credential; HTCondor brings its file to the job, and brings it again when it has changed."""
+    entries = {}
+    if description.with_token:
+        service = f"{TOKEN_SERVICE}*{_token_handle(description.workflow_id)}"
+        entries[TOKEN_KEY] = quote(service)
+    if description.job_proxy:
+        entries[PROXY_KEY] = check_absolute_path("job_proxy", description.job_proxy)
+    return entries

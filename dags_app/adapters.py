@@ -16,13 +16,18 @@ from cms.dbs import DbsClient, DbsConfig
 from cms.http import HttpOptions
 from cms.reqmgr2 import ReqMgr2Client, ReqMgr2Config
 from cms.rucio import RucioClient
-from cms.rucio_session import RucioConfig
+from cms.rucio_session import RucioAuth, RucioConfig
+from cms.token_issuer import TokenIssuer, TokenIssuerConfig
 from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
+from sandbox.storage import Storage, Timeouts, discovered_token
 from wms2_project.errors import PermanentError
 from wms2_project.observation import counters
 from wms2_project.service_guards import Guard, GuardOptions
+
+# A worker waits less than a job: what hangs is tried again by the next task.
+STORAGE_TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 
 class NotConfigured(PermanentError):
@@ -54,6 +59,8 @@ def _options(service: str) -> HttpOptions:
     return HttpOptions(
         read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
         client_cert=services["client_cert"],
+        client_key=services["client_key"],
+        token_file=settings.SERVICE_TOKEN_FILE,
         ca_path=services["ca_bundle"],
         guard=_guard(service).calling,
     )
@@ -92,17 +99,32 @@ def build_dbs(*, quick: bool = False) -> DbsClient:
 
 
 def build_rucio() -> RucioClient:
-    """Build the Rucio client from the settings."""
+    """Build the Rucio client from the settings. Its login needs the settings that RUCIO_AUTH implies."""
+    services, auth = settings.CMS_SERVICES, RucioAuth(settings.RUCIO_AUTH)
+    if auth is RucioAuth.TOKEN and not settings.RUCIO_TOKEN_FILE:
+        raise NotConfigured("rucio_token_file is not set", cure="Set WMS2_RUCIO_TOKEN_FILE")
+    needed = {
+        RucioAuth.USERPASS: ("rucio_username", "rucio_password"),
+        RucioAuth.X509: ("client_cert",),
+        RucioAuth.X509_PROXY: ("client_cert",),
+        RucioAuth.TOKEN: (),
+    }
+    for key in needed[auth]:
+        _setting(key)
     return RucioClient(
         RucioConfig(
             url=_setting("rucio_url"),
             auth_url=_setting("rucio_auth_url"),
             account=_setting("rucio_account"),
-            username=_setting("rucio_username"),
-            password=_setting("rucio_password"),
+            username=services["rucio_username"],
+            password=services["rucio_password"],
+            auth=auth,
+            client_cert=services["client_cert"],
+            client_key=services["client_key"],
+            token_file=settings.RUCIO_TOKEN_FILE,
             scope=settings.RUCIO_SCOPE,
             read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
-            ca_path=settings.CMS_SERVICES["ca_bundle"],
+            ca_path=services["ca_bundle"],
             guard=_guard("rucio").calling,
         )
     )
@@ -111,6 +133,31 @@ def build_rucio() -> RucioClient:
 def build_cric() -> CricClient:
     """Build the CRIC client from the settings."""
     return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
+
+
+def build_token_issuer() -> TokenIssuer:
+    """Build the client of the token issuer from the settings."""
+    return TokenIssuer(
+        TokenIssuerConfig(
+            url=settings.TOKEN_ISSUER,
+            client_id=settings.TOKEN_CLIENT_ID,
+            client_secret_file=settings.TOKEN_CLIENT_SECRET_FILE,
+            audience=settings.TOKEN_AUDIENCE,
+            lifetime_sec=settings.TOKEN_LIFETIME_SEC,
+            token_url=settings.TOKEN_URL,
+            http=HttpOptions(
+                connect_timeout_sec=min(settings.TOKEN_TIMEOUT_SEC, 5.0),
+                read_timeout_sec=settings.TOKEN_TIMEOUT_SEC,
+                ca_path=settings.TOKEN_CA_FILE,
+                guard=_guard("token issuer").calling,
+            ),
+        )
+    )
+
+
+def build_storage() -> Storage:
+    """Build the access to the sites' storage. The token is that of this process, if it has one."""
+    return Storage(token=discovered_token, ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS)
 
 
 def build_schedd(name: str) -> ScheddPort:
@@ -127,7 +174,9 @@ class Adapters:
     dbs: Callable[..., DbsClient] = field(default_factory=lambda: cache(build_dbs))
     rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
+    token_issuer: Callable[[], TokenIssuer] = field(default_factory=lambda: cache(build_token_issuer))
     schedd: Callable[[str], ScheddPort] = field(default_factory=lambda: cache(build_schedd))
+    storage: Callable[[], Storage] = field(default_factory=lambda: cache(build_storage))
 
 
 _adapters = Adapters()
@@ -141,6 +190,8 @@ def use_adapters(
     dbs: Any = None,
     rucio: Any = None,
     cric: Any = None,
+    token_issuer: Any = None,
+    storage: Any = None,
     schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
 ) -> Iterator[None]:
     """Use the adapters given in place of the current ones until the block ends, in every thread.
@@ -149,7 +200,10 @@ def use_adapters(
     one per name.
     """
     global _adapters
-    clients = {"reqmgr2": reqmgr2, "config_cache": config_cache, "dbs": dbs, "rucio": rucio, "cric": cric}
+    clients = {
+        "reqmgr2": reqmgr2, "config_cache": config_cache, "dbs": dbs, "rucio": rucio, "cric": cric,
+        "token_issuer": token_issuer, "storage": storage,
+    }  # fmt: skip
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
     }
@@ -189,6 +243,16 @@ def rucio() -> RucioClient:
 def cric() -> CricClient:
     """Which sites exist and what storage they read."""
     return _adapters.cric()
+
+
+def token_issuer() -> TokenIssuer:
+    """Who issues the tokens of jobs."""
+    return _adapters.token_issuer()
+
+
+def storage() -> Storage:
+    """The files on the sites' storage."""
+    return _adapters.storage()
 
 
 @cache

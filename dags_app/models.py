@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from dags_app.credentials.models import JobToken
 from dags_app.failures.models import BadReplica, FailureCluster
 from dags_app.states import (
     LIVE_DAG,
@@ -34,6 +35,7 @@ __all__ = [
     "DAGEvent",
     "FailureCluster",
     "InputFile",
+    "JobToken",
     "MergeGroup",
     "Round",
     "Schedd",

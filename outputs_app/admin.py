@@ -1,4 +1,4 @@
-"""The console's pages about outputs: datasets, blocks, files and the rules that protect them."""
+"""Console pages of outputs: datasets, blocks, files and Rucio rules."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
+from outputs_app.pipeline import MOVING, PIPELINE, Tier
 from outputs_app.states import BlockStatus, DatasetStatus
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
     age_of,
     clipped,
+    coloured,
     display,
     link,
     request_link,
     size_of,
 )
-from wms2_project.tables import check_complete
 from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
-    BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
-    BlockStatus.TRANSFERS_REQUESTED: "primary", BlockStatus.TRANSFERRING: "primary",
-    BlockStatus.TRANSFERRED: "primary", BlockStatus.SOURCE_RELEASED: "primary",
-    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning",
-    BlockStatus.INVALIDATING: "warning", BlockStatus.FAILED: "danger",
+    **{status: "info" if PIPELINE[status].tier is Tier.PROTECT else "primary" for status in MOVING},
+    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning", BlockStatus.INVALIDATING: "warning",
+    BlockStatus.FAILED: "danger",
 }  # fmt: skip
-check_complete("BLOCK_COLOURS", BLOCK_COLOURS, BlockStatus)
 DATASET_COLOURS: dict[str, str] = {
     DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
 }  # fmt: skip
@@ -42,7 +40,7 @@ DATASET_COLOURS: dict[str, str] = {
 
 @admin.register(OutputDataset)
 class OutputDatasetAdmin(ReadOnlyAdmin):
-    """What the workflows produce."""
+    """Output datasets."""
 
     list_display = ("dataset_name", "of_request", "shown_status", "created_at")
     fields = (
@@ -54,19 +52,15 @@ class OutputDatasetAdmin(ReadOnlyAdmin):
     list_select_related = ("workflow",)
     ordering = ("-created_at", "-id")
 
-    @display(description="status", ordering="status", label=DATASET_COLOURS)
-    def shown_status(self, row: OutputDataset) -> tuple[str, str]:
-        """The status in its colour."""
-        return row.status, row.status
+    shown_status = coloured(DATASET_COLOURS)
 
     @display(description="blocks")
     def blocks(self, row: OutputDataset) -> SafeString:
-        """What it consists of."""
         return link("its blocks", "admin:outputs_app_outputblock_changelist", query=f"dataset={row.pk}")
 
 
 class RuleTable(ReadOnlyTable):
-    """The rules that keep a block."""
+    """Rules of a block."""
 
     model = RucioRule
     fields = (
@@ -86,7 +80,7 @@ class RuleTable(ReadOnlyTable):
 
 @admin.register(OutputBlock)
 class OutputBlockAdmin(ReadOnlyAdmin):
-    """Blocks on their way from the merge to their users."""
+    """Output blocks and their way through the pipeline."""
 
     list_display = (
         "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "shown_error",
@@ -104,7 +98,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     inlines = (RuleTable,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutputBlock]:
-        """With the number of files, counted for the rows shown only."""
+        """Return the rows with the number of their files."""
         files = (
             OutputFile.objects.filter(block=OuterRef("pk")).order_by().values("block").annotate(n=Count("pk"))
         )
@@ -115,38 +109,29 @@ class OutputBlockAdmin(ReadOnlyAdmin):
 
     @display(description="request")
     def of_request(self, row: OutputBlock) -> SafeString:
-        """Whose output it is."""
         return request_link(row.dataset.workflow.request_name)
 
     @display(description="site")
     def shown_site(self, row: OutputBlock) -> SafeString:
-        """Where it was made."""
         return format_html("{}, storage {}", link(row.site, "admin:sites_app_site_change", row.site), row.rse)
 
     @display(description="files")
     def files(self, row: Any) -> SafeString:
-        """What it holds."""
-        told = counted(row.n_files, "file")
-        return link(told, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
+        label = counted(row.n_files, "file")
+        return link(label, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
 
     @display(description="last error")
     def shown_error(self, row: OutputBlock) -> SafeString:
-        """What went wrong last."""
         return clipped(row.last_error)
 
-    @display(description="status", ordering="status", label=BLOCK_COLOURS)
-    def shown_status(self, row: OutputBlock) -> tuple[str, str]:
-        """The status in its colour."""
-        return row.status, row.status.replace("_", " ")
+    shown_status = coloured(BLOCK_COLOURS)
 
     @display(description="since", ordering="-status_since")
     def in_status_for(self, row: OutputBlock) -> str:
-        """How long in this status."""
         return age_of(row.status_since, now=timezone.now())
 
     @display(description="files")
     def file_count(self, row: Any) -> int:
-        """How many files it holds."""
         return int(row.n_files)
 
 
@@ -162,13 +147,12 @@ class OutputFileAdmin(ReadOnlyAdmin):
 
     @display(description="size", ordering="size_bytes")
     def size(self, row: OutputFile) -> str:
-        """How large it is."""
         return size_of(row.size_bytes)
 
 
 @admin.register(RucioRule)
 class RucioRuleAdmin(ReadOnlyAdmin):
-    """Rules: the row is the intent, the rule id proves the effect."""
+    """Rucio rules. A row is written before the rule is made; then it has the rule id."""
 
     list_display = ("__str__", "block", "rule_id", "state", "error", "created_at", "deleted_at")
     list_filter = ("kind", "state")

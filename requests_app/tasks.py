@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.credential_gate import keep_credentials
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
 from requests_app.lifecycle.maintenance import clean_storage, tidy_up
 from requests_app.lifecycle.monitoring import watch_dags
@@ -50,6 +51,12 @@ def report() -> None:
 def tidy() -> None:
     """Expire bans, watch and retire outputs, and send alerts."""
     tidy_up(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
+def credentials() -> None:
+    """Renew the tokens of jobs and report credentials that end soon."""
+    keep_credentials(now=timezone.now())
 
 
 @shared_task(ignore_result=True)

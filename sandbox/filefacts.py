@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.lumis import LumiEvents, Lumis, union
-
-CHUNK_BYTES = 1024 * 1024
+from sandbox.storage import base
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,5 @@ class Counts:
 
 def checksum(path: Path) -> tuple[int, str]:
     """Return size and adler32 of any file, the checksum as eight hexadecimal digits."""
-    size, value = 0, 1
-    with open(path, "rb") as handle:
-        while chunk := handle.read(CHUNK_BYTES):
-            size += len(chunk)
-            value = zlib.adler32(chunk, value)
-    return size, f"{value:08x}"
+    found = base.checksum(path)
+    return found.size_bytes, found.adler32

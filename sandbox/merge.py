@@ -22,7 +22,7 @@ from sandbox.merge_tools import UnreadableFile
 from sandbox.registry import start_payload
 from sandbox.report import NodeReport, Output, read_report
 from sandbox.scratch import regular_file
-from sandbox.storage import measured_input, stage_out, unreadable
+from sandbox.storage import measured_input, release_input, stage_out, unreadable
 
 # What one call of a merge tool reads. A larger group is merged in batches, whose files are then merged.
 MAX_BATCH_FILES = 200
@@ -129,13 +129,12 @@ def _merge_batch(context: Context, parts: Sequence[Part], target: Path, tally: T
         tally.events_read += part.output.events
         tally.inputs[part.output.lfn] = Touched(part.output.events, part.output.lumis)
     for path in paths:
-        if context.scratch in path.parents:  # a copy of a file on remote storage
-            path.unlink()
+        release_input(context, path)
 
 
 def _measured(context: Context, part: Part) -> Path:
     """Return the path of one file, whose size and checksum must be what its job claims."""
-    path, size, adler32 = measured_input(context, part.output.lfn)
+    path, size, adler32 = measured_input(context, part.output.lfn, place=part.output.place)
     if size != part.output.size_bytes:
         refuse(part, "size", f"{part.output.size_bytes} bytes", f"{size}")
     if adler32 != part.output.adler32:

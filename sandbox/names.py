@@ -46,8 +46,3 @@ def unmerged_name(node: str, index: int, outputs: int) -> str:
 
 def merged_lfn(merged_base: str, merged_id: str) -> str:
     return f"{merged_base}/{merged_id}.root"
-
-
-def pfn(storage: str, site: str, lfn: str) -> str:
-    """Where a site keeps a file: the storage prefix with the site filled in, then the LFN."""
-    return storage.replace("{site}", site) + lfn

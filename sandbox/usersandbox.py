@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeVar
 
 from sandbox.context import Context
 from sandbox.failure import BAD_CONFIGURATION, SANDBOX_BROKEN, JobFailure
-from sandbox.filefacts import CHUNK_BYTES
+from sandbox.storage.base import CHUNK_BYTES
 
 NAME = "user_sandbox.tar.gz"
 DIGEST_FIELD = "sandbox_sha256"

@@ -37,18 +37,22 @@ def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
     names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
+    prefixes: dict[str, list[str]] = {}
     every_site = Site.objects.annotate(takes_work=takes_work)
-    for site in every_site.only("name", "storage_elements", "thresholds"):
+    for site in every_site.only("name", "storage_elements", "storage_prefixes", "thresholds"):
         if site.takes_work and site.name not in unwanted:
             names.add(site.name)
         if "memory_mb_per_core" in site.thresholds:
             memory[site.name] = int(site.thresholds["memory_mb_per_core"])
+        if site.storage_prefixes:
+            prefixes[site.name] = site.storage_prefixes
         for storage in site.storage_elements:
             by_storage.setdefault(storage, set()).add(site.name)
     return SitePool(
         names=frozenset(names),
         by_storage={storage: frozenset(readers) for storage, readers in by_storage.items()},
         memory_mb_per_core=memory,
+        prefixes=prefixes,
     )
 
 

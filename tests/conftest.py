@@ -33,6 +33,7 @@ def _become_owner() -> None:
 
 
 _become_owner()
+django_settings.TOKEN_ISSUER = ""  # the stack has one; a test whose jobs need tokens sets it
 default_signals()
 # On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
 # nowhere: a run depends on no earlier one and writes nothing into the checkout.

@@ -11,6 +11,7 @@ class KernelConfig(AppConfig):
     def ready(self) -> None:
         """Register the startup checks; begin to trace if that is wanted."""
         import_module("wms2_project.checks")
+        import_module("wms2_project.credential_checks")
         import_module("wms2_project.deploy_checks")
         if settings.TRACES in ("otlp", "console"):  # anything else, the checks refuse
             import_module("wms2_project.observation.tracing_setup").configure(settings.TRACES)

@@ -1,4 +1,4 @@
-"""What the commands of `manage.py` share: who runs them and from where, and how a refusal is told."""
+"""Helpers of management commands: the calling person, paths, and error output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wms2_project.errors import InvalidInput, Wms2Error
 
 
 def shell_actor() -> str:
-    """Whoever typed the command: `./wms2` names them, because it runs us as the stack's owner."""
+    """Return the actor of a command. `./wms2` passes the person, because it runs as the stack's owner."""
     return f"user:{os.environ.get('WMS2_PERSON') or getpass.getuser()}"
 
 
 def path_of(name: str) -> Path:
-    """The file a person named: `./wms2` changes the directory, and says from where it was called."""
+    """Return the path of a file argument. `./wms2` changes the directory and passes the caller's."""
     return Path(os.environ.get("WMS2_FROM", ""), name)
 
 
 def refusal(error: Wms2Error, *, returncode: int = 1) -> CommandError:
-    """The error as a person at a terminal reads it, with what is wrong in each field."""
+    """Return the error for a terminal, with one line per field."""
     fields = error.fields if isinstance(error, InvalidInput) else {}
-    told = "".join(f"\n  {field}: {message}" for field, message in fields.items())
-    return CommandError(f"{error}{told}", returncode=returncode)
+    lines = "".join(f"\n  {field}: {message}" for field, message in fields.items())
+    return CommandError(f"{error}{lines}", returncode=returncode)

@@ -1,18 +1,18 @@
-"""The console's ground: Django's admin in unfold's dress. It shows everything and saves nothing.
+"""Base of the console: Django's admin with unfold's look. Pages are read-only.
 
-Every change goes through a service and asks for a reason first; a refusal is shown as the service
-words it. unfold is imported here and nowhere else.
+Every change goes through a service and asks for a reason first. A refusal is shown with the service's
+message. unfold is imported only here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin import ShowFacets, SimpleListFilter, helpers
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -67,10 +67,12 @@ __all__ = [
     "UnfoldBooleanWidget",
     "UserChangeForm",
     "UserCreationForm",
+    "ValueFilter",
     "action",
     "address_of",
     "age_of",
     "clipped",
+    "coloured",
     "display",
     "link",
     "progress_bar",
@@ -84,40 +86,50 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def action(**options: Any) -> Callable[[Method], Method]:
-    """A button or a bulk action; unfold's decorator, typed."""
+    """Mark a method as button or bulk action. unfold's decorator, typed."""
     return cast(Callable[[Method], Method], decorators.action(**options))
 
 
 def display(**options: Any) -> Callable[[Method], Method]:
-    """A column; unfold's decorator, typed."""
+    """Mark a method as column. unfold's decorator, typed."""
     return cast(Callable[[Method], Method], decorators.display(**options))
 
 
+def coloured(colours: Mapping[str, str], *, column: str = "status") -> Any:
+    """Return a column that shows a status in its colour."""
+
+    @display(description=column, ordering=column, label=colours)
+    def shown(self: Any, row: Any) -> tuple[str, str]:
+        value = str(getattr(row, column))
+        return value, value.replace("_", " ")
+
+    return shown
+
+
 def may_operate(request: HttpRequest) -> bool:
-    """Is this person an operator? Decides what the menu shows."""
+    """Return whether the menu shows pages of operators."""
     return role_of(request.user) >= Role.OPERATOR
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts to 10,000 and no further: whoever has more rows needs a filter, not page 4,711."""
+    """Counts up to 10,000 rows. Larger lists need a filter."""
 
     most = 10_000
 
     @cached_property
     def count(self) -> int:
-        """How many rows there are, as far as anybody would page."""
         rows = self.object_list
         return rows.order_by()[: self.most].count() if isinstance(rows, QuerySet) else len(rows)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]
-    """The console's login. Each try is counted before the password is looked at, so guessing ends."""
+    """The console's login form. Attempts are counted before the password is checked."""
 
     def clean(self) -> Any:
-        """Refuse too many attempts from one address, or for one name from all addresses.
+        """Raise after too many attempts from one address, or for one name from all addresses.
 
-        What the address's limit refuses does not count for the name, whose limit is the higher one: from one
-        address nobody can lock a name for others.
+        Attempts refused by the address limit do not count for the name, so nobody can lock the name of others
+        from one address.
         """
         name = str(self.cleaned_data.get("username", "")).lower()
         wait = seconds_to_wait("logins", address_block(client_address(self.request)))
@@ -126,14 +138,14 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
         return super().clean()
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Refuse an account that may do nothing here."""
+        """Raise for an account without a role."""
         super().confirm_login_allowed(user)
         if role_of(user) < Role.VIEWER:
             raise forms.ValidationError("This account has no role. Ask an administrator for one.")
 
 
 class ReasonForm(forms.Form):
-    """What every action asks."""
+    """Base of the forms of actions."""
 
     reason = forms.CharField(
         max_length=1000,
@@ -142,8 +154,12 @@ class ReasonForm(forms.Form):
     )
 
 
+def _never(self: Any, request: HttpRequest, obj: Model | None = None) -> bool:
+    return False
+
+
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
-    """Shows rows to everyone who may look; offers actions to operators; adds, changes, deletes nothing."""
+    """Base of pages: rows for viewers, actions for operators. Rows cannot be added, changed or deleted."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -153,37 +169,25 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     list_disable_select_all = True  # an action on rows nobody looked at is a slip
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """May this person see the application at all?"""
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Whoever may log in here may look."""
         return role_of(request.user) >= Role.VIEWER
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Actions are the operators'."""
+        """Return whether the user may use the actions of the page."""
         return role_of(request.user) >= Role.OPERATOR
 
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = _never
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
-        """What of the row says something: an empty field only takes room."""
+        """Return the fields that have a value."""
         names = super().get_fields(request, obj)
         return [name for name in names if getattr(obj, str(name), name) not in (None, "", {}, [])]
 
     @display(description="request")
     def of_request(self, row: Any) -> SafeString | str:
-        """Whose it is; what belongs to no workflow is everybody's."""
+        """Link to the request of the row; rows without a workflow apply to all requests."""
         return request_link(row.workflow.request_name) if row.workflow else "all"
 
     def changeform_view(
@@ -193,7 +197,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         form_url: str = "",
         extra_context: Any = None,
     ) -> HttpResponse:
-        """One row; without Django's own history, in which nothing would ever stand."""
+        """Show a row without Django's history, which is always empty."""
         context = {"show_history": False} | (extra_context or {})
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
@@ -201,12 +205,6 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the row of this page, or None if there is none."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
-
-    def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
-        """Of the page's buttons those that are of use now, and those nobody speaks of."""
-        prefix = f"{self.model._meta.app_label}_{self.model._meta.model_name}_"
-        shown: list[Any] = super().get_actions_detail(request, object_id)
-        return [one for one in shown if useful.get(one.action_name.removeprefix(prefix), True)]
 
     def ask(
         self,
@@ -256,8 +254,29 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
             messages.error(request, str(error) if named else f"{target}: {error}")
 
 
+class ValueFilter(SimpleListFilter):
+    """Filter by a column, with fewer choices than the column has values."""
+
+    parameter_name: str
+
+    def values(self) -> Iterable[str]:
+        """Return the values to choose from; the chosen one is added."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        values = sorted({*self.values()} | ({chosen} if chosen else set()))
+        return [(value, self.label_of(value)) for value in values]
+
+    def label_of(self, value: str) -> str:
+        return value
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{self.parameter_name: self.value()}) if self.value() else queryset
+
+
 class ReadOnlyTable(TabularInline):  # type: ignore[misc]
-    """Rows that belong to the one shown."""
+    """Table of related rows on a page."""
 
     extra = 0
     can_delete = False
@@ -266,20 +285,13 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     hide_title = True
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Whoever sees the row above sees these."""
         return role_of(request.user) >= Role.VIEWER
 
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
-        return False
+    has_add_permission = has_change_permission = _never
 
 
 def age_of(since: datetime | None, *, now: datetime) -> str:
-    """How long ago, in the largest unit that says enough."""
+    """Return the age in the largest unit of which there are at least two."""
     if since is None:
         return "–"
     seconds = max(0, int((now - since) / timedelta(seconds=1)))
@@ -290,7 +302,7 @@ def age_of(since: datetime | None, *, now: datetime) -> str:
 
 
 def size_of(size_bytes: int | None) -> str:
-    """A size in decimal units, as storage is counted."""
+    """Return a size in decimal units."""
     size = float(size_bytes or 0)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:
@@ -300,22 +312,22 @@ def size_of(size_bytes: int | None) -> str:
 
 
 def clipped(text: str) -> SafeString:
-    """One line of a long text; the whole is in its tooltip."""
+    """Return one line of a long text. The tooltip has the whole text."""
     return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
 
 
 def link(text: str, view: str, *args: Any, query: str = "") -> SafeString:
-    """A link to a page of the console."""
+    """Return a link to a page of the console."""
     return _anchor(text, address_of(view, *args) + (f"?{query}" if query else ""))
 
 
 def address_of(view: str, *args: Any) -> str:
-    """The address of a page; the admin reads `_CE` in a site's name as a character unless it is quoted."""
+    """Return the address of a page. Keys are quoted: the admin decodes `_CE` in a site's name otherwise."""
     return reverse(view, args=[quote(one) for one in args])
 
 
 def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
-    """Return the row a button's address names; Http404 if there is none, or if this is no key at all."""
+    """Return the row of a button's address. Raise Http404 if there is none or the key is malformed."""
     key = unquote(object_id)
     if "\0" in key:  # PostgreSQL takes it for a broken query
         raise Http404
@@ -330,12 +342,12 @@ def _anchor(text: str, url: str) -> SafeString:
 
 
 def request_link(name: str) -> SafeString:
-    """A link to the page of the request of this name."""
+    """Return a link to the page of the request."""
     return _anchor(name, reverse("admin:requests_app_request_change", args=[name]))
 
 
 def progress_bar(fraction: float, *, label: str = "") -> SafeString:
-    """A bar with its number."""
+    """Return a bar with its percentage."""
     percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
     return format_html(
         '<div class="flex flex-row gap-2 items-center" title="{label}">'

@@ -24,16 +24,16 @@ MERGE_MEMORY_MB = {CMSSW: 2000}  # cmsRun itself merges its files
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """What the files say besides the plan: where data lies, what runs, how DAGMan is paced."""
+    """What the files say besides the plan: names of data, what runs, how DAGMan is paced."""
 
     round_number: int
-    storage: str  # PFN prefix with {site}
     output_datasets: Sequence[str]
     merged_lfn_base: str
     unmerged_lfn_base: str
     payload: Mapping[str, Any]
     pilot: Mapping[str, Any] | None
     assets: Sequence[Asset]
+    job_files: Sequence[Asset]
     throttles: Throttles
     retries: Retries
     dagman: DagmanSettings
@@ -44,6 +44,8 @@ class LayoutSpec:
     held_grace_sec: int
     max_transfer_output_mb: int
     required_os: str = ANY_OS
+    with_token: bool = False
+    job_proxy: str = ""
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -53,6 +55,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         workflow_id=spec.workflow_id,
         groups=_Groups(plan, spec, layout),
         assets=layout.assets,
+        job_files=layout.job_files,
         throttles=layout.throttles,
         retries=layout.retries,
         settings=layout.dagman,
@@ -68,6 +71,8 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         priority=layout.priority,
         gpus=spec.gpus,
         required_os=layout.required_os,
+        with_token=layout.with_token,
+        job_proxy=layout.job_proxy,
     )
 
 
@@ -138,7 +143,6 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         "workflow_id": spec.workflow_id,
         "round": layout.round_number,
         "group": names.group_name(group.index),
-        "storage": layout.storage,
         "outputs": outputs,
         "merged_ids": merged_ids,
         "cores": cores,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ class SitePool:
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
     memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites that say so
+    prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of storage, as Rucio knows them
 
     def without(self, names: Collection[str]) -> SitePool:
         """The pool with these sites not usable."""

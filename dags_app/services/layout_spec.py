@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
 from dags_app.services.payloads import payload_of, payload_rules
+from dags_app.services.storage_places import storage_files
 from dags_app.states import RoundKind
 from sandbox import build
 
@@ -32,21 +34,28 @@ def sandbox_assets(plugins: tuple[str, ...]) -> tuple[Asset, ...]:
         return read_assets(root)
 
 
-def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
-    """Everything `build_layout` needs besides the plan."""
+def layout_spec(
+    *,
+    workflow: Workflow,
+    round_number: int,
+    kind: RoundKind,
+    priority: int,
+    prefixes: Mapping[str, Sequence[str]],
+) -> LayoutSpec:
+    """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
     payload = payload_of(workflow)
     return LayoutSpec(
         round_number=round_number,
-        storage=settings.STORAGE_PREFIX,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
         payload=payload,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(payload_rules().plugins),
+        job_files=storage_files(prefixes=prefixes),
         throttles=Throttles(
             processing=throttle["Processing"],
             merge=throttle["Merge"],
@@ -72,6 +81,8 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
         required_os=system_of(payload, workflow.scram_arch),
+        with_token=bool(settings.TOKEN_ISSUER),
+        job_proxy=settings.JOB_PROXY,
     )
 
 

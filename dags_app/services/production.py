@@ -132,9 +132,15 @@ def write_round(
     number = 0 if last is None else last + 1
     dag_id = names.dag_id(str(workflow.pk), round_number=number)
     directory = Path(settings.SUBMIT_ROOT) / str(dag_id)
-    spec = layout_spec(workflow=workflow, round_number=number, kind=kind, priority=priority)
+    spec = layout_spec(
+        workflow=workflow,
+        round_number=number,
+        kind=kind,
+        priority=priority,
+        prefixes=sites.prefixes if sites is not None else {},
+    )
     further = (*user_sandbox_assets(workflow=workflow), *pset_assets(workflow=workflow, payload=spec.payload))
-    spec = replace(spec, assets=(*spec.assets, *further))
+    spec = replace(spec, job_files=(*spec.job_files, *further))
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
     failpoint("plan.written")
     with transaction.atomic():

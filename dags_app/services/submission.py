@@ -18,6 +18,7 @@ from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
+from dags_app.services.credentials import ensure_token
 from dags_app.services.schedds import choose_schedd, groups_of_next_dag, is_fenced, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
@@ -30,6 +31,7 @@ def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
     """Bring the DAG into the queue once, whatever happened before; answer the row as it stands then.
 
     `version` is the workflow's, as read together with the priority: a later edit is still to be applied.
+    Raises CredentialUnavailable if its jobs could not get a token.
     """
     if dag.status != DAGStatus.READY:
         return dag
@@ -39,6 +41,7 @@ def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
         dag = _adopted(dag)
         if dag.status != DAGStatus.READY or dag.stop_requested_at is not None:
             return dag
+        ensure_token(workflow=dag.workflow, now=timezone.now())
         _place(dag)
         failpoint("submit.placed")
         write_priority(Path(dag.submit_dir), priority)

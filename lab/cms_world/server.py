@@ -38,9 +38,8 @@ class World:
     ) -> None:
         self.credentials = credentials or Credentials()
         self.store = Store(state_dir)
-        if grid is not None:
-            with self.store.transaction() as db:
-                rucio_rses.adopt_grid(db, grid)
+        with self.store.transaction() as db:
+            rucio_rses.adopt_grid(db, grid)
         self._stopping = threading.Event()
         self._connections: set[socket.socket] = set()
         handler = type("WorldHandler", (Handler,), {"world": self})

@@ -17,6 +17,7 @@ from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
+from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import landings
 from requests_app.lifecycle.gate_result import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate_result import passed as _passed
@@ -327,7 +328,7 @@ def running(snapshot: Snapshot) -> Gate:
     )
 
 
-SUBMISSION: tuple[Asked, ...] = (space, schedds)
+SUBMISSION: tuple[Asked, ...] = (space, schedds, credential)
 PLACEMENT: tuple[Asked, ...] = (sites, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: evaluated under a lock, with those of other requests
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)

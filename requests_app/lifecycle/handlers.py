@@ -18,6 +18,7 @@ from dags_app.failures import repair
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
 from dags_app.services import configurations, control, input_files, ledger, locations, pilot, production
+from dags_app.services.credentials import CredentialUnavailable
 from dags_app.services.manifests import count_groups
 from dags_app.services.production import NothingPlaceable, NothingToPlan, PlanRefused
 from dags_app.states import (
@@ -32,6 +33,7 @@ from dags_app.states import (
 from outputs_app import services as outputs
 from requests_app import admission
 from requests_app.lifecycle import finishing, gates, low_yield, recovering
+from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import follow_edits
 from requests_app.lifecycle.gate_result import Gate
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
@@ -155,6 +157,8 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
             if (dag is None or again) and (looking := _before_planning(snapshot)):
                 return looking
             dag = pilot.ensure_submitted(workflow=workflow, sites=snapshot.sites, priority=request.priority)
+        except CredentialUnavailable:
+            return stop_at(credential(Snapshot(request, now)))
         except NothingPlaceable as refused:
             return Move(S.PLANNING, str(refused))  # where the request returns to the queue
         except PlanRefused as refused:
@@ -207,7 +211,10 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             return _without_place(over)
     failpoint("plan.recorded")
     submitted = _describe_submission(dag)
-    production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
+    try:
+        production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
+    except CredentialUnavailable:
+        return _without_place(credential(Snapshot(request, now)))
     return Move(S.ACTIVE, submitted)
 
 

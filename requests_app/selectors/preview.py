@@ -71,7 +71,13 @@ def preview_request(
             f"the plan has more than {PLANNED_FOR_A_CALL} jobs",
             cure="Use larger jobs, or preview the document with ./wms2 manage plan",
         )
-    layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)
+    layout = layout_spec(
+        workflow=workflow,
+        round_number=0,
+        kind=RoundKind.PRODUCTION,
+        priority=spec.priority,
+        prefixes=sites.prefixes,
+    )
     shown = SHOWN_TO_A_CALL if bounded else None
     body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout, shown_jobs=shown)
     wall = timedelta(hours=body["totals"]["estimated_wall_hours"])

@@ -9,8 +9,8 @@ from pathlib import Path
 from sandbox.atomic import replacing
 from sandbox.context import Context
 from sandbox.failure import BAD_CONFIGURATION, JobFailure
-from sandbox.filefacts import CHUNK_BYTES
 from sandbox.merge_tools.base import MergeTool, UnreadableFile
+from sandbox.storage.base import CHUNK_BYTES
 
 
 def concat(_context: Context, inputs: Sequence[Path], target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The person or robot behind an outside identity. Robots are people here: a name, roles, a token or a DN."""
+"""Accounts of people and robots, and the certificates and token subjects linked to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wms2_project.models import X509, Identity
 
 
 def person_of_certificate(dn: str, *, now: datetime) -> User | None:
-    """Whose certificate this is; a grid proxy counts as the certificate that made it."""
+    """Return the account of a certificate. A grid proxy counts as the certificate that made it."""
     for name in dict.fromkeys((dn, without_proxy(dn))):
         if identity := _identity(X509, name):
             return _noted(identity, now)
@@ -28,7 +28,7 @@ def person_of_certificate(dn: str, *, now: datetime) -> User | None:
 
 
 def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
-    """Who the token speaks for, known from the first call on. What they may do, the token says each time."""
+    """Return the account of a token's subject, created at its first call. The token gives the roles."""
     identity = _identity(bearer.issuer, bearer.subject) or _first_seen(bearer)
     user = _noted(identity, now)
     if user is not None:
@@ -37,7 +37,7 @@ def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
-    """The person at the console; from now on their roles are those the issuer's groups give."""
+    """Return the account that logs in to the console, with the roles of the issuer's groups."""
     user = person_of_bearer(bearer, now=now)
     if user is None:
         return None
@@ -50,7 +50,7 @@ def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: str) -> Identity:
-    """From now on whoever shows this identity is this person."""
+    """Link a certificate or token subject to an account."""
     subject = normal_dn(subject) if issuer == X509 else subject
     if not subject:
         raise InvalidInput("the identity was not linked", fields={"subject": "not a usable name"})
@@ -64,7 +64,6 @@ def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: 
 
 
 def unlink_identity(*, identity: Identity, actor: str, reason: str) -> None:
-    """The identity opens nothing any more."""
     with transaction.atomic():
         identity.delete()
         audit.record(
@@ -74,7 +73,7 @@ def unlink_identity(*, identity: Identity, actor: str, reason: str) -> None:
 
 
 def set_roles(*, user: User, roles: Iterable[str], actor: str, reason: str) -> None:
-    """These roles and no others; `site_admin:T2_CH_CERN` is the role of one site's admin."""
+    """Replace the roles of an account. `site_admin:T2_CH_CERN` is the role of one site's admin."""
     wanted = sorted(set(roles))
     if wrong := [role for role in wanted if not is_role(role)]:
         raise InvalidInput(
@@ -98,7 +97,7 @@ def _noted(identity: Identity, now: datetime) -> User | None:
 
 
 def _first_seen(bearer: Bearer) -> Identity:
-    """A person without password or local roles. The name ends in a hash: nobody can claim another's."""
+    """Create an account without password and roles. Its name ends in a hash, so that it is unique."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", bearer.name).strip("-._")[:60] or "person"
     unique = hashlib.sha256(f"{bearer.issuer} {bearer.subject}".encode()).hexdigest()[:12]
     try:
@@ -115,5 +114,5 @@ def _first_seen(bearer: Bearer) -> Identity:
 
 
 def _target(user: User) -> str:
-    """How the audit names a person; a request may have the same name."""
+    """Return the account's name in the audit. A request may have the same name."""
     return f"person {user.username}"

@@ -1,8 +1,8 @@
-"""Who may call what: every view names the role each method needs; a view that names none is denied.
+"""Roles. Every view names the role each method needs; a view that names none is denied.
 
 Roles are Django groups of the same name; each includes the ones below it. Superusers are admins. The group
-`site_admin:T2_CH_CERN` makes its members admins of that site and of no other. The group `member:higgs` is no
-role: it says that its members may submit requests whose `Group` is higgs.
+`site_admin:T2_CH_CERN` makes its members admins of that site only. The group `member:higgs` is not a role:
+its members may submit requests whose `Group` is higgs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest as DjangoRequest
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request as HttpRequest
 
@@ -21,7 +20,7 @@ from wms2_project.grammar import Name, matches
 
 
 class Role(IntEnum):
-    """What a person may do, from looking on to everything."""
+    """Roles, each with the permissions of the lower ones."""
 
     ANONYMOUS = 0
     VIEWER = 1
@@ -58,7 +57,7 @@ def role_of(user: User | AnonymousUser) -> Role:
 
 
 def sites_of(user: User | AnonymousUser) -> frozenset[str]:
-    """The sites the user is the admin of."""
+    """Return the sites the user administers."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(OWN_SITE) for name in names if name.startswith(OWN_SITE))
 
@@ -70,7 +69,7 @@ def groups_of(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def _names(user: User | AnonymousUser) -> frozenset[str]:
-    """Role names: the bearer token's, else the groups'. Read once per user object, that is per call."""
+    """Return the names of the user's roles, from the bearer token or the groups. Read once per call."""
     granted: frozenset[str] | None = getattr(user, "granted_roles", None)
     if granted is not None:
         return granted
@@ -81,7 +80,7 @@ def _names(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
-    """These are the user's groups: whoever read them along with the user saves a query."""
+    """Set the user's groups, if they were read with the user. This saves a query."""
     user.__dict__["_wms2_groups"] = frozenset(names)
 
 
@@ -91,21 +90,14 @@ def operates(user: User | AnonymousUser) -> bool:
 
 
 def may_steer_site(user: User | AnonymousUser, site: str) -> bool:
-    """Operators steer every site, a site's admins their own."""
+    """Return whether the user may operate the site: operators every site, site admins their own."""
     return operates(user) or site in sites_of(user)
 
 
-def check_site(request: HttpRequest, site: str) -> None:
-    """Refuse whoever is neither an operator nor an admin of this site."""
-    if not may_steer_site(request.user, site):
-        raise PermissionDenied(f"You are no admin of {site}; ask its admins or an operator.")
-
-
 class RolePermission(BasePermission):
-    """Compares the caller's role with the view's `roles` for this method. No entry means no."""
+    """Compares the caller's role with the view's `roles` for this method. No entry denies access."""
 
     def has_permission(self, request: HttpRequest, view: Any) -> bool:
-        """May this caller use this method of this view at all?"""
         method = request.method or ""
         if method not in view.allowed_methods:
             return True  # nothing behind it: DRF answers 405
@@ -114,13 +106,13 @@ class RolePermission(BasePermission):
 
 
 class WithRoles:
-    """Mixed into a view: which role each HTTP method needs."""
+    """Mixin with the role each HTTP method needs."""
 
     roles: ClassVar[dict[str, Role]] = {}
 
 
 def role_needed(view: Any, method: str) -> Role | None:
-    """The role this method needs, or None if nobody may call it."""
+    """Return the role this method needs, or None if nobody may call it."""
     roles: dict[str, Role] = getattr(view, "roles", {})
     if method in ("OPTIONS", "HEAD"):  # both tell at most what the view's least guarded method tells
         return roles.get("GET", min(roles.values(), default=None))
@@ -128,5 +120,5 @@ def role_needed(view: Any, method: str) -> Role | None:
 
 
 def actor_of(request: DjangoRequest | HttpRequest) -> str:
-    """How the audit names the caller."""
+    """Return the caller's name in the audit."""
     return f"user:{request.user.get_username()}"

@@ -1,4 +1,4 @@
-"""How often one person or one address may call: counted in Redis for all processes; open while it is away."""
+"""Limits of calls per person and address, counted in Redis for all processes. No limit without Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _limiter(url: str) -> SlidingWindowCounterRateLimiter:
 
 
 def seconds_to_wait(kind: str, who: str) -> float:
-    """Count one call of this kind; 0 if it may go on, else how long to wait before the next."""
+    """Count one call. Return 0 if it is allowed, else the seconds to wait."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def count(_client: Any) -> float:
@@ -41,7 +41,7 @@ def seconds_to_wait(kind: str, who: str) -> float:
 
 
 def seconds_until_allowed(kind: str, who: str) -> float:
-    """Count nothing; 0 if the next call of this kind may go on, else how long to wait for it."""
+    """Return the seconds until the next call is allowed, without counting one."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def read(_client: Any) -> float:
@@ -54,7 +54,7 @@ def seconds_until_allowed(kind: str, who: str) -> float:
 
 
 def address_block(address: str) -> str:
-    """Return what counts as one address: an IPv6 network of one customer (/64), or the address itself."""
+    """Return what counts as one address: the /64 network of an IPv6 address, or the address itself."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -63,7 +63,7 @@ def address_block(address: str) -> str:
 
 
 def refusal(request: HttpRequest, words: str) -> APIException:
-    """What a wrong credential gets: the reason, until the address has tried too often."""
+    """Return the error for a wrong credential: its reason, or a throttle after too many attempts."""
     wait = seconds_to_wait("failures", address_block(client_address(request._request)))
     return Throttled(wait) if wait else AuthenticationFailed(words)
 

@@ -1,4 +1,4 @@
-"""API tokens: made once, shown once, stored as a hash, checked in constant work."""
+"""API tokens. The clear text is shown once; only its hash is stored."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be mos
 
 
 def digest_of(clear_text: str) -> str:
-    """What is stored. The token is 256 random bits, so a plain hash cannot be guessed back."""
+    """Return the stored hash. A plain hash is safe, because the token has 256 random bits."""
     return hashlib.sha256(clear_text.encode()).hexdigest()
 
 
 def new_token() -> str:
-    """The clear text of a new token."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -38,9 +37,9 @@ def issue_token(
     clear_text: str = "",
     expires_at: datetime | None = None,
 ) -> str:
-    """Give the user a token of this name (an older one stops working) and return its clear text, once.
+    """Create a token and return its clear text. An older token of the same name stops working.
 
-    The token of a person whose roles an issuer gives ends with them, whatever was asked for.
+    The token of an account whose roles come from an issuer expires with them, whatever was asked for.
     """
     clear_text = clear_text or new_token()
     if user.identities.exclude(issuer=X509).exists():
@@ -62,12 +61,12 @@ def issue_token(
 
 
 def roles_last_until(now: datetime) -> datetime:
-    """How long what an issuer says of a person is believed without asking it again."""
+    """Return until when roles from an issuer are valid without asking it again."""
     return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
 
 
 def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
-    """The token stops working at once; revoking it again changes nothing."""
+    """Revoke the token with immediate effect. Repeating it changes nothing."""
     audit.need_reason(reason)
     with transaction.atomic():
         live = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
@@ -88,7 +87,7 @@ SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.us
 
 
 def token_of(clear_text: str, *, now: datetime) -> ApiToken | None:
-    """The live token with this text, its use noted; None if it is unknown, expired or revoked."""
+    """Return the valid token with this text and record its use; None if it is unknown, expired or revoked."""
     with connection.cursor() as cursor:
         cursor.execute(_LIVE, {"digest": digest_of(clear_text), "now": now})
         row = cursor.fetchone()

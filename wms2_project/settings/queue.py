@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kombu import Queue  # type: ignore[attr-defined]
 
+from wms2_project.settings.credentials import CREDENTIALS_INTERVAL_SEC
 from wms2_project.settings.environment import LAB, env
 
 REDIS_URL = env.str("REDIS_URL")
@@ -74,6 +75,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "requests_app.tasks.slots",
         "schedule": SLOTS_INTERVAL_SEC,
         "options": {"queue": "condor", "expires": SLOTS_INTERVAL_SEC * 0.9},
+    },
+    "credentials": {
+        "task": "requests_app.tasks.credentials",
+        "schedule": CREDENTIALS_INTERVAL_SEC,
+        "options": {"queue": "condor", "expires": CREDENTIALS_INTERVAL_SEC * 0.9},
     },
     "clean": {
         "task": "requests_app.tasks.clean",

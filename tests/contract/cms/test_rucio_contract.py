@@ -46,6 +46,11 @@ def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: Ruci
     assert rucio.used_fraction("T2_XX_Nowhere") is None
 
 
+def test_protocols_that_jobs_do_not_know_give_no_prefix(rucio: RucioClient, peer: RucioPeer) -> None:
+    assert rucio.storage_prefixes(peer.destination) == ()
+    assert rucio.storage_prefixes("T2_XX_Nowhere") == ()
+
+
 def test_replicas_are_where_the_block_was_registered(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:

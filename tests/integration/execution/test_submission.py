@@ -59,8 +59,8 @@ def test_a_crash_between_submission_and_record_is_adopted(dag: DAG, monkeypatch:
 def test_a_submission_that_reports_an_error_but_happened_is_adopted(dag: DAG) -> None:
     real = schedd()
 
-    def submit_then_fail(dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
-        real.submit_dag(dag_file, batch_name, priority=priority)
+    def submit_then_fail(dag_file: Path, batch_name: str, **options: Any) -> int:
+        real.submit_dag(dag_file, batch_name, **options)
         raise ScheddUnreachable("the answer was lost")
 
     with use_adapters(schedd=Overridden(real, submit_dag=submit_then_fail)), pytest.raises(ScheddUnreachable):

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
 from dags_app.adapters import build_config_cache, build_dbs
-from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, Workflow
+from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -297,6 +297,17 @@ def short_of_space() -> Request:
     return resolved(S.QUEUED)
 
 
+def without_token() -> Request:
+    django_settings.TOKEN_ISSUER = "https://issuer.example.org"  # the test's own settings
+    row = resolved(S.QUEUED)
+    JobToken.objects.create(workflow=row.workflow, error="it does not answer", failing_since=ago(minutes=9))
+    return row
+
+
+def renew_token(row: Request) -> None:
+    JobToken.objects.update(error="", failing_since=None)
+
+
 @dataclass(frozen=True)
 class Case:
     """A gate that blocks: in which situation, with which words, what opens it, and where that leads."""
@@ -323,6 +334,7 @@ CASES = [
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
     Case("quota", over_quota, "requestor ana: 4 of 3 queued jobs", raise_quota, MOVED),
     Case("space", short_of_space, "has too little free space", lambda row: need(0), MOVED),
+    Case("credential", without_token, "no token for jobs: it does not answer", renew_token, MOVED),
     Case("storage", full, "above 95%", free, MOVED),
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
@@ -361,7 +373,7 @@ def step(row: Request) -> str:
 def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.SCHEDDS, settings.MIN_FREE_BYTES = ["a@pool"], 0
+    settings.SCHEDDS, settings.MIN_FREE_BYTES, settings.TOKEN_ISSUER = ["a@pool"], 0, ""
     agreed = Comparison(differences=[])
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS

@@ -18,6 +18,7 @@ import pytest
 from lab.toy.eventfile import Event, read_events, write_events
 from sandbox import post_script, registry, wrapper
 from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
+from sandbox.places import Places
 
 NODE = "proc_000000"
 SITE = "T2_CH_CERN"
@@ -43,6 +44,7 @@ class World:
     attempt: int = 0
     cores: int | None = None
     lumis: dict[str, Any] | None = None  # of the input files, as the catalogue knows them
+    prefixes: list[str] | None = None  # of the site's storage; None = as DAGs of earlier versions have it
 
     def __post_init__(self) -> None:
         """Nodes that run inside the test's process know the toy, as those from the tarball do."""
@@ -109,6 +111,8 @@ class World:
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
         (self.root / "payload.json").write_text(json.dumps(self.full_payload()))
+        if self.prefixes is not None:
+            (self.root / "storage.json").write_bytes(Places({SITE: tuple(self.prefixes)}).as_json())
         nodes = [*self.jobs, "merge", "cleanup"]
         lines = [
             f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
@@ -131,8 +135,9 @@ class World:
         shutil.copy(self.tarball, place / "sandbox.tar.gz")
         if (self.group / "jobs.json").exists():
             shutil.copy(self.group / "jobs.json", place)
-        if (self.root / "payload.json").exists():
-            shutil.copy(self.root / "payload.json", place)
+        for name in ("payload.json", "storage.json", "ca.pem"):
+            if (self.root / name).exists():
+                shutil.copy(self.root / name, place)
         if node in ("merge", "cleanup"):
             shutil.copytree(self.reports, place / "reports")
         return place

@@ -13,5 +13,4 @@ class Command(BaseCommand):
     help = "Print, as Markdown, the least role each method of each endpoint needs."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read it off the URL configuration."""
         self.stdout.write(render_table())
