@@ -59,10 +59,6 @@ class HttpRefusal(ServiceRejected):
         self.reply = reply
 
 
-class TooLarge(ServiceRejected):
-    """The answer is larger than the caller takes."""
-
-
 class BearerTokenFile(AuthBase):
     """Sends the bearer token of a file, by https only. Raises ServiceRejected if there is none to send."""
 
@@ -88,6 +84,10 @@ def read_token_file(path: str) -> str:
     if not token.isprintable() or not token or " " in token:
         raise ServiceRejected(f"{path} does not hold one token", cure=cure)
     return token
+
+
+class TooLarge(ServiceRejected):
+    """The answer is larger than the caller takes."""
 
 
 def build_session(options: HttpOptions) -> requests.Session:

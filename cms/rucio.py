@@ -16,13 +16,14 @@ from rucio.common import exception as rucio_errors
 from cms.rse_protocols import storage_prefixes
 from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, told_as_ours
 from cms.subscriptions import destinations
-from cms.types import BlockFile, Destination, FileCounts, Rule, RuleState
+from cms.types import BlockFile, Destination, FileCounts, ReplicaVerdict, Rule, RuleState
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
 MAX_NAMES_PER_CALL = 1000
 CONTAINER, BLOCK = "CONTAINER", "DATASET"
 EMPTY_EXPRESSION = "empty set"
+ALREADY_DECLARED, UNKNOWN_REPLICA = "Already declared", "Unknown replica"
 _T = TypeVar("_T")
 
 
@@ -50,6 +51,32 @@ class RucioClient:
                     available = (rse for rse, state in row["states"].items() if state == "AVAILABLE")
                     found[row["name"]] = tuple(sorted(available))
         return found
+
+    def declare_replica(self, lfn: str, rse: str, verdict: ReplicaVerdict, *, reason: str) -> bool:
+        """Declare the copy of a file at a storage suspicious or bad; false if Rucio has no such copy.
+
+        A copy that was declared before stays so. Rucio takes suspicious copies by their physical names only.
+        """
+        check(Name.LFN, lfn)
+        check(Name.RSE, rse)
+        with told_as_ours(f"declare {lfn} at {rse} {verdict}"):
+            if verdict is ReplicaVerdict.BAD:
+                refused = self._client.declare_bad_file_replicas([{**self._did(lfn), "rse": rse}], reason)
+            else:
+                pfn = self._pfn(lfn, rse)
+                if not pfn:
+                    return False
+                refused = self._client.declare_suspicious_file_replicas([pfn], reason)
+        messages = [str(message) for told in (refused or {}).values() for message in told]
+        left = [message for message in messages if not message.endswith(ALREADY_DECLARED)]
+        if any(not message.endswith(UNKNOWN_REPLICA) for message in left):
+            raise ServiceRejected(f"Rucio did not declare {lfn} at {rse} {verdict}: {left[0][:300]}")
+        return not left
+
+    def _pfn(self, lfn: str, rse: str) -> str:
+        """A physical name of the file at the storage, '' if Rucio has no copy there."""
+        rows = self._client.list_replicas([self._did(lfn)], rse_expression=rse, all_states=True)
+        return next((str(pfn) for row in rows for pfn in sorted(row["rses"].get(rse, ()))), "")
 
     def ensure_container(self, name: str) -> None:
         """Make the container of a dataset exist."""

@@ -112,6 +112,13 @@ class RuleState(StrEnum):
     WAITING_APPROVAL = "WAITING_APPROVAL"
 
 
+class ReplicaVerdict(StrEnum):
+    """What a copy of a file is declared to be: Rucio watches a suspicious one and gives a bad one up."""
+
+    SUSPICIOUS = "suspicious"
+    BAD = "bad"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A replication rule. A deleted rule is still there for an hour, with `expires_at` set."""

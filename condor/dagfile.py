@@ -143,10 +143,10 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             held_grace_sec=layout.held_grace_sec,
             max_transfer_output_mb=layout.max_transfer_output_mb,
             gpus=layout.gpus,
-            required_os=layout.required_os,
             with_token=layout.with_token,
             job_proxy=layout.job_proxy,
             job_files=[asset.path for asset in layout.job_files if goes_to(asset.path, role)],
+            required_os=layout.required_os,
         )
     )
 

@@ -47,13 +47,6 @@ def check_path(field_name: str, value: object) -> str:
     return str(PurePosixPath(text))
 
 
-def check_os(field_name: str, value: object) -> str:
-    """An operating system as pilots know it: rhel8, or any."""
-    if isinstance(value, str) and (value == ANY_OS or _SYSTEM.fullmatch(value)):
-        return value
-    raise refuse(field_name, f"{value!r:.80} is not a system such as rhel8, or {ANY_OS}")
-
-
 def check_absolute_path(field_name: str, value: object) -> str:
     """An absolute path of plain segments, as an administrator may set one."""
     text = value if isinstance(value, str) else ""
@@ -61,6 +54,13 @@ def check_absolute_path(field_name: str, value: object) -> str:
     if not text.startswith("/") or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
         raise refuse(field_name, f"{value!r:.80} is not a plain absolute path")
     return text
+
+
+def check_os(field_name: str, value: object) -> str:
+    """An operating system as pilots know it: rhel8, or any."""
+    if isinstance(value, str) and (value == ANY_OS or _SYSTEM.fullmatch(value)):
+        return value
+    raise refuse(field_name, f"{value!r:.80} is not a system such as rhel8, or {ANY_OS}")
 
 
 def check_uuid(field_name: str, value: object) -> str:
@@ -202,9 +202,9 @@ class DagLayout:
     job_files: Sequence[Asset] = ()  # what else every job gets
     priority: int = 0
     gpus: int = 0
-    required_os: str = ANY_OS
     with_token: bool = False
     job_proxy: str = ""
+    required_os: str = ANY_OS
 
     def __post_init__(self) -> None:
         check(Name.REQUEST, self.request_name, field="request_name")

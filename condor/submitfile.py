@@ -68,6 +68,11 @@ class Role(StrEnum):
         return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
 
 
+# Files of the DAG's directory that only jobs of these roles get.
+ROLES_OF_FILES: dict[str, frozenset[Role]] = {
+    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
+    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
+}
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
@@ -92,10 +97,10 @@ class SubmitDescription:
     held_grace_sec: int
     max_transfer_output_mb: int
     gpus: int = 0
-    required_os: str = ANY_OS
     with_token: bool = False  # jobs get the token of their workflow
     job_proxy: str = ""  # absolute path of the X.509 proxy that jobs get
     job_files: Sequence[str] = ()  # shared by all groups
+    required_os: str = ANY_OS
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
 
@@ -110,13 +115,9 @@ def _token_handle(workflow_id: str) -> str:
 
 
 def goes_to(job_file: str, role: Role) -> bool:
-    """Return whether jobs of the role get this file of the DAG's directory: a cleanup runs no payload.
-
-    A merge runs the payload's merge tool, which needs no configuration of CMSSW.
-    """
-    if job_file in PSET_NAMES:
-        return role is Role.PROCESSING
-    return role is not Role.CLEANUP or job_file != USER_SANDBOX
+    """Return whether jobs of the role get this file of the DAG's directory."""
+    roles = ROLES_OF_FILES.get(job_file)
+    return roles is None or role in roles
 
 
 def quote(value: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -155,9 +156,14 @@ def build_token_issuer() -> TokenIssuer:
     )
 
 
+_token_source: ContextVar[Callable[[], str]] = ContextVar("token_source", default=discovered_token)
+
+
 def build_storage() -> Storage:
-    """Build the access to the sites' storage. The token is that of this process, if it has one."""
-    return Storage(token=discovered_token, ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS)
+    """Build the access to the sites' storage, with the token of `storage_with`, else of this process."""
+    return Storage(
+        token=lambda: _token_source.get()(), ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS
+    )
 
 
 def build_schedd(name: str) -> ScheddPort:
@@ -253,6 +259,16 @@ def token_issuer() -> TokenIssuer:
 def storage() -> Storage:
     """The files on the sites' storage."""
     return _adapters.storage()
+
+
+@contextmanager
+def storage_with(token: Callable[[], str]) -> Iterator[Storage]:
+    """Yield the access to storage. `token` is called for each request that shows one."""
+    before = _token_source.set(token)
+    try:
+        yield storage()
+    finally:
+        _token_source.reset(before)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
+"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
 Nothing here knows a request or its status. There is no row per job: jobs exist in the group
 manifests on disk and in HTCondor.
@@ -14,12 +14,12 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from dags_app.credentials.models import JobToken
-from dags_app.failures.models import BadReplica, FailureCluster
+from dags_app.failures.models import BadReplica, FailureCluster, QuarantinedReplica
+from dags_app.input_models import InputFile, SecondaryDataset
 from dags_app.states import (
     LIVE_DAG,
     DAGKind,
     DAGStatus,
-    FileState,
     GroupStatus,
     RoundKind,
     RoundStatus,
@@ -37,8 +37,10 @@ __all__ = [
     "InputFile",
     "JobToken",
     "MergeGroup",
+    "QuarantinedReplica",
     "Round",
     "Schedd",
+    "SecondaryDataset",
     "Workflow",
 ]
 
@@ -251,6 +253,8 @@ class DAG(models.Model):
     applied_version = models.PositiveIntegerField(default=0)
     # The sites its landings go by; null in DAGs older than that
     applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
+    # Since when replicas of its files have changed and its landings do not know
+    landings_stale_since = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)
@@ -351,50 +355,3 @@ class MergeGroup(models.Model):
     def name(self) -> str:
         """The SUBDAG's name and directory."""
         return f"mg_{self.index:06d}"
-
-
-class InputFile(models.Model):
-    """The ledger: one input file of one workflow, and what became of it."""
-
-    id = models.BigAutoField(primary_key=True)
-    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="input_files")
-    lfn = name_field(Name.LFN)
-    block_name = models.CharField(max_length=600, blank=True, default="")
-    size_bytes = models.PositiveBigIntegerField()
-    events = models.PositiveBigIntegerField()
-    adler32 = models.CharField(max_length=8, blank=True, default="")
-    lumis = models.JSONField(default=list)  # [[run, first lumi, last lumi], …]
-    locations = ArrayField(models.CharField(max_length=100), default=list)  # storage names
-    state = enum_field(FileState, default=FileState.FRESH)
-    attempts = models.PositiveSmallIntegerField(default=0)
-    # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events:
-    # what the request wants of the file, if not all it selects, and what collected groups have read.
-    # An empty `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
-    wanted = models.JSONField(null=True, blank=True)
-    done = models.JSONField(default=list, blank=True)
-    # The round that holds the file, the first and last of its groups that read it, and whether they
-    # read all that is left of it.
-    round = models.ForeignKey(Round, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
-    first_group = models.PositiveIntegerField(null=True, blank=True)
-    last_group = models.PositiveIntegerField(null=True, blank=True)
-    whole = models.BooleanField(default=True)
-    excluded_reason = models.TextField(blank=True, default="")
-    excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: excluded by WMS2 itself
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workflow", "lfn"], name="input_file_once"),
-            one_of(FileState, field="state", name="input_file_state"),
-            models.CheckConstraint(
-                condition=~Q(state__in=[FileState.ASSIGNED, FileState.PROCESSED])
-                | Q(round__isnull=False, first_group__lte=F("last_group")),
-                name="input_file_held_by_groups",
-            ),
-        ]
-        indexes = [
-            models.Index(fields=["workflow", "state"], name="input_file_by_state"),
-            models.Index(fields=["round", "first_group"], name="input_file_by_group"),
-        ]
-
-    def __str__(self) -> str:
-        return self.lfn

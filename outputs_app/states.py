@@ -9,6 +9,7 @@ class BlockStatus(StrEnum):
     """How far a block of merged files is on its way to its users."""
 
     PENDING = "pending"
+    CHECKED = "checked"
     DBS_REGISTERED = "dbs_registered"
     SOURCE_PROTECTED = "source_protected"
     TRANSFERS_REQUESTED = "transfers_requested"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
+from dags_app.services import quarantine
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.credential_gate import keep_credentials
@@ -69,6 +70,12 @@ def clean() -> None:
 def measure() -> None:
     """Read the storage usage of sites from Rucio."""
     measure_storage()
+
+
+@shared_task(ignore_result=True)
+def declare_replicas() -> None:
+    """Declare copies proved bad to Rucio."""
+    quarantine.declare_replicas(now=timezone.now())
 
 
 @shared_task(ignore_result=True)

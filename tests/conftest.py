@@ -59,6 +59,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")
 
 
+@pytest.fixture(autouse=True)
+def _outputs_unchecked(settings: Any) -> None:
+    """Most tests report merged files that are on no storage. Tests of the output check switch it on, and the
+    processes of the stack, which the e2e tests and the faults use, have it on like any other.
+    """
+    settings.CHECK_OUTPUTS = False
+
+
 @pytest.fixture
 def adapt() -> Iterator[Callable[..., None]]:
     """A function that injects the adapters given to it until the test ends."""

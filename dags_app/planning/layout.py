@@ -43,9 +43,9 @@ class LayoutSpec:
     disk_ceiling_per_core_mb: int
     held_grace_sec: int
     max_transfer_output_mb: int
-    required_os: str = ANY_OS
     with_token: bool = False
     job_proxy: str = ""
+    required_os: str = ANY_OS
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -70,9 +70,9 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         payload=json.dumps(dict(layout.payload), sort_keys=True).encode(),
         priority=layout.priority,
         gpus=spec.gpus,
-        required_os=layout.required_os,
         with_token=layout.with_token,
         job_proxy=layout.job_proxy,
+        required_os=layout.required_os,
     )
 
 

@@ -19,6 +19,7 @@ class SitePool:
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
     memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites that say so
+    lacking: frozenset[str] = frozenset()  # not usable only because they lack secondary input
     prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of storage, as Rucio knows them
 
     def without(self, names: Collection[str]) -> SitePool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,11 +21,12 @@ from django.db.models import Exists, F, Func, OuterRef, QuerySet, TextField, Val
 from django.db.models.functions import Coalesce
 
 from condor.submitfile import token_file_name
-from dags_app.adapters import token_issuer
+from dags_app.adapters import storage_with, token_issuer
 from dags_app.credentials.files import UnreadableCredential, read_validity, write_private
-from dags_app.credentials.scopes import EXPIRING_BELOW, RENEW_BELOW, build_scopes
+from dags_app.credentials.scopes import EXPIRING_BELOW, MODIFY, READ, RENEW_BELOW, build_scopes
 from dags_app.models import DAG, JobToken, Workflow
 from dags_app.states import LIVE_DAG, FileState
+from sandbox.storage import Kind, Storage, StorageError, discovered_token
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError, Wms2Error
 from wms2_project.wakeups import CREDENTIAL, wake_waiting
 from wms2_project.words import counted
@@ -115,14 +117,36 @@ def workflow_scopes(*, workflow: Workflow) -> list[str]:
     )
 
 
-def storage_token(*, workflow: Workflow, now: datetime) -> str:
-    """Return a token for WMS2's own access to the workflow's outputs; '' without an issuer.
+@contextmanager
+def storage_of(*, workflow: Workflow, now: datetime) -> Iterator[Storage]:
+    """Yield the access to storage with a token for the workflow's outputs, obtained when it is needed."""
+    with storage_with(lambda: _token_or_error(_scopes(workflow), now)) as access:
+        yield access
+
+
+@contextmanager
+def storage_below(directory: str, *, now: datetime) -> Iterator[Storage]:
+    """Yield the access to storage with a token that opens one directory (LFN) for writing."""
+    scopes = [f"{MODIFY}:{directory}", f"{READ}:{directory}"]
+    with storage_with(lambda: _token_or_error(scopes, now)) as access:
+        yield access
+
+
+def _token_or_error(scopes: Sequence[str], now: datetime) -> str:
+    """Return a token with these scopes; without an issuer, that of this process. Raises StorageError."""
+    try:
+        return own_token(scopes, now=now) or discovered_token()
+    except Wms2Error as error:
+        raise StorageError(Kind.DOWN, 0, f"no token for storage: {error.message}") from error
+
+
+def own_token(scopes: Sequence[str], *, now: datetime) -> str:
+    """Return a token for WMS2's own access to storage; '' without an issuer.
 
     It is kept in the memory of this process until half of its life is over.
     """
     if not settings.TOKEN_ISSUER:
         return ""
-    scopes = _scopes(workflow)
     key = (settings.TOKEN_ISSUER, *scopes)
     value, renew_at = _own_tokens.get(key, ("", now))
     if now >= renew_at:

@@ -18,6 +18,7 @@ from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
 from dags_app.services.payloads import payload_of, payload_rules
+from dags_app.services.secondary import pileup_of
 from dags_app.services.storage_places import storage_files
 from dags_app.states import RoundKind
 from sandbox import build
@@ -45,6 +46,8 @@ def layout_spec(
     """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
+    files = pileup_of(workflow=workflow)
+    pileup = {"pileup": files} if files else {}
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
     payload = payload_of(workflow)
     return LayoutSpec(
@@ -52,7 +55,7 @@ def layout_spec(
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=payload,
+        payload=payload | pileup,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
         assets=sandbox_assets(payload_rules().plugins),
         job_files=storage_files(prefixes=prefixes),
@@ -80,9 +83,9 @@ def layout_spec(
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
-        required_os=system_of(payload, workflow.scram_arch),
         with_token=bool(settings.TOKEN_ISSUER),
         job_proxy=settings.JOB_PROXY,
+        required_os=system_of(payload, workflow.scram_arch),
     )
 
 

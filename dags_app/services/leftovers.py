@@ -20,10 +20,10 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from dags_app.adapters import storage
 from dags_app.models import DAG, DAGEvent, FailureCluster, Round
 from dags_app.planning import names
 from dags_app.services import control
+from dags_app.services.credentials import storage_of
 from dags_app.services.production import merged_lfns
 from dags_app.services.storage_places import dag_places, is_storage_configured
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundStatus
@@ -70,7 +70,8 @@ def remove_leftovers(
         if dag is not None and not has_left_queue(dag):
             _postpone(round_, dag, now)
             continue
-        swept = _sweep(round_, dag, sites, ends)
+        with storage_of(workflow=round_.workflow, now=now) as access:
+            swept = _sweep(access, round_, dag, sites, ends)
         if swept.out_of_time:
             return done
         done += _conclude(round_, dag, swept, now)
@@ -110,7 +111,7 @@ def _ended_at(round_: Round, dag: DAG | None) -> datetime:
     return round_.resolved_at or (dag.completed_at if dag is not None else None) or round_.created_at
 
 
-def _sweep(round_: Round, dag: DAG | None, sites: Collection[str], ends: float) -> Swept:
+def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[str], ends: float) -> Swept:
     """Look at the sites that were used and, where storage is mounted, at all others."""
     workflow, swept = round_.workflow, Swept()
     used, places = _used_sites(round_, dag), dag_places(dag)
@@ -123,7 +124,7 @@ def _sweep(round_: Round, dag: DAG | None, sites: Collection[str], ends: float) 
                 if site in used:
                     swept.left.append(f"the storage of {site} is not there")
                 continue
-            sweeper = _Sweeper(storage(), prefix, swept, ends)
+            sweeper = _Sweeper(access, prefix, swept, ends)
             try:
                 for dataset in workflow.output_datasets:
                     base = names.dataset_directory(workflow.unmerged_lfn_base, dataset)

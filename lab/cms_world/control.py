@@ -38,6 +38,9 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
             return _add_rses(db, call.document())
         case "PUT", ("sites",):
             return _change_sites(db, call.document())
+        case "DELETE", ("replicas",):
+            rucio_dids.remove_replicas(db, call.document()["rse"], call.document()["lfns"])
+            return json_reply({})
         case "POST", ("requests",):
             return json_reply({"request": add_request(db, call.document())}, 201)
         case "POST", ("configs",):

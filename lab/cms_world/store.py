@@ -69,6 +69,10 @@ CREATE INDEX IF NOT EXISTS rucio_contents_child ON rucio_contents (child);
 CREATE TABLE IF NOT EXISTS rucio_replicas (
     lfn TEXT NOT NULL REFERENCES rucio_dids, rse TEXT NOT NULL REFERENCES rses,
     PRIMARY KEY (lfn, rse)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rucio_bad_replicas (
+    lfn TEXT NOT NULL REFERENCES rucio_dids, rse TEXT NOT NULL REFERENCES rses, state TEXT NOT NULL,
+    reason TEXT NOT NULL, account TEXT NOT NULL, created_at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS rucio_bad_replicas_name ON rucio_bad_replicas (lfn, rse);
 CREATE TABLE IF NOT EXISTS rucio_rules (
     id TEXT PRIMARY KEY, name TEXT NOT NULL REFERENCES rucio_dids, account TEXT NOT NULL,
     rse_expression TEXT NOT NULL, copies INTEGER NOT NULL, rse TEXT NOT NULL, state TEXT NOT NULL,

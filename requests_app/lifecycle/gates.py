@@ -13,6 +13,7 @@ from dags_app.services import locations
 from dags_app.services.estimating import current_estimate
 from dags_app.services.manifests import describe
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
+from dags_app.services.secondary import unresolved
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
@@ -21,8 +22,9 @@ from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import landings
 from requests_app.lifecycle.gate_result import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate_result import passed as _passed
-from requests_app.lifecycle.output_gates import dbs, rucio, stage_out
+from requests_app.lifecycle.output_gates import dbs, output_check, rucio, stage_out
 from requests_app.lifecycle.ownership_gates import announcement, ownership
+from requests_app.lifecycle.pileup_gate import pileup
 from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.lifecycle.stalling import hanging_jobs
@@ -50,15 +52,18 @@ def blocking_gate(snapshot: Snapshot) -> Gate | None:
 def validation(snapshot: Snapshot) -> Gate:
     """Block until the input files are resolved."""
     request, workflow = snapshot.request, snapshot.workflow
-    if workflow.generates:
+    waiting = unresolved(workflow=workflow)
+    if not workflow.generates and workflow.input_resolved_at is None:
+        waiting = [workflow.input_dataset or "", *waiting]
+    if not waiting and workflow.generates:
         return _passed("validation", f"the request generates {workflow.total_events} events and has no input")
-    if workflow.input_resolved_at is not None:
+    if not waiting:
         return _passed("validation", "the input is resolved", resolved_at=workflow.input_resolved_at)
     return Gate(
         "validation",
         Verdict.BLOCK,
-        f"the files of {workflow.input_dataset} have not been resolved yet",
-        {"input_dataset": workflow.input_dataset, "last_error": request.last_error},
+        f"the files of {waiting[0]} have not been resolved yet",
+        {"datasets": waiting, "last_error": request.last_error},
         since=request.created_at,
         remedy="Wait until DBS and Rucio answer. If the dataset does not exist, submit a new request",
     )
@@ -213,8 +218,9 @@ def sites(snapshot: Snapshot) -> Gate:
             remedy="Wait, enable the site or lift its ban, or change the request's site lists",
             opens_at=awaited.absence.until,
         )
-    if names:
-        return _passed(SITES, f"{counted(len(names), 'site')} usable", sites=sorted(names)[:50])
+    usable = names | snapshot.sites.lacking  # those the gate of the secondary input speaks of
+    if usable:
+        return _passed(SITES, f"{counted(len(usable), 'site')} usable", sites=sorted(usable)[:50])
     return Gate(
         SITES,
         Verdict.BLOCK,
@@ -329,10 +335,10 @@ def running(snapshot: Snapshot) -> Gate:
 
 
 SUBMISSION: tuple[Asked, ...] = (space, schedds, credential)
-PLACEMENT: tuple[Asked, ...] = (sites, memory)
+PLACEMENT: tuple[Asked, ...] = (sites, pileup, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: evaluated under a lock, with those of other requests
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
-OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, dbs, rucio)
+OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, output_check, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus
 # The gates of each status, in the order of evaluation

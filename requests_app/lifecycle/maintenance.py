@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from dags_app.services import directories, leftovers, user_sandboxes
+from dags_app.services.quarantine import expire_quarantine
 from requests_app.lifecycle.finishing import announce_shared, watch_outputs
 from requests_app.lifecycle.submit_host_gate import watch_space
 from requests_app.models import Request
@@ -27,7 +28,7 @@ BANNED, NEW = "site_banned", "site_new"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """Expire bans, update alerts, watch space and outputs, announce, send alerts, retire old outputs.
+    """End bans and quarantines, watch space and outputs, announce, send alerts, retire old outputs.
 
     Only one runs at a time, so that a slow call cannot occupy all workers.
     """
@@ -37,6 +38,7 @@ def tidy_up(*, now: datetime) -> None:
         seal_soon()
         ship_audit_head()
         expire_bans(now=now)
+        expire_quarantine(now=now)
         alert_bans(now=now)
         alert_new_sites()
         watch_space()

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from uuid import uuid4
 
-from dags_app.adapters import storage
+from dags_app.services.credentials import storage_below
 from dags_app.services.storage_places import storage_places
 from sandbox.storage import Kind, Storage, StorageError, is_mounted, local_path
 from sites_app.models import Site
@@ -31,7 +31,7 @@ class Probe:
 
 
 def probe_storages(*, now: datetime) -> Iterator[Probe]:
-    """Try every prefix of the sites that take work, with the token of this process if it has one."""
+    """Try every prefix of the sites that take work, with a token of the issuer, else of this process."""
     sites = Site.objects.filter(open_for_work(now=now)).order_by("name")
     rows = dict(sites.values_list("name", "storage_prefixes"))
     places = storage_places(prefixes=rows)
@@ -43,7 +43,9 @@ def probe_storages(*, now: datetime) -> Iterator[Probe]:
             if not prefixes:
                 yield Probe(site, "", works=False, detail="no storage prefix: set WMS2_SITE_STORAGE")
             for prefix in prefixes:
-                yield _probe(storage(), site, prefix, local)
+                with storage_below(DIRECTORY, now=now) as access:
+                    found = _probe(access, site, prefix, local)
+                yield found
 
 
 def _probe(access: Storage, site: str, prefix: str, local: Path) -> Probe:

@@ -23,6 +23,17 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 # Input
 INPUT_LOOK_SEC = env.float("WMS2_INPUT_LOOK_SEC", default=60.0)
 LOCATION_MAX_AGE_SEC = env.float("WMS2_LOCATION_MAX_AGE_SEC", default=30.0 if LAB else 600.0)
+LOCATION_FOLLOW_SEC = env.float("WMS2_LOCATION_FOLLOW_SEC", default=60.0 if LAB else 6 * 3600.0)
+PILEUP_CACHE_DAYS = env.float("WMS2_PILEUP_CACHE_DAYS", default=7.0)
+PILEUP_MAX_FILES = env.int("WMS2_PILEUP_MAX_FILES", default=2000)
+
+# Copies of files that were proved bad: how long they are avoided, and what Rucio is told
+QUARANTINE_DAYS = env.float("WMS2_QUARANTINE_DAYS", default=30.0)
+DECLARE_BAD_REPLICAS = env.str("WMS2_DECLARE_BAD_REPLICAS", default="off")
+if DECLARE_BAD_REPLICAS not in ("off", "suspicious", "bad"):
+    raise ImproperlyConfigured(
+        f"WMS2_DECLARE_BAD_REPLICAS is {DECLARE_BAD_REPLICAS!r}; set it to off, suspicious or bad"
+    )
 
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
@@ -106,6 +117,8 @@ EMAIL_HOST = env.str("WMS2_EMAIL_HOST", default="localhost")
 EMAIL_PORT = env.int("WMS2_EMAIL_PORT", default=25)
 
 # Outputs
+CHECK_OUTPUTS = env.bool("WMS2_CHECK_OUTPUTS", default=True)
+CHECK_LOOK_SEC = env.float("WMS2_CHECK_LOOK_SEC", default=60.0)
 BLOCK_LINGER_SEC = env.int("WMS2_BLOCK_LINGER_SEC", default=0)
 BLOCK_MAX_FILES = env.int("WMS2_BLOCK_MAX_FILES", default=500)
 TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", default=2.0 if LAB else 300.0)

@@ -86,6 +86,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": TIDY_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
     },
+    "declare_replicas": {
+        "task": "requests_app.tasks.declare_replicas",
+        "schedule": TIDY_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
+    },
     "tidy": {
         "task": "requests_app.tasks.tidy",
         "schedule": TIDY_INTERVAL_SEC,

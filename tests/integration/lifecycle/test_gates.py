@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
 from dags_app.adapters import build_config_cache, build_dbs
-from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, Workflow
+from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, SecondaryDataset, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -41,6 +41,7 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_secondary,
     make_site,
     make_workflow,
 )
@@ -151,6 +152,17 @@ def without_data() -> Request:
 
 def replicate(row: Request) -> None:
     row.workflow.input_files.update(locations=["T2_CH_CERN"])
+
+
+def without_pileup() -> Request:
+    make_secondary("/Pileup/Era-v1/PREMIX", places=[[["T2_DE_DESY"], 1]])
+    row = resolved(S.QUEUED)
+    Workflow.objects.update(secondary_input_datasets=["/Pileup/Era-v1/PREMIX"])
+    return row
+
+
+def replicate_pileup(row: Request) -> None:
+    SecondaryDataset.objects.update(places=[[["T2_CH_CERN", "T2_DE_DESY"], 1]])
 
 
 def limit(**changes: Any) -> None:
@@ -273,7 +285,12 @@ def _with_block(status: BlockStatus, **values: Any) -> tuple[Request, Any]:
 
 
 def unregistered() -> Request:
-    return _with_block(BlockStatus.PENDING, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+    return _with_block(BlockStatus.CHECKED, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+
+
+def unchecked() -> Request:
+    failing = {"last_error": "the storage of T1_US_FNAL is down", "last_error_at": ago(minutes=1)}
+    return _with_block(BlockStatus.PENDING, **failing)[0]
 
 
 def stuck() -> Request:
@@ -339,6 +356,7 @@ CASES = [
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
     Case("sites", nowhere, "no usable site", enable_sites, MOVED),
+    Case("pileup", without_pileup, "no usable site holds the secondary dataset", replicate_pileup, MOVED),
     Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
     Case("schedd", on_silent_schedd, "a@pool does not answer",
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
@@ -349,6 +367,7 @@ CASES = [
     Case("throttle", throttled, "at most 2 groups run at a time; 1 group waiting", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
+    Case("output check", unchecked, "not checked on the storage yet", announce, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
     Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
 ]  # fmt: skip

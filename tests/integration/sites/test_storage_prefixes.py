@@ -135,7 +135,7 @@ def test_the_doctor_tries_the_storage_of_every_open_site(server: Server, setting
     make_site(DESY, storage_prefixes=["davs://localhost:1"], status="disabled")
     (line,) = doctor()
     assert line.startswith(f"ok      storage {CERN} {server.url}: written, verified and deleted")
-    assert server.methods() == ["PUT", "HEAD", "MOVE", "DELETE", "PROPFIND", "DELETE"]
+    assert server.methods() == ["PUT", "GET", "MOVE", "DELETE", "PROPFIND", "DELETE"]
     assert server.files() == []
 
 
