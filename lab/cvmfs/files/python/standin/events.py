@@ -118,17 +118,22 @@ def open_file(name: str) -> Arrays:
         raise FrameworkError(FILE_OPEN, f"Failed to open the file '{name}': {error}") from error
 
 
+def content_of(events: Arrays) -> Any:
+    """Return the last branch: those of the event's number come first."""
+    return list(events.values())[-1]
+
+
 def mix(process: Any, batch: Batch) -> None:
-    """Add to each event the mass of one pileup event, file by file in the order of the configuration."""
+    """Add to each event a number of one pileup event, file by file in the order of the configuration."""
     for module in process.producers_().values():
         if module.type_() in ("MixingModule", "DataMixingModule", "PreMixingModule"):
             source = getattr(module, "input", None) or module.secsource
             names = source.fileNames.value()
-            masses = [open_file(name)["mass"] for name in names]
-            pool = np.concatenate(masses)
+            numbers = [content_of(open_file(name)) for name in names]
+            pool = np.concatenate(numbers)
             batch.events["pileup"] = np.resize(pool, len(batch.events[RUN])).astype("f4")
             batch.files += [
-                Read(name, len(one), [], "mixingFiles") for name, one in zip(names, masses, strict=True)
+                Read(name, len(one), [], "mixingFiles") for name, one in zip(names, numbers, strict=True)
             ]
 
 
