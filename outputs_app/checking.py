@@ -14,6 +14,7 @@ from itertools import islice
 
 from django.conf import settings
 
+from dags_app.services.credentials import storage_of
 from outputs_app.file_check import Reported, compare_bytes
 from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.states import BlockStatus
@@ -29,10 +30,11 @@ def check(block: OutputBlock, now: datetime) -> BlockStatus:
     if not settings.CHECK_OUTPUTS:
         return BlockStatus.CHECKED
     ends = time.monotonic() + settings.CHECK_LOOK_SEC
-    for batch in _batches(block):
-        _check_batch(block, batch, now)
-        if time.monotonic() >= ends:
-            break
+    with storage_of(workflow=block.dataset.workflow, now=now):
+        for batch in _batches(block):
+            _check_batch(block, batch, now)
+            if time.monotonic() >= ends:
+                break
     if block.files.filter(checked_at__isnull=True).exists():
         return BlockStatus(block.status)
     return BlockStatus.FAILED if wrong_files(block) else BlockStatus.CHECKED

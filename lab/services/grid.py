@@ -25,7 +25,7 @@ ISSUER = "token-issuer"
 STORAGE_PREFIX = "storage-"  # and the site's name
 CLIENT_ID = "wms2"
 FILE, GRID = "file", "grid"
-DEFAULT_STORAGE = FILE  # what jobs of ./wms2 up and demo use; WMS2_LAB_STORAGE overrides it
+DEFAULT_STORAGE = GRID  # what jobs of ./wms2 up and demo use; WMS2_LAB_STORAGE overrides it
 
 
 def build(ground: Ground) -> Provided:
