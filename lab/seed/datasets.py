@@ -80,12 +80,25 @@ def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     return _dataset("EGamma", "Run2024B", suffix, plans, events=50 * scale, lumis=5)
 
 
+def pileup_dataset(suffix: str) -> InputDataset:
+    """2 files that two sites have."""
+    plans = (BlockPlan("T2_CH_CERN", files=2, run=1, copies_at="T1_US_FNAL_Disk", copied=2),)
+    return _dataset("Neutrino", "RunLab24", suffix, plans, events=100, lumis=1, tier="PREMIX")
+
+
 def _dataset(
-    primary: str, era: str, suffix: str, plans: tuple[BlockPlan, ...], *, events: int, lumis: int
+    primary: str,
+    era: str,
+    suffix: str,
+    plans: tuple[BlockPlan, ...],
+    *,
+    events: int,
+    lumis: int,
+    tier: str = "RAW",
 ) -> InputDataset:
     processed = f"Lab{suffix}-v1"
-    name = f"/{primary}/{era}-{processed}/RAW"
-    base = f"/store/data/{era}/{primary}/RAW/{processed}"
+    name = f"/{primary}/{era}-{processed}/{tier}"
+    base = f"/store/data/{era}/{primary}/{tier}/{processed}"
     blocks = []
     for plan in plans:
         block_name = f"{name}#{uuid.uuid5(NAMESPACE, f'{name} {plan.run}')}"
