@@ -12,8 +12,8 @@ from requests_app.lifecycle.maintenance import clean_storage, tidy_up
 from requests_app.lifecycle.monitoring import watch_dags
 from requests_app.services import callbacks
 from requests_app.services.reqmgr2_reports import report_statuses
+from sites_app.services import sites
 from sites_app.services.site_settings import measure_storage
-from sites_app.services.sites import sites as sites
 from sites_app.services.slots import measure_on_schedule
 from wms2_project.celery import app
 

@@ -1,4 +1,4 @@
-"""What the commands of `manage.py` share: who runs them and from where, and how a refusal is told."""
+"""Shared parts of the `manage.py` commands."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wms2_project.errors import InvalidInput, Wms2Error
 
 
 def shell_actor() -> str:
-    """Whoever typed the command: `./wms2` names them, because it runs us as the stack's owner."""
+    """Return the actor of a command: the caller of `./wms2`, which runs commands as the stack's owner."""
     return f"user:{os.environ.get('WMS2_PERSON') or getpass.getuser()}"
 
 
 def path_of(name: str) -> Path:
-    """The file a person named: `./wms2` changes the directory, and says from where it was called."""
+    """Return a path given on the command line, relative to the directory `./wms2` was called in."""
     return Path(os.environ.get("WMS2_FROM", ""), name)
 
 
 def refusal(error: Wms2Error, *, returncode: int = 1) -> CommandError:
-    """The error as a person at a terminal reads it, with what is wrong in each field."""
+    """Return the error as a CommandError that lists the fields."""
     fields = error.fields if isinstance(error, InvalidInput) else {}
-    told = "".join(f"\n  {field}: {message}" for field, message in fields.items())
-    return CommandError(f"{error}{told}", returncode=returncode)
+    details = "".join(f"\n  {field}: {message}" for field, message in fields.items())
+    return CommandError(f"{error}{details}", returncode=returncode)

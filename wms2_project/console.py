@@ -1,7 +1,7 @@
-"""The console's ground: Django's admin in unfold's dress. It shows everything and saves nothing.
+"""Base classes and helpers of the console, built on Django's admin and unfold.
 
-Every change goes through a service and asks for a reason first; a refusal is shown as the service
-words it. unfold is imported here and nowhere else.
+Pages are read-only: every change goes through a service, after a form that asks for a reason, and an error
+is shown with the service's own message. Only this module imports unfold.
 """
 
 from __future__ import annotations
@@ -84,40 +84,40 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def action(**options: Any) -> Callable[[Method], Method]:
-    """A button or a bulk action; unfold's decorator, typed."""
+    """Declare a button or bulk action (typed version of unfold's decorator)."""
     return cast(Callable[[Method], Method], decorators.action(**options))
 
 
 def display(**options: Any) -> Callable[[Method], Method]:
-    """A column; unfold's decorator, typed."""
+    """Declare a column (typed version of unfold's decorator)."""
     return cast(Callable[[Method], Method], decorators.display(**options))
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Is this person an operator? Decides what the menu shows."""
+    """Return whether the menu shows entries of operators."""
     return role_of(request.user) >= Role.OPERATOR
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts to 10,000 and no further: whoever has more rows needs a filter, not page 4,711."""
+    """Counts rows up to 10,000 only, because counting all rows of a large table is slow."""
 
     most = 10_000
 
     @cached_property
     def count(self) -> int:
-        """How many rows there are, as far as anybody would page."""
+        """Return the number of rows, at most `most`."""
         rows = self.object_list
         return rows.order_by()[: self.most].count() if isinstance(rows, QuerySet) else len(rows)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]
-    """The console's login. Each try is counted before the password is looked at, so guessing ends."""
+    """Login form of the console that limits attempts. An attempt counts before the password is checked."""
 
     def clean(self) -> Any:
         """Refuse too many attempts from one address, or for one name from all addresses.
 
-        What the address's limit refuses does not count for the name, whose limit is the higher one: from one
-        address nobody can lock a name for others.
+        Attempts refused by the address's limit do not count for the name, whose limit is higher: one
+        address cannot lock a name for others.
         """
         name = str(self.cleaned_data.get("username", "")).lower()
         wait = seconds_to_wait("logins", address_block(client_address(self.request)))
@@ -126,64 +126,59 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
         return super().clean()
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Refuse an account that may do nothing here."""
+        """Refuse an account without a role."""
         super().confirm_login_allowed(user)
         if role_of(user) < Role.VIEWER:
             raise forms.ValidationError("This account has no role. Ask an administrator for one.")
 
 
 class ReasonForm(forms.Form):
-    """What every action asks."""
+    """The form of an action without other input."""
 
     reason = forms.CharField(
         max_length=1000,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Kept in the audit, with your name.",
+        help_text="Recorded in the audit with your name.",
     )
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
-    """Shows rows to everyone who may look; offers actions to operators; adds, changes, deletes nothing."""
+    """Shows rows to viewers and offers actions to operators. Rows cannot be added, changed or deleted."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
-    show_facets = ShowFacets.NEVER  # they would count every row once per choice
+    show_facets = ShowFacets.NEVER  # facets count all rows once per choice
     list_per_page = 50
     list_fullwidth = True
-    list_disable_select_all = True  # an action on rows nobody looked at is a slip
+    list_disable_select_all = True  # actions apply only to rows that were selected one by one
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """May this person see the application at all?"""
         return self.has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Whoever may log in here may look."""
         return role_of(request.user) >= Role.VIEWER
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Actions are the operators'."""
+        """Return whether the user may run the page's actions."""
         return role_of(request.user) >= Role.OPERATOR
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
         return False
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
-        """What of the row says something: an empty field only takes room."""
+        """Return the fields of the row that are not empty."""
         names = super().get_fields(request, obj)
         return [name for name in names if getattr(obj, str(name), name) not in (None, "", {}, [])]
 
     @display(description="request")
     def of_request(self, row: Any) -> SafeString | str:
-        """Whose it is; what belongs to no workflow is everybody's."""
+        """Return a link to the row's request; "all" for rows that belong to no workflow."""
         return request_link(row.workflow.request_name) if row.workflow else "all"
 
     def changeform_view(
@@ -193,17 +188,17 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         form_url: str = "",
         extra_context: Any = None,
     ) -> HttpResponse:
-        """One row; without Django's own history, in which nothing would ever stand."""
+        """Show one row, without Django's own history, which is always empty."""
         context = {"show_history": False} | (extra_context or {})
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row of this page, or None if there is none."""
+        """Return the row of the page; None if it does not exist."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
 
     def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
-        """Of the page's buttons those that are of use now, and those nobody speaks of."""
+        """Return the page's buttons, without those that `useful` maps to False."""
         prefix = f"{self.model._meta.app_label}_{self.model._meta.model_name}_"
         shown: list[Any] = super().get_actions_detail(request, object_id)
         return [one for one in shown if useful.get(one.action_name.removeprefix(prefix), True)]
@@ -224,7 +219,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     ) -> HttpResponse:
         """Show a form; when it is confirmed, apply it to each target and report each result.
 
-        `initial` are present values, `filled` are suggested ones.
+        `initial` holds current values, `filled` suggested ones.
         """
         targets = list(targets)
         if not all(self.has_operate_permission(request, target) for target in targets or [None]):
@@ -257,7 +252,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 class ReadOnlyTable(TabularInline):  # type: ignore[misc]
-    """Rows that belong to the one shown."""
+    """Table of rows related to the one shown."""
 
     extra = 0
     can_delete = False
@@ -266,20 +261,17 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     hide_title = True
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Whoever sees the row above sees these."""
         return role_of(request.user) >= Role.VIEWER
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Never."""
         return False
 
 
 def age_of(since: datetime | None, *, now: datetime) -> str:
-    """How long ago, in the largest unit that says enough."""
+    """Return the age in the largest unit of which it has at least two."""
     if since is None:
         return "–"
     seconds = max(0, int((now - since) / timedelta(seconds=1)))
@@ -290,7 +282,7 @@ def age_of(since: datetime | None, *, now: datetime) -> str:
 
 
 def size_of(size_bytes: int | None) -> str:
-    """A size in decimal units, as storage is counted."""
+    """Return the size in decimal units."""
     size = float(size_bytes or 0)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:
@@ -300,24 +292,24 @@ def size_of(size_bytes: int | None) -> str:
 
 
 def clipped(text: str) -> SafeString:
-    """One line of a long text; the whole is in its tooltip."""
+    """Return a text cut to one line, with the whole in its tooltip."""
     return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
 
 
 def link(text: str, view: str, *args: Any, query: str = "") -> SafeString:
-    """A link to a page of the console."""
+    """Return a link to a page of the console."""
     return _anchor(text, address_of(view, *args) + (f"?{query}" if query else ""))
 
 
 def address_of(view: str, *args: Any) -> str:
-    """The address of a page; the admin reads `_CE` in a site's name as a character unless it is quoted."""
+    """Return the URL of a page, with quoted keys: the admin decodes `_CE` in a site's name otherwise."""
     return reverse(view, args=[quote(one) for one in args])
 
 
 def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
-    """Return the row a button's address names; Http404 if there is none, or if this is no key at all."""
+    """Return the row with the key in the URL; raise Http404 if the key is invalid or unknown."""
     key = unquote(object_id)
-    if "\0" in key:  # PostgreSQL takes it for a broken query
+    if "\0" in key:  # PostgreSQL rejects it
         raise Http404
     try:
         return get_object_or_404(rows, pk=key)
@@ -330,12 +322,12 @@ def _anchor(text: str, url: str) -> SafeString:
 
 
 def request_link(name: str) -> SafeString:
-    """A link to the page of the request of this name."""
+    """Return a link to the page of this request."""
     return _anchor(name, reverse("admin:requests_app_request_change", args=[name]))
 
 
 def progress_bar(fraction: float, *, label: str = "") -> SafeString:
-    """A bar with its number."""
+    """Return a progress bar with its percentage."""
     percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
     return format_html(
         '<div class="flex flex-row gap-2 items-center" title="{label}">'

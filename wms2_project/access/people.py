@@ -1,4 +1,4 @@
-"""The person or robot behind an outside identity. Robots are people here: a name, roles, a token or a DN."""
+"""Accounts of people and robots, the identities linked to them, and their roles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wms2_project.models import X509, Identity
 
 
 def person_of_certificate(dn: str, *, now: datetime) -> User | None:
-    """Whose certificate this is; a grid proxy counts as the certificate that made it."""
+    """Return the account linked to the certificate, or to the one that signed a grid proxy."""
     for name in dict.fromkeys((dn, without_proxy(dn))):
         if identity := _identity(X509, name):
             return _noted(identity, now)
@@ -28,7 +28,7 @@ def person_of_certificate(dn: str, *, now: datetime) -> User | None:
 
 
 def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
-    """Who the token speaks for, known from the first call on. What they may do, the token says each time."""
+    """Return the account of the token's subject, created at the first call, with the token's roles."""
     identity = _identity(bearer.issuer, bearer.subject) or _first_seen(bearer)
     user = _noted(identity, now)
     if user is not None:
@@ -37,7 +37,7 @@ def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
-    """The person at the console; from now on their roles are those the issuer's groups give."""
+    """Return the account for a console login, with staff status and the roles of the token."""
     user = person_of_bearer(bearer, now=now)
     if user is None:
         return None
@@ -50,7 +50,7 @@ def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: str) -> Identity:
-    """From now on whoever shows this identity is this person."""
+    """Link a certificate or a token subject to the account."""
     subject = normal_dn(subject) if issuer == X509 else subject
     if not subject:
         raise InvalidInput("the identity was not linked", fields={"subject": "not a usable name"})
@@ -64,7 +64,6 @@ def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: 
 
 
 def unlink_identity(*, identity: Identity, actor: str, reason: str) -> None:
-    """The identity opens nothing any more."""
     with transaction.atomic():
         identity.delete()
         audit.record(
@@ -74,7 +73,7 @@ def unlink_identity(*, identity: Identity, actor: str, reason: str) -> None:
 
 
 def set_roles(*, user: User, roles: Iterable[str], actor: str, reason: str) -> None:
-    """These roles and no others; `site_admin:T2_CH_CERN` is the role of one site's admin."""
+    """Replace the account's roles. `site_admin:T2_CH_CERN` is the role of an admin of one site."""
     wanted = sorted(set(roles))
     if wrong := [role for role in wanted if not is_role(role)]:
         raise InvalidInput(
@@ -98,7 +97,7 @@ def _noted(identity: Identity, now: datetime) -> User | None:
 
 
 def _first_seen(bearer: Bearer) -> Identity:
-    """A person without password or local roles. The name ends in a hash: nobody can claim another's."""
+    """Create an account without password or local roles. The hash in its name makes the name unique."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", bearer.name).strip("-._")[:60] or "person"
     unique = hashlib.sha256(f"{bearer.issuer} {bearer.subject}".encode()).hexdigest()[:12]
     try:
@@ -109,11 +108,11 @@ def _first_seen(bearer: Bearer) -> Identity:
                 actor=f"user:{user.username}", action="first seen", target=_target(user),
                 reason=f"a token of {bearer.issuer}", subject=bearer.subject,
             )  # fmt: skip
-    except IntegrityError:  # two first calls at once: the other was faster
+    except IntegrityError:  # a concurrent first call created it
         return Identity.objects.select_related("user").get(issuer=bearer.issuer, subject=bearer.subject)
     return identity
 
 
 def _target(user: User) -> str:
-    """How the audit names a person; a request may have the same name."""
+    """Return the audit's name for the account, distinct from names of requests."""
     return f"person {user.username}"

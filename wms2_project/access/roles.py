@@ -1,8 +1,8 @@
-"""Who may call what: every view names the role each method needs; a view that names none is denied.
+"""Roles: each view names the role each method needs; a view that names none is closed.
 
 Roles are Django groups of the same name; each includes the ones below it. Superusers are admins. The group
-`site_admin:T2_CH_CERN` makes its members admins of that site and of no other. The group `member:higgs` is no
-role: it says that its members may submit requests whose `Group` is higgs.
+`site_admin:T2_CH_CERN` makes its members admins of that site only. The group `member:higgs` is not a role:
+its members may submit requests whose `Group` is higgs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wms2_project.grammar import Name, matches
 
 
 class Role(IntEnum):
-    """What a person may do, from looking on to everything."""
+    """Permission levels in ascending order."""
 
     ANONYMOUS = 0
     VIEWER = 1
@@ -38,7 +38,7 @@ MAX_GROUP = 100  # characters of a request's group
 
 
 def is_role(name: str) -> bool:
-    """Return whether this is a role, the role of one site's admin, or the membership of a group."""
+    """Return whether this names a role, the role of one site's admin, or the membership of a group."""
     site, group = name.removeprefix(OWN_SITE), name.removeprefix(MEMBER)
     return (
         name in GROUPS
@@ -48,7 +48,7 @@ def is_role(name: str) -> bool:
 
 
 def role_of(user: User | AnonymousUser) -> Role:
-    """Return the highest role the user has. An account without one may do nothing."""
+    """Return the user's highest role; ANONYMOUS if the account has none."""
     if not user.is_authenticated or not user.is_active:
         return Role.ANONYMOUS
     if getattr(user, "granted_roles", None) is None and user.is_superuser:
@@ -58,19 +58,19 @@ def role_of(user: User | AnonymousUser) -> Role:
 
 
 def sites_of(user: User | AnonymousUser) -> frozenset[str]:
-    """The sites the user is the admin of."""
+    """Return the sites of which the user is an admin."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(OWN_SITE) for name in names if name.startswith(OWN_SITE))
 
 
 def groups_of(user: User | AnonymousUser) -> frozenset[str]:
-    """Return the groups in whose name the user may submit."""
+    """Return the groups for which the user may submit requests."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(MEMBER) for name in names if name.startswith(MEMBER))
 
 
 def _names(user: User | AnonymousUser) -> frozenset[str]:
-    """Role names: the bearer token's, else the groups'. Read once per user object, that is per call."""
+    """Return role names: the bearer token's, else the groups', read once per user object."""
     granted: frozenset[str] | None = getattr(user, "granted_roles", None)
     if granted is not None:
         return granted
@@ -81,52 +81,50 @@ def _names(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
-    """These are the user's groups: whoever read them along with the user saves a query."""
+    """Set the user's groups as already read, to save a query."""
     user.__dict__["_wms2_groups"] = frozenset(names)
 
 
 def operates(user: User | AnonymousUser) -> bool:
-    """Return whether the user is an operator."""
     return role_of(user) >= Role.OPERATOR
 
 
 def may_steer_site(user: User | AnonymousUser, site: str) -> bool:
-    """Operators steer every site, a site's admins their own."""
+    """Return whether the user is an operator or an admin of this site."""
     return operates(user) or site in sites_of(user)
 
 
 def check_site(request: HttpRequest, site: str) -> None:
-    """Refuse whoever is neither an operator nor an admin of this site."""
+    """Raise PermissionDenied unless the caller is an operator or an admin of this site."""
     if not may_steer_site(request.user, site):
-        raise PermissionDenied(f"You are no admin of {site}; ask its admins or an operator.")
+        raise PermissionDenied(f"You are not an admin of {site}. Ask its admins or an operator.")
 
 
 class RolePermission(BasePermission):
-    """Compares the caller's role with the view's `roles` for this method. No entry means no."""
+    """Compares the caller's role with the view's `roles` for the method; denied without an entry."""
 
     def has_permission(self, request: HttpRequest, view: Any) -> bool:
-        """May this caller use this method of this view at all?"""
         method = request.method or ""
         if method not in view.allowed_methods:
-            return True  # nothing behind it: DRF answers 405
+            return True  # DRF answers 405
         needed = role_needed(view, method)
         return needed is not None and role_of(request.user) >= needed
 
 
 class WithRoles:
-    """Mixed into a view: which role each HTTP method needs."""
+    """Mixin of views: the role each HTTP method needs."""
 
     roles: ClassVar[dict[str, Role]] = {}
 
 
 def role_needed(view: Any, method: str) -> Role | None:
-    """The role this method needs, or None if nobody may call it."""
+    """Return the role the method needs; None if the method is closed to all."""
     roles: dict[str, Role] = getattr(view, "roles", {})
-    if method in ("OPTIONS", "HEAD"):  # both tell at most what the view's least guarded method tells
+    if method in ("OPTIONS", "HEAD"):  # they reveal no more than the view's least protected method
         return roles.get("GET", min(roles.values(), default=None))
     return roles.get(method)
 
 
 def actor_of(request: DjangoRequest | HttpRequest) -> str:
-    """How the audit names the caller."""
+    """Return the audit's name for the caller."""
     return f"user:{request.user.get_username()}"

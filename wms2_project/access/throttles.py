@@ -1,4 +1,4 @@
-"""How often one person or one address may call: counted in Redis for all processes; open while it is away."""
+"""Call limits per user and per address, counted in Redis for all processes. No limits without Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _limiter(url: str) -> SlidingWindowCounterRateLimiter:
 
 
 def seconds_to_wait(kind: str, who: str) -> float:
-    """Count one call of this kind; 0 if it may go on, else how long to wait before the next."""
+    """Count one call of this kind; return 0 if it is allowed, else the seconds until the next one is."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def count(_client: Any) -> float:
@@ -41,7 +41,7 @@ def seconds_to_wait(kind: str, who: str) -> float:
 
 
 def seconds_until_allowed(kind: str, who: str) -> float:
-    """Count nothing; 0 if the next call of this kind may go on, else how long to wait for it."""
+    """Return the seconds until the next call of this kind is allowed, without counting one."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def read(_client: Any) -> float:
@@ -54,7 +54,7 @@ def seconds_until_allowed(kind: str, who: str) -> float:
 
 
 def address_block(address: str) -> str:
-    """Return what counts as one address: an IPv6 network of one customer (/64), or the address itself."""
+    """Return what counts as one address: the /64 network of an IPv6 address, else the address itself."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -62,10 +62,10 @@ def address_block(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
-def refusal(request: HttpRequest, words: str) -> APIException:
-    """What a wrong credential gets: the reason, until the address has tried too often."""
+def refusal(request: HttpRequest, reason: str) -> APIException:
+    """Return the error for a wrong credential: 401 with the reason, or 429 after too many of them."""
     wait = seconds_to_wait("failures", address_block(client_address(request._request)))
-    return Throttled(wait) if wait else AuthenticationFailed(words)
+    return Throttled(wait) if wait else AuthenticationFailed(reason)
 
 
 class _Throttle(BaseThrottle):
@@ -73,35 +73,31 @@ class _Throttle(BaseThrottle):
     _wait: float | None = None
 
     def who(self, request: HttpRequest) -> str:
-        """Whose calls are counted; nobody's if empty."""
+        """Return whose calls are counted; empty: not counted."""
         raise NotImplementedError
 
     def allow_request(self, request: HttpRequest, view: Any) -> bool:
-        """May this call go on?"""
         who = self.who(request)
         self._wait = (seconds_to_wait(self.kind, who) or None) if who else None
         return self._wait is None
 
     def wait(self) -> float | None:
-        """How long until the next one may."""
         return self._wait
 
 
 class UserThrottle(_Throttle):
-    """Calls of one user, from wherever."""
+    """Limits calls per user."""
 
     kind = "user"
 
     def who(self, request: HttpRequest) -> str:
-        """The user, if there is one."""
         return str(request.user.pk or "")
 
 
 class AddressThrottle(_Throttle):
-    """Calls of nobody in particular from one address."""
+    """Limits calls without login per address."""
 
     kind = "anonymous"
 
     def who(self, request: HttpRequest) -> str:
-        """The address, if nobody is logged in."""
         return "" if request.user.is_authenticated else address_block(client_address(request._request)) or "?"

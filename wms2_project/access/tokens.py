@@ -1,4 +1,4 @@
-"""API tokens: made once, shown once, stored as a hash, checked in constant work."""
+"""API tokens: shown once, stored as a hash."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from wms2_project.access.roles import know_groups
 from wms2_project.models import X509, ApiToken
 
 PREFIX = "wms2_"
-NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be most of our writes
+NOTE_USE_EVERY = timedelta(minutes=1)  # one write per API call would be most of the writes
 
 
 def digest_of(clear_text: str) -> str:
-    """What is stored. The token is 256 random bits, so a plain hash cannot be guessed back."""
+    """Return the stored hash. The token is 256 random bits, so a plain hash cannot be inverted."""
     return hashlib.sha256(clear_text.encode()).hexdigest()
 
 
 def new_token() -> str:
-    """The clear text of a new token."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -38,9 +37,9 @@ def issue_token(
     clear_text: str = "",
     expires_at: datetime | None = None,
 ) -> str:
-    """Give the user a token of this name (an older one stops working) and return its clear text, once.
+    """Create the user's token of this name, replacing an older one, and return its clear text.
 
-    The token of a person whose roles an issuer gives ends with them, whatever was asked for.
+    If an issuer grants the user's roles, the token expires with them at the latest.
     """
     clear_text = clear_text or new_token()
     if user.identities.exclude(issuer=X509).exists():
@@ -62,12 +61,12 @@ def issue_token(
 
 
 def roles_last_until(now: datetime) -> datetime:
-    """How long what an issuer says of a person is believed without asking it again."""
+    """Return until when roles granted by an issuer are valid without asking it again."""
     return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
 
 
 def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
-    """The token stops working at once; revoking it again changes nothing."""
+    """Revoke the token at once. Revoking it again changes nothing."""
     audit.need_reason(reason)
     with transaction.atomic():
         live = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
@@ -76,8 +75,8 @@ def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
             audit.record(actor=actor, action="revoke token", target=target, reason=reason)
 
 
-# By hand: every call asks this, and the models would take longer to ask than PostgreSQL to answer.
-# The columns come in the order of the models, as from_db wants them.
+# Raw SQL because every API call runs it: building the query with the ORM takes longer than executing it.
+# The columns are in the order of the models, as from_db requires.
 _LIVE = """
 SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.username, u.is_active,
        ARRAY(SELECT g.name FROM auth_user_groups m JOIN auth_group g ON g.id = m.group_id
@@ -88,7 +87,7 @@ SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.us
 
 
 def token_of(clear_text: str, *, now: datetime) -> ApiToken | None:
-    """The live token with this text, its use noted; None if it is unknown, expired or revoked."""
+    """Return the live token with this text and note its use; None if it is unknown, expired or revoked."""
     with connection.cursor() as cursor:
         cursor.execute(_LIVE, {"digest": digest_of(clear_text), "now": now})
         row = cursor.fetchone()

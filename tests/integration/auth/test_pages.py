@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from tests.integration.factories import make_request, make_site
 from wms2_project.console import ReadOnlyAdmin
-from wms2_project.headers import policy_for
+from wms2_project.middleware import policy_for
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

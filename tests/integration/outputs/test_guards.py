@@ -122,7 +122,7 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
     for _ in range(2 * options.failures):
         with (
             calling_as(PROTECT, patience_sec=0.0),
-            pytest.raises(RateLimited, match="our own limit of 0 calls"),
+            pytest.raises(RateLimited, match="the WMS2 limit of 0 calls"),
         ):
             call(limited)
     call(Guard(service, options))

@@ -275,7 +275,7 @@ def active(workflow: Workflow) -> Request:
     return request
 
 
-LIMITED = "our own limit of 20 calls per second to rucio is used up"
+LIMITED = "the WMS2 limit of 20 calls per second to rucio is used up"
 
 
 def limit(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py access`: people and robots, their roles, tokens and certificates, from the command line."""
+"""`manage.py access`: manage accounts, their roles, tokens and certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Command(BaseCommand):
     help = "Manage access. A robot is an account with roles and a token or certificate."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """One action, each with its reason."""
         actions = parser.add_subparsers(dest="action", required=True)
         roles = actions.add_parser("roles", help="set the roles of an account; an unknown account is created")
         roles.add_argument("user")
@@ -32,7 +31,7 @@ class Command(BaseCommand):
         token = actions.add_parser("token", help="create an API token and print it once")
         token.add_argument("user")
         token.add_argument("name")
-        token.add_argument("--days", type=int, help="days until it expires; absent: valid until revoked")
+        token.add_argument("--days", type=int, help="days until expiry; default: valid until revoked")
         revoke = actions.add_parser("revoke", help="revoke an API token")
         revoke.add_argument("user")
         revoke.add_argument("name")
@@ -42,25 +41,24 @@ class Command(BaseCommand):
         unlink = actions.add_parser("unlink", help="unlink an identity")
         unlink.add_argument("subject")
         for one in (link, unlink):
-            one.add_argument("--issuer", default=X509, help="URL of the token issuer; absent: a certificate")
+            one.add_argument("--issuer", default=X509, help="URL of the token issuer; default: a certificate")
         for one in (roles, token, revoke, link, unlink):
             one.add_argument("--reason", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it and say so."""
         try:
-            told = getattr(self, f"_{options['action']}")(
+            message = getattr(self, f"_{options['action']}")(
                 options, {"actor": shell_actor(), "reason": options["reason"]}
             )
         except Wms2Error as error:
             raise refusal(error) from error
-        self.stdout.write(told)
+        self.stdout.write(message)
 
     def _roles(self, options: dict[str, Any], why: dict[str, str]) -> str:
-        with transaction.atomic():  # a refused role leaves no new person behind
+        with transaction.atomic():  # an invalid role creates no account
             user, _ = User.objects.get_or_create(username=options["user"])
             set_roles(user=user, roles=options["roles"], **why)
-        return f"{user}: {', '.join(options['roles']) or 'no role of their own'}"
+        return f"{user}: {', '.join(options['roles']) or 'no roles'}"
 
     def _token(self, options: dict[str, Any], why: dict[str, str]) -> str:
         ends = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
@@ -75,7 +73,7 @@ class Command(BaseCommand):
 
     def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
         made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)
-        return f"{made} is {made.user} from now on"
+        return f"{made} is linked to {made.user}"
 
     def _unlink(self, options: dict[str, Any], why: dict[str, str]) -> str:
         known = Identity.objects.filter(issuer=options["issuer"], subject=options["subject"]).first()
@@ -88,5 +86,5 @@ class Command(BaseCommand):
 def _user(options: dict[str, Any]) -> User:
     user = User.objects.filter(username=options["user"]).first()
     if user is None:
-        raise CommandError(f"there is no {options['user']}. Create the account with: access roles")
+        raise CommandError(f"there is no account {options['user']}. Create it with: access roles")
     return user

@@ -1,4 +1,4 @@
-"""`manage.py role_table`: which role each method of each endpoint needs."""
+"""`manage.py role_table`: print the role that each method of each endpoint needs."""
 
 from __future__ import annotations
 
@@ -13,5 +13,4 @@ class Command(BaseCommand):
     help = "Print, as Markdown, the least role each method of each endpoint needs."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read it off the URL configuration."""
         self.stdout.write(render_table())
