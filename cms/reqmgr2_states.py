@@ -1,4 +1,4 @@
-"""ReqMgr2's own state machine, as far as WMS2 walks it. Pure."""
+"""The part of ReqMgr2's state machine that WMS2 uses. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ CHAIN = (
     "new", "assignment-approved", "assigned", "staging", "staged", "acquired", "running-open",
     "running-closed", "completed", "closed-out", "announced", "normal-archived",
 )  # fmt: skip
-# States beside the chain that lead back into it, and the state of the chain whose successor comes next.
+# States outside the chain that lead back into it, and the state of the chain that they correspond to.
 SIDINGS = {"failed": "assignment-approved", "force-complete": "running-closed"}
 ABORTED = "aborted"
-# How a request is given up: what nobody assigned is rejected; a forced completion can only be completed, and
-# then people decide. What is completed or ended there was decided by somebody else.
+# Next status when a request is given up: unassigned requests are rejected, a forced completion can only be
+# completed. Requests that are completed or ended in ReqMgr2 are left as they are.
 GIVEN_UP = {
     "new": "rejected",
     "assignment-approved": "rejected",
@@ -21,7 +21,7 @@ GIVEN_UP = {
 
 
 def decide_path(current: str, target: str) -> tuple[str, ...]:
-    """The statuses to set one after the other; none when ReqMgr2 is there, past it, or ended it otherwise."""
+    """Return the statuses to set in order; none if ReqMgr2 is at, past or on another way than the target."""
     if target == ABORTED:
         return (GIVEN_UP[current],) if current in GIVEN_UP else ()
     here = SIDINGS.get(current, current)

@@ -1,4 +1,4 @@
-"""What HTCondor itself says about an idle job: which of its conditions how many slots meet."""
+"""HTCondor's analysis of an idle job: how many slots meet each of its conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of the job, and how many slots meet it."""
+    """A condition of the job and the number of slots that meet it."""
 
     text: str
     slots: int
@@ -27,7 +27,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class MatchAnalysis:
-    """Why an idle job is idle, as far as the slots are concerned."""
+    """HTCondor's explanation why a job is idle."""
 
     job_id: str
     counts: dict[str, int]
@@ -36,7 +36,7 @@ class MatchAnalysis:
 
 
 def parse_analysis(text: str) -> MatchAnalysis | None:
-    """The first job's part of `condor_q -better-analyze`; None if it holds none."""
+    """Parse the first job in the output of `condor_q -better-analyze`; None if there is none."""
     job = re.search(r"^0*(\d+\.\d+):\s+Run analysis summary", text, re.MULTILINE)
     if job is None:
         return None

@@ -1,4 +1,4 @@
-"""How the ads of node jobs become values."""
+"""Conversion of node jobs' ads to values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from condor.types import RunningJob, StuckJob
 
 
 def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
-    """A job that does not move."""
     return StuckJob(
         batch_name=ad["JobBatchName"],
         group=group_of(ad),
@@ -24,7 +23,7 @@ def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
 
 
 def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
-    """A job that runs; before HTCondor first hears of its CPU time that is 0."""
+    """Build from the job's ad; CPU time is 0 until HTCondor reports it."""
     return RunningJob(
         batch_name=ad["JobBatchName"],
         group=group_of(ad),
@@ -37,11 +36,11 @@ def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
 
 
 def group_of(ad: Mapping[str, Any]) -> str:
-    """A job's directory is `<group>/reports`, or for the landing the group's own."""
+    """Return the group of a job from its directory: `<group>/reports`, or the group's own for landings."""
     parts = Path(ad.get("Iwd", "")).parts
     return next((part for part in reversed(parts) if GROUP_NAME.fullmatch(part)), "")
 
 
 def one_line(reason: str) -> str:
-    """Free text for the job's ad: printable, one line, short."""
+    """Return the reason for a job's ad: printable, one line, short."""
     return "".join(c if c.isprintable() else " " for c in reason)[:200] or "WMS2"

@@ -92,7 +92,7 @@ def test_closed_block_without_our_files_is_refused(rucio: RucioClient, peer: Ruc
 def test_block_with_strange_files_is_not_adopted(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
-    with pytest.raises(ServiceRejected, match="1 files not ours"):
+    with pytest.raises(ServiceRejected, match="1 unknown files"):
         rucio.ensure_block(registered.name, registered.dataset, peer.source, registered.files[:2])
 
 

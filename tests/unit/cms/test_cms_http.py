@@ -130,7 +130,7 @@ def test_redirect_is_not_followed(world: World) -> None:
 def test_page_instead_of_json_is_unavailable(service: JsonService, lab: Lab) -> None:
     lab("PUT", "faults", status_fault(200, times=1))
 
-    with pytest.raises(ServiceUnavailable, match="not JSON"):
+    with pytest.raises(ServiceUnavailable, match="did not return JSON"):
         service.get(SITES, SITE_QUERY)
 
 

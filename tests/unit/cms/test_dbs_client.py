@@ -130,7 +130,7 @@ def test_insertion_that_did_not_happen_is_unavailable(
 def test_block_with_other_content_is_not_adopted(dbs: DbsClient) -> None:
     dbs.register_block(block_record())
 
-    with pytest.raises(ServiceRejected, match="ours has 1 files and 1000 bytes"):
+    with pytest.raises(ServiceRejected, match="WMS2 has 1 files and 1000 bytes"):
         dbs.register_block(block_record(files=(block_file(0),)))
 
 
