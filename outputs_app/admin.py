@@ -1,4 +1,4 @@
-"""The console's pages about outputs: datasets, blocks, files and the rules that protect them."""
+"""Console pages of outputs: datasets, blocks, files and Rucio rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DATASET_COLOURS: dict[str, str] = {
 
 @admin.register(OutputDataset)
 class OutputDatasetAdmin(ReadOnlyAdmin):
-    """What the workflows produce."""
+    """Output datasets."""
 
     list_display = ("dataset_name", "of_request", "shown_status", "created_at")
     fields = (
@@ -56,17 +56,16 @@ class OutputDatasetAdmin(ReadOnlyAdmin):
 
     @display(description="status", ordering="status", label=DATASET_COLOURS)
     def shown_status(self, row: OutputDataset) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status
 
     @display(description="blocks")
     def blocks(self, row: OutputDataset) -> SafeString:
-        """What it consists of."""
+        """Return a link to the dataset's blocks."""
         return link("its blocks", "admin:outputs_app_outputblock_changelist", query=f"dataset={row.pk}")
 
 
 class RuleTable(ReadOnlyTable):
-    """The rules that keep a block."""
+    """Rucio rules of a block."""
 
     model = RucioRule
     fields = (
@@ -86,7 +85,7 @@ class RuleTable(ReadOnlyTable):
 
 @admin.register(OutputBlock)
 class OutputBlockAdmin(ReadOnlyAdmin):
-    """Blocks on their way from the merge to their users."""
+    """Output blocks and their progress."""
 
     list_display = (
         "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "shown_error",
@@ -104,7 +103,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     inlines = (RuleTable,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutputBlock]:
-        """With the number of files, counted for the rows shown only."""
+        """Return the blocks with their number of files, counted for the rows shown only."""
         files = (
             OutputFile.objects.filter(block=OuterRef("pk")).order_by().values("block").annotate(n=Count("pk"))
         )
@@ -115,38 +114,33 @@ class OutputBlockAdmin(ReadOnlyAdmin):
 
     @display(description="request")
     def of_request(self, row: OutputBlock) -> SafeString:
-        """Whose output it is."""
         return request_link(row.dataset.workflow.request_name)
 
     @display(description="site")
     def shown_site(self, row: OutputBlock) -> SafeString:
-        """Where it was made."""
+        """Return the site and the storage where the block was produced."""
         return format_html("{}, storage {}", link(row.site, "admin:sites_app_site_change", row.site), row.rse)
 
     @display(description="files")
     def files(self, row: Any) -> SafeString:
-        """What it holds."""
-        told = counted(row.n_files, "file")
-        return link(told, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
+        """Return a link to the block's files."""
+        text = counted(row.n_files, "file")
+        return link(text, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
 
     @display(description="last error")
     def shown_error(self, row: OutputBlock) -> SafeString:
-        """What went wrong last."""
         return clipped(row.last_error)
 
     @display(description="status", ordering="status", label=BLOCK_COLOURS)
     def shown_status(self, row: OutputBlock) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status.replace("_", " ")
 
     @display(description="since", ordering="-status_since")
     def in_status_for(self, row: OutputBlock) -> str:
-        """How long in this status."""
         return age_of(row.status_since, now=timezone.now())
 
     @display(description="files")
     def file_count(self, row: Any) -> int:
-        """How many files it holds."""
         return int(row.n_files)
 
 
@@ -162,13 +156,12 @@ class OutputFileAdmin(ReadOnlyAdmin):
 
     @display(description="size", ordering="size_bytes")
     def size(self, row: OutputFile) -> str:
-        """How large it is."""
         return size_of(row.size_bytes)
 
 
 @admin.register(RucioRule)
 class RucioRuleAdmin(ReadOnlyAdmin):
-    """Rules: the row is the intent, the rule id proves the effect."""
+    """Rucio rules. A row is an intent; its rule id shows that the rule exists."""
 
     list_display = ("__str__", "block", "rule_id", "state", "error", "created_at", "deleted_at")
     list_filter = ("kind", "state")

@@ -1,4 +1,4 @@
-"""Health of what sites are read from: CRIC's list and the pool's slots."""
+"""Health checks of the sources of sites: CRIC's list and the pool's slots."""
 
 from __future__ import annotations
 

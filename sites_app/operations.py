@@ -29,7 +29,7 @@ from wms2_project.words import counted
 
 def _check_own_site(call: Call) -> None:
     if not call.caller.operates and call.row.name not in call.caller.sites:
-        raise PermissionDenied(f"You are not an admin of {call.row.name}; ask its admins or an operator.")
+        raise PermissionDenied(f"You are not an admin of {call.row.name}. Ask its admins or an operator.")
 
 
 SITE = Target(

@@ -1,4 +1,4 @@
-"""The knobs of the splitters, under the names of WMS2 or of WMCore, checked once."""
+"""Parameters of the splitters, under WMS2's or WMCore's names, validated once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALSO = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a request says about splitting; `None` leaves it to the algorithm, or sets no limit."""
+    """Splitting parameters of a request; None: the algorithm's default, or no limit."""
 
     files_per_job: int | None = None
     events_per_job: int | None = None
@@ -40,7 +40,7 @@ class Parameters:
 
 
 def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.0) -> Parameters:
-    """The knobs by name; what is missing has its default, what makes no sense is refused by name."""
+    """Return the parameters with defaults; raise InvalidInput naming an invalid one."""
     if not (math.isfinite(time_per_event_sec) and time_per_event_sec >= 0):
         refuse("time_per_event_sec", f"is {time_per_event_sec}", "Give seconds, 0 or more")
     known = [knob for knob in fields(Parameters) if knob.name != "time_per_event_sec"]
@@ -49,14 +49,14 @@ def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.
 
 
 def _read(params: Mapping[str, Any], name: str, default: Any) -> Any:
-    """Read one knob: a flag if its default is one, a limit (0 = none) if it is a total, else a count."""
+    """Read one parameter: a flag, a limit (0 = none) if it is a total, else a count."""
     if isinstance(default, bool):
         return _flag(params, name, default=default)
     return _limit(params, name) if name.startswith("total_") else _positive(params, name) or default
 
 
 def find(params: Mapping[str, Any], name: str) -> Any:
-    """The value under either spelling of the name, or None; two different values are refused."""
+    """Return the value under either spelling of the name, or None; two different values are refused."""
     value = params.get(name)
     other = params.get(_ALSO[name]) if name in _ALSO else None
     if value is not None and other is not None and value != other:
@@ -65,7 +65,7 @@ def find(params: Mapping[str, Any], name: str) -> Any:
 
 
 def refuse(name: str, problem: str, cure: str) -> NoReturn:
-    """Raise what says which parameter is wrong and how to put it right."""
+    """Raise InvalidInput for this parameter."""
     raise InvalidInput(f"{name} {problem}", fields={name: f"{problem}. {cure}"}, cure=cure)
 
 

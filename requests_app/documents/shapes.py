@@ -57,9 +57,7 @@ def open_document(raw: object, problems: Problems) -> Document:
     name = None
     if _is_dump(inner):
         if len(inner) > 1:
-            raise refuse(
-                "document", f"has {len(inner)} requests; submit them as a batch, one document each"
-            )
+            raise refuse("document", f"has {len(inner)} requests; submit them as a batch, one document each")
         name, inner = next(iter(inner.items()))
     scopes = _scopes(inner)
     _refuse_resubmission(scopes)
