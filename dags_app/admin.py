@@ -1,4 +1,4 @@
-"""The console's pages about execution: schedds, workflows, rounds, DAGs, groups, input files."""
+"""Console pages of execution: schedds, workflows, rounds, DAGs, groups, input files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCHEDD_COLOURS: dict[str, str] = {
 
 @admin.register(Schedd)
 class ScheddAdmin(OperationAdmin):
-    """Schedds: which take DAGs, which answer."""
+    """Schedds and their operations."""
 
     list_display = ("name", "shown_status", "reason", "drain_deadline", "answered_at", "silent_since")
     fields = ("name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "dags")
@@ -53,18 +53,17 @@ class ScheddAdmin(OperationAdmin):
 
     @display(description="DAGs")
     def dags(self, row: Schedd) -> SafeString:
-        """What runs there, and what did."""
+        """Return a link to the schedd's DAGs."""
         return link("its DAGs", "admin:dags_app_dag_changelist", query=f"schedd_name={row.name}")
 
     @display(description="status", ordering="status", label=SCHEDD_COLOURS)
     def shown_status(self, row: Schedd) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status
 
 
 @admin.register(Workflow)
 class WorkflowAdmin(ReadOnlyAdmin):
-    """How each request is executed."""
+    """Workflows."""
 
     list_display = ("request_name", "input_dataset", "splitting_algo", "memory_mb", "adaptive", "created_at")
     exclude = ("version", "next_first_event", "next_first_lumi")
@@ -75,7 +74,7 @@ class WorkflowAdmin(ReadOnlyAdmin):
 
 @admin.register(Round)
 class RoundAdmin(ReadOnlyAdmin):
-    """Planned slices of work."""
+    """Rounds."""
 
     list_display = (
         "__str__", "of_request", "kind", "status", "jobs", "input_events", "created_at", "resolved_at",
@@ -91,12 +90,12 @@ class RoundAdmin(ReadOnlyAdmin):
 
     @display(description="groups")
     def groups(self, row: Round) -> SafeString:
-        """What it is cut into."""
+        """Return a link to the round's groups."""
         return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"round={row.pk}")
 
 
 class EventTable(ReadOnlyTable):
-    """What happened to a DAG."""
+    """Events of a DAG."""
 
     model = DAGEvent
     fields = ("at", "event_type", "from_status", "to_status", "nodes_done", "nodes_failed", "detail")
@@ -105,25 +104,23 @@ class EventTable(ReadOnlyTable):
 
 
 class OfSchedd(admin.SimpleListFilter):
-    """The schedds there are rows of, not those of every DAG there was."""
+    """Filters DAGs by the known schedds."""
 
     title = "schedd"
     parameter_name = "schedd_name"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Schedds to choose from."""
         chosen = self.value()
         names = {*Schedd.objects.values_list("name", flat=True)} | ({chosen} if chosen else set())
         return [(name, name) for name in sorted(names)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The DAGs of the schedd chosen."""
         return queryset.filter(schedd_name=self.value()) if self.value() else queryset
 
 
 @admin.register(DAG)
 class DAGAdmin(OperationAdmin):
-    """Submissions to DAGMan."""
+    """DAGs and their operations."""
 
     list_display = (
         "shown_dag", "of_request", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
@@ -136,7 +133,7 @@ class DAGAdmin(OperationAdmin):
     )  # fmt: skip
     list_filter = ("status", "kind", OfSchedd)
     search_fields = ("workflow__request_name", "token")
-    search_help_text = "Part of a request's name, or of a DAG's token"
+    search_help_text = "Part of the name of a request or of a DAG's token"
     list_select_related = ("workflow", "round")
     ordering = ("-created_at", "-id")
     inlines = (EventTable,)
@@ -144,24 +141,23 @@ class DAGAdmin(OperationAdmin):
 
     @display(description="DAG", ordering="round__number")
     def shown_dag(self, row: DAG) -> str:
-        """Which of its workflow's."""
+        """Return the round and kind of the DAG."""
         return f"{row.round}, {row.kind}".replace(" ", "\N{NO-BREAK SPACE}")
 
     @display(description="groups")
     def groups(self, row: DAG) -> SafeString:
-        """What it runs."""
+        """Return a link to the groups of the DAG's round."""
         return link(
             "those of its round", "admin:dags_app_mergegroup_changelist", query=f"round={row.round_id}"
         )
 
     @display(description="status", ordering="status", label=DAG_COLOURS)
     def shown_status(self, row: DAG) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status
 
     @display(description="schedd")
     def shown_schedd(self, row: DAG) -> str:
-        """Where it runs and as which cluster."""
+        """Return the schedd and the cluster id."""
         if not row.schedd_name:
             return "–"
         shown = link(row.schedd_name, "admin:dags_app_schedd_change", row.schedd_name)
@@ -169,14 +165,14 @@ class DAGAdmin(OperationAdmin):
 
     @display(description="nodes done")
     def shown_progress(self, row: DAG) -> SafeString:
-        """A bar of nodes done."""
+        """Return a progress bar of done nodes."""
         fraction = row.nodes_done / row.total_nodes if row.total_nodes else 0.0
         return progress_bar(fraction, label=f"{row.nodes_done} of {row.total_nodes} nodes")
 
 
 @admin.register(MergeGroup)
 class MergeGroupAdmin(ReadOnlyAdmin):
-    """Merge groups: the unit WMS2 watches and credits."""
+    """Merge groups."""
 
     list_display = (
         "name", "of_request", "round_number", "shown_status", "site", "jobs", "events_written", "shown_error",
@@ -188,44 +184,39 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("round__workflow__request_name", "site")
-    search_help_text = "Part of a request's name or of a site's"
+    search_help_text = "Part of the name of a request or site"
     list_select_related = ("round__workflow",)
     ordering = ("-id",)
 
     @display(description="request")
     def of_request(self, row: MergeGroup) -> SafeString:
-        """Whose group it is."""
         return request_link(row.round.workflow.request_name)
 
     @display(description="site")
     def shown_site(self, row: MergeGroup) -> str:
-        """Where it landed."""
         return link(row.site, "admin:sites_app_site_change", row.site) if row.site else "–"
 
     @display(description="outputs")
     def outputs(self, row: MergeGroup) -> SafeString:
-        """The files it made."""
+        """Return a link to the group's merged files."""
         return link("its files", "admin:outputs_app_outputfile_changelist", query=f"group={row.pk}")
 
     @display(description="round")
     def round_number(self, row: MergeGroup) -> int:
-        """Which round it belongs to."""
         return row.round.number
 
     @display(description="last error")
     def shown_error(self, row: MergeGroup) -> SafeString:
-        """What went wrong last."""
         return clipped(row.last_error)
 
     @display(description="status", ordering="status", label=GROUP_COLOURS)
     def shown_status(self, row: MergeGroup) -> tuple[str, str]:
-        """The status in its colour."""
         return row.status, row.status
 
 
 @admin.register(InputFile)
 class InputFileAdmin(ReadOnlyAdmin):
-    """The ledger: every input file and what became of it."""
+    """Input files and their states."""
 
     list_display = ("lfn", "of_request", "shown_state", "attempts", "events", "size", "excluded_reason")
     fields = (
@@ -234,21 +225,19 @@ class InputFileAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("state",)
     search_fields = ("workflow__request_name", "lfn")
-    search_help_text = "Part of a request's name or of a file's"
+    search_help_text = "Part of the name of a request or file"
     list_select_related = ("workflow",)
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InputFile]:
-        """Without the lumi lists, which a list does not show."""
+        """Return the files without their lumi lists, which are not shown."""
         rows: QuerySet[InputFile] = super().get_queryset(request)
         return rows.defer("lumis")
 
     @display(description="state", ordering="state", label=FILE_COLOURS)
     def shown_state(self, row: InputFile) -> tuple[str, str]:
-        """The state in its colour."""
         return row.state, row.state
 
     @display(description="size", ordering="size_bytes")
     def size(self, row: InputFile) -> str:
-        """How large it is."""
         return size_of(row.size_bytes)

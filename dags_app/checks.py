@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` asks the pool."""
+"""Checks of `manage.py check --deploy` that query the pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wms2_project.settings.environment import LAB
 
 @register(Tags.security, deploy=True)
 def check_job_owner(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Ask each schedd whose jobs WMS2 submits: a job that runs as WMS2's own account can read its secrets."""
+    """Check at each schedd that jobs do not run as WMS2's own account, whose secrets they could read."""
     if LAB or settings.JOB_USERS:
         return []
     found: list[CheckMessage] = []

@@ -1,4 +1,4 @@
-"""Health of what lies outside: the schedds, the CMS services, and our certificate towards them."""
+"""Health checks of the schedds, the CMS services, free space and the client certificate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _schedds_silent() -> str:
 
 
 def _service_silent(service: str) -> str:
-    """Any answer but a failure is a sign of life; what it means is the adapters' business."""
+    """Return what is wrong with the service; any answer below 500 shows that it is alive."""
     url = settings.CMS_SERVICES[f"{service}_url"]
     if not url:
         return "its address is not set"
@@ -37,7 +37,7 @@ def _service_silent(service: str) -> str:
 
 
 def _certificate_ends() -> str:
-    """A grid proxy lives for hours; what needs it fails all at once."""
+    """Return a warning if the certificate expires soon; grid proxies are valid for hours only."""
     path = settings.CMS_SERVICES["client_cert"]
     if not path:
         return ""

@@ -1,6 +1,6 @@
-"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
+"""Execution: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
 
-Nothing here knows a request or its status. There is no row per job: jobs exist in the group
+These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
 manifests on disk and in HTCondor.
 """
 
@@ -42,16 +42,16 @@ __all__ = [
 
 
 class Schedd(models.Model):
-    """A schedd DAGs may go to: what operators decided about it, and whether it answers."""
+    """A schedd: its status set by operators, and whether it answers."""
 
     name = models.CharField(primary_key=True, max_length=200)
     status = enum_field(ScheddStatus, default=ScheddStatus.ENABLED)
     reason = models.TextField(blank=True, default="")
-    drain_deadline = models.DateTimeField(null=True, blank=True)  # then what still runs there is stopped
+    drain_deadline = models.DateTimeField(null=True, blank=True)  # when DAGs that still run there are stopped
     asked_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     silent_since = models.DateTimeField(null=True, blank=True)
-    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: it sets no limit
+    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: no limit
     dagmans_running = models.PositiveIntegerField(default=0)  # outer and inner ones
     counted_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
@@ -65,7 +65,7 @@ class Schedd(models.Model):
 
 
 class Workflow(models.Model):
-    """How one request is executed: what to read, what to run, what to write, with which resources."""
+    """How a request is executed: input, payload, output and resources."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request_name = name_field(Name.REQUEST, unique=True)
@@ -73,7 +73,7 @@ class Workflow(models.Model):
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
 
-    # What goes in and comes out
+    # Input and output
     input_dataset = name_field(Name.DATASET, null=True, blank=True)
     secondary_input_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
     output_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
@@ -85,7 +85,7 @@ class Workflow(models.Model):
     processing_version = models.PositiveIntegerField(default=1)
     prep_id = models.CharField(max_length=200, blank=True, default="")
 
-    # What runs; the payload is opaque to WMS2 and goes to the sandbox as it is
+    # Payload, passed to the sandbox unread
     cmssw_version = models.CharField(max_length=100, blank=True, default="")
     scram_arch = models.CharField(max_length=100, blank=True, default="")
     global_tag = models.CharField(max_length=200, blank=True, default="")
@@ -93,7 +93,7 @@ class Workflow(models.Model):
     config_cache_id = models.CharField(max_length=100, blank=True, default="")
     payload_config = models.JSONField(default=dict, blank=True)
 
-    # How it is split
+    # Splitting
     splitting_algo = enum_field(SplittingAlgo)
     splitting_params = models.JSONField(default=dict, blank=True)
     target_merged_size_kb = models.PositiveBigIntegerField(default=4_000_000)
@@ -102,7 +102,7 @@ class Workflow(models.Model):
     allocation = models.CharField(max_length=8, default="push")
     category_throttles = models.JSONField(default=dict, blank=True)
 
-    # The requestor's estimates, used until something was measured
+    # The requestor's estimates, used until there are measurements
     memory_mb = models.PositiveIntegerField(default=2048)
     cores = models.PositiveSmallIntegerField(default=1)
     gpus = models.PositiveSmallIntegerField(default=0)
@@ -112,30 +112,30 @@ class Workflow(models.Model):
     site_blacklist = ArrayField(name_field(Name.SITE), default=list, blank=True)
     pilot_metrics = models.JSONField(null=True, blank=True)
 
-    # Monte Carlo: offsets only ever move forward, so ranges stay unique for ever
+    # Monte Carlo: offsets only increase, so ranges are unique
     total_events = models.PositiveBigIntegerField(null=True, blank=True)
     filter_efficiency = models.FloatField(default=1.0)
     next_first_event = models.PositiveBigIntegerField(default=1)
     next_first_lumi = models.PositiveBigIntegerField(default=1)
     produced_events = models.PositiveBigIntegerField(default=0)
 
-    # What operators decided; it stands over every estimate and setting: see services.decisions
+    # Decisions of operators, which outrank every estimate and setting: see services.decisions
     chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
     chosen_time_per_event_sec = models.FloatField(null=True, blank=True)
     chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
     chosen_hold_threshold = models.FloatField(null=True, blank=True)
 
-    # Sums over its input files, so that a page of requests need not read them: see ledger.tally
+    # Sums over its input files, for lists of requests: see ledger.tally
     input_events = models.PositiveBigIntegerField(default=0)
     input_events_excluded = models.PositiveBigIntegerField(default=0)
     input_events_done = models.PositiveBigIntegerField(default=0)
     input_resolved_at = models.DateTimeField(null=True, blank=True)
-    # The last block whose files are in the ledger, while the input is read; and DBS's sums of the dataset
-    # when all files of the ledger were last known to be valid.
+    # Last block whose files are in the ledger, while the input is read; and DBS's sums of the dataset when
+    # all files of the ledger were last known to be valid.
     resolved_through = models.CharField(max_length=600, blank=True, default="")
     input_seen = models.JSONField(null=True, blank=True)
-    # When replicas were last looked up, the file up to which a look-up under way has come, and since when
-    # files wait for a replica that a usable site reads.
+    # Last lookup of replicas, last file of an unfinished lookup, and since when files wait for a replica that
+    # a usable site can read.
     located_at = models.DateTimeField(null=True, blank=True)
     located_through = models.BigIntegerField(null=True, blank=True)
     unplaced_since = models.DateTimeField(null=True, blank=True)
@@ -163,19 +163,19 @@ class Workflow(models.Model):
 
     @property
     def generates(self) -> bool:
-        """Monte Carlo: events come from a generator, not from files."""
+        """Whether events come from a generator instead of files."""
         return self.input_dataset is None
 
 
 class Round(models.Model):
-    """One planned slice of a workflow's work. The next one is planned only when this one is resolved."""
+    """A planned slice of a workflow's work. The next one is planned only when this one is resolved."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="rounds")
     number = models.PositiveIntegerField()
     kind = enum_field(RoundKind, default=RoundKind.PRODUCTION)
     status = enum_field(RoundStatus, default=RoundStatus.PLANNED)
-    estimate = models.JSONField(default=dict)  # what the plan believed, to be compared with what was measured
+    estimate = models.JSONField(default=dict)  # of the plan, to be compared with measurements
     jobs = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
     planned_files = models.PositiveIntegerField(default=0)
@@ -183,7 +183,7 @@ class Round(models.Model):
     last_event = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
-    # When to look next for files its jobs left on the sites' storage; null once they are removed
+    # Next removal of files that its jobs left on the sites' storage; null once they are removed
     sweep_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
     directory_removed_at = models.DateTimeField(null=True, blank=True)
 
@@ -216,7 +216,7 @@ class Round(models.Model):
 
 
 class DAG(models.Model):
-    """One submission of a round to DAGMan. A rescue or a resume is a further DAG with a parent."""
+    """A submission of a round to DAGMan. A rescue or a resume is a further DAG with a parent."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="dags")
@@ -227,7 +227,7 @@ class DAG(models.Model):
     kind = enum_field(DAGKind, default=DAGKind.FIRST)
     status = enum_field(DAGStatus, default=DAGStatus.READY)
 
-    # Where it is on disk and in HTCondor; the token is JobBatchName, by which a lost submission is found
+    # Location on disk and in HTCondor; the token is JobBatchName, by which a lost submission is found
     submit_dir = models.TextField()
     token = models.CharField(max_length=100, unique=True)
     schedd_name = models.CharField(max_length=255, blank=True, default="")
@@ -245,9 +245,9 @@ class DAG(models.Model):
     nodes_held = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
 
-    # The version of the workflow whose priority its queued jobs have
+    # Version of the workflow whose priority its queued jobs have
     applied_version = models.PositiveIntegerField(default=0)
-    # The sites its landings go by; null in DAGs older than that
+    # Sites that its landings use; null in older DAGs
     applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")
@@ -284,12 +284,12 @@ class DAG(models.Model):
 
     @property
     def dag_file_path(self) -> str:
-        """The outer DAG file; a rescue submits the same one."""
+        """Path of the outer DAG file, the same for rescues."""
         return f"{self.submit_dir}/workflow.dag"
 
 
 class DAGEvent(models.Model):
-    """What happened to a DAG, append-only."""
+    """An event of a DAG. Append-only."""
 
     dag = models.ForeignKey(DAG, on_delete=models.PROTECT, related_name="events")
     event_type = models.CharField(max_length=50)
@@ -310,7 +310,7 @@ class DAGEvent(models.Model):
 
 
 class MergeGroup(models.Model):
-    """Landing → processing × N → merge → cleanup at one site: the unit WMS2 watches and credits."""
+    """Landing → processing × N → merge → cleanup at one site: the unit that is watched and credited."""
 
     id = models.BigAutoField(primary_key=True)
     round = models.ForeignKey(Round, on_delete=models.PROTECT, related_name="groups")
@@ -318,7 +318,7 @@ class MergeGroup(models.Model):
     status = enum_field(GroupStatus, default=GroupStatus.PLANNED)
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
-    # Of its DAG's nodes, until the group is done: those that are done, and those that failed for good
+    # Nodes of its DAG that are done or failed finally, until the group is done
     nodes_done = models.PositiveIntegerField(default=0)
     nodes_failed = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
@@ -326,7 +326,7 @@ class MergeGroup(models.Model):
     events_read = models.PositiveBigIntegerField(default=0)
     events_written = models.PositiveBigIntegerField(default=0)
     metrics = models.JSONField(null=True, blank=True)
-    # What the group reads of files that other groups read too: {lfn: [[run, first, last], …]}
+    # Parts that the group reads of files shared with other groups: {lfn: [[run, first, last], …]}
     parts = models.JSONField(default=dict, blank=True)
     dag = models.ForeignKey(DAG, null=True, blank=True, on_delete=models.PROTECT, related_name="groups")
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -347,12 +347,12 @@ class MergeGroup(models.Model):
 
     @property
     def name(self) -> str:
-        """The SUBDAG's name and directory."""
+        """Name of the SUBDAG and its directory."""
         return f"mg_{self.index:06d}"
 
 
 class InputFile(models.Model):
-    """The ledger: one input file of one workflow, and what became of it."""
+    """An entry of the ledger: one input file of one workflow, and its state."""
 
     id = models.BigAutoField(primary_key=True)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="input_files")
@@ -365,19 +365,19 @@ class InputFile(models.Model):
     locations = ArrayField(models.CharField(max_length=100), default=list)  # storage names
     state = enum_field(FileState, default=FileState.FRESH)
     attempts = models.PositiveSmallIntegerField(default=0)
-    # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events:
-    # what the request wants of the file, if not all it selects, and what collected groups have read.
-    # An empty `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
+    # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events: the
+    # wanted part of the file, if not all that is selected, and what collected groups have read. An empty
+    # `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
     wanted = models.JSONField(null=True, blank=True)
     done = models.JSONField(default=list, blank=True)
-    # The round that holds the file, the first and last of its groups that read it, and whether they
-    # read all that is left of it.
+    # The round to which the file is assigned, the first and last of its groups that read it, and whether they
+    # read all of the rest.
     round = models.ForeignKey(Round, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
     first_group = models.PositiveIntegerField(null=True, blank=True)
     last_group = models.PositiveIntegerField(null=True, blank=True)
     whole = models.BooleanField(default=True)
     excluded_reason = models.TextField(blank=True, default="")
-    excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: excluded by WMS2 itself
+    excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: by WMS2
 
     class Meta:
         constraints = [

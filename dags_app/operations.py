@@ -1,4 +1,4 @@
-"""What operators can do to the DAGMans of a DAG and to a schedd."""
+"""Operations on DAGs and schedds."""
 
 from __future__ import annotations
 

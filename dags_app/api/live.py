@@ -1,4 +1,4 @@
-"""What DAGMan's files say now: nodes, and logs with their last lines."""
+"""Nodes and logs of a DAG, read from DAGMan's files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CURSOR = r"[0-9]{1,6}\.[0-9]{1,6}"
 
 
 class NodesQuery(Input):
-    """Which nodes, and how many at a time."""
+    """Filter and page of nodes."""
 
     from_json = False
     status = serializers.MultipleChoiceField(choices=STATES, required=False)
@@ -39,25 +39,25 @@ class NodesQuery(Input):
 
 
 class NodeBody(serializers.Serializer[Any]):
-    """One node as its DAGMan last wrote it."""
+    """A node in its DAGMan's last report."""
 
     group = serializers.CharField()
     node = serializers.CharField()
     role = serializers.CharField()
     status = serializers.CharField()
-    site = serializers.CharField(help_text="Where the group landed; empty before that.")
-    as_of = serializers.IntegerField(help_text="When DAGMan wrote it (epoch); 0: it has not begun.")
+    site = serializers.CharField(help_text="Site where the group landed; empty before that.")
+    as_of = serializers.IntegerField(help_text="Time of DAGMan's report (epoch); 0 if there is none yet.")
 
 
 class NodesPage(serializers.Serializer[Any]):
-    """Some nodes; `next` is the cursor of the next page, null at the end."""
+    """A page of nodes; `next` is the cursor of the next page, null at the end."""
 
     next = serializers.CharField(allow_null=True)
     results = NodeBody(many=True)
 
 
 class DAGNodesView(ApiView):
-    """Nodes, straight from DAGMan's files: WMS2 itself stores none."""
+    """Nodes of a DAG, read from DAGMan's files; the database has none."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
@@ -80,7 +80,7 @@ class DAGNodesView(ApiView):
 
 
 class LogsQuery(Input):
-    """Whose logs, and how much of them."""
+    """Which logs, and how many lines."""
 
     from_json = False
     group = serializers.RegexField(f"^{GROUP_NAME.pattern}$", default="", help_text="A group's DAGMan.")
@@ -88,14 +88,14 @@ class LogsQuery(Input):
     tail = serializers.IntegerField(min_value=0, max_value=500, default=20, help_text="Lines of each log.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Node names are unique in their group only."""
+        """Require the group of a node: node names are unique within a group only."""
         if attrs["node"] and not attrs["group"]:
-            raise serializers.ValidationError({"group": "Say which group the node is in."})
+            raise serializers.ValidationError({"group": "Give the group of the node."})
         return attrs
 
 
 class LogLocations(serializers.Serializer[Any]):
-    """Where DAGMan or a node writes, on the submit host, and the last lines of it."""
+    """Paths of the logs on the submit host, and their last lines."""
 
     dag_id = serializers.UUIDField()
     schedd_name = serializers.CharField()
@@ -107,7 +107,7 @@ class LogLocations(serializers.Serializer[Any]):
 
 
 class DAGLogsView(ApiView):
-    """Where the logs are, and how they end; the whole is too large to be sent from here."""
+    """Paths of the logs and their last lines. Whole logs are too large to be sent."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 

@@ -1,4 +1,4 @@
-"""The list of schedds. The operations on them are in `dags_app.operations`."""
+"""List of schedds. Operations on them are in `dags_app.operations`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wms2_project.api.views import ApiView
 
 
 class ScheddListView(ApiView):
-    """All schedds: a handful, so there are no pages."""
+    """All schedds, without pages: they are few."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     problems: ClassVar[dict[str, tuple[int, ...]]] = {"GET": (503,)}

@@ -1,4 +1,4 @@
-"""How rounds, DAGs and their events look from outside."""
+"""Serializers of rounds, DAGs, events and schedds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
 class DAGRow(serializers.ModelSerializer[DAG]):
-    """One submission to DAGMan."""
+    """A DAG."""
 
     request_name = serializers.CharField(source="workflow.request_name", read_only=True)
     round = serializers.IntegerField(source="round.number", read_only=True)
@@ -36,7 +36,7 @@ class DAGRow(serializers.ModelSerializer[DAG]):
 
 
 class EventRow(serializers.ModelSerializer[DAGEvent]):
-    """One thing that happened to a DAG."""
+    """An event of a DAG."""
 
     class Meta:
         model = DAGEvent
@@ -48,7 +48,7 @@ class EventRow(serializers.ModelSerializer[DAGEvent]):
 
 
 class DAGDetail(DAGRow):
-    """One DAG with its files, the groups of its round, and its latest events."""
+    """A DAG with its files, the groups of its round, and its latest events."""
 
     directory_removed_at = serializers.DateTimeField(
         source="round.directory_removed_at", read_only=True, allow_null=True, help_text="By policy."
@@ -82,7 +82,7 @@ class DAGDetail(DAGRow):
 
 
 class RoundBody(serializers.Serializer[Any]):
-    """One round of a workflow."""
+    """A round of a workflow."""
 
     id = serializers.UUIDField()
     number = serializers.IntegerField()
@@ -98,7 +98,7 @@ class RoundBody(serializers.Serializer[Any]):
 
 
 class DAGActionBody(serializers.Serializer[Any]):
-    """What was reached, and how the DAG stands in the queue afterwards."""
+    """The result of an action on a DAG, and the state of the DAG in the queue afterwards."""
 
     action = serializers.CharField()
     schedd = serializers.CharField()
@@ -110,9 +110,9 @@ class DAGActionBody(serializers.Serializer[Any]):
 
 
 class ScheddRow(serializers.ModelSerializer[Schedd]):
-    """One schedd."""
+    """A schedd."""
 
-    live_dags = serializers.SerializerMethodField(help_text="DAGs in its queue or on their way there.")
+    live_dags = serializers.SerializerMethodField(help_text="DAGs in its queue or to be submitted there.")
 
     class Meta:
         model = Schedd
@@ -123,7 +123,7 @@ class ScheddRow(serializers.ModelSerializer[Schedd]):
         read_only_fields = fields
 
     def get_live_dags(self, row: Schedd) -> int:
-        """DAGs in its queue or on their way there."""
+        """Return the number of DAGs in its queue or about to be submitted there."""
         return DAG.objects.filter(schedd_name=row.name, status__in=sorted(LIVE_DAG)).count()
 
 
@@ -138,5 +138,6 @@ class ScheddDrainInput(ReasonInput):
 
     deadline_minutes = serializers.FloatField(
         required=False, allow_null=True, default=None, min_value=0, max_value=100_000,
-        help_text="When what still runs there is stopped cleanly and moves on; absent: it runs to its end.",
+        help_text="Minutes until DAGs that still run there are stopped cleanly and resume elsewhere."
+        " Absent: they run to their end.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Paths of the DAGs and of the schedds that run them."""
+"""Paths of DAGs and schedds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from wms2_project.operations.rest import operation_paths
 
 
 class ScheddNameConverter:
-    """A schedd's name in a path."""
+    """Name of a schedd in a path."""
 
     regex = "[A-Za-z0-9][A-Za-z0-9_.@-]{0,199}"
 
     def to_python(self, value: str) -> str:
-        """The name itself."""
         return value
 
     def to_url(self, value: str) -> str:
-        """The name itself; its grammar needs no quoting."""
+        """Return the name: its grammar needs no quoting."""
         return value
 
 

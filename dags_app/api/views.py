@@ -1,4 +1,4 @@
-"""DAGs: what DAGMan was given, how its nodes stand."""
+"""DAGs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATUSES = choices(DAGStatus)
 
 
 class DAGFilter(filters.FilterSet):  # type: ignore[misc]
-    """Which DAGs."""
+    """Filters of DAGs."""
 
     status = AnyOfFilter(choices=STATUSES)
     kind = AnyOfFilter(choices=choices(DAGKind))
@@ -34,7 +34,7 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
 
 @extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
-    """All DAGs, newest first."""
+    """List of DAGs, newest first."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = DAG.objects.select_related("workflow", "round")

@@ -1,4 +1,4 @@
-"""What is kept of failures: clusters of alike ones, and copies of files that could not be read."""
+"""Stored failures: clusters of similar ones, and replicas that could not be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wms2_project.grammar import Name
 
 
 class FailureCluster(models.Model):
-    """Failures of one cause in one DAG at one site, kept when the DAG has ended; never a row per job."""
+    """Failures of one cause in one DAG at one site, stored when the DAG has ended."""
 
     id = models.BigAutoField(primary_key=True)
     dag = models.ForeignKey("dags_app.DAG", on_delete=models.PROTECT, related_name="failures")
@@ -21,7 +21,7 @@ class FailureCluster(models.Model):
     exit_code = models.IntegerField()
     step = models.CharField(max_length=100, blank=True, default="")
     category = models.CharField(max_length=32)
-    source = models.CharField(max_length=16, default=PAYLOAD)  # who brought the exit code about
+    source = models.CharField(max_length=16, default=PAYLOAD)  # who set the exit code
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
     groups = ArrayField(models.CharField(max_length=20), default=list)
@@ -48,9 +48,9 @@ class FailureCluster(models.Model):
 
 
 class BadReplica(models.Model):
-    """A file that one workflow could not read at one site.
+    """A file that a workflow could not read at a site.
 
-    Other workflows read it elsewhere for a while, unless only a payload says so.
+    Other workflows avoid this replica for a while, unless only a payload reported it.
     """
 
     id = models.BigAutoField(primary_key=True)

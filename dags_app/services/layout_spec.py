@@ -1,4 +1,4 @@
-"""The parts of a DAG directory that come from the settings, the workflow and the sandbox on disk."""
+"""Parts of a DAG directory that come from the settings, the workflow and the sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sandbox import build
 
 @cache
 def sandbox_assets() -> tuple[Asset, ...]:
-    """What every DAG directory carries: the job's executable, the sandbox, the submit host's scripts."""
+    """Return the files of every DAG directory: the executable, the sandbox, scripts of the submit host."""
     with TemporaryDirectory() as made:
         root = Path(made)
         build.copy_run_script(root / "run.sh")
@@ -31,7 +31,7 @@ def sandbox_assets() -> tuple[Asset, ...]:
 
 
 def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
-    """Everything `build_layout` needs besides the plan."""
+    """Return all that `build_layout` needs besides the plan."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])

@@ -23,7 +23,7 @@ class Command(OperationCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """List the schedds or run the operation, then show them."""
+        """Run the operation, if any, then list the schedds."""
         kept = Schedd.objects.filter(name=options.get("key"), version__gt=0)
         if options["operation"] != "list" and not (options.get("keep") and kept.exists()):
             super().handle(*args, **options)

@@ -146,7 +146,7 @@ def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
     ids = [start(queue, dag, minutes=60, cpu_sec=0) for _ in range(2)]
     look()
     assert removed(queue) == [(dag.token, ids, "hanging job: used no CPU time for 60 min")]
-    assert alerts(request)[0].endswith("; removed to be tried again")
+    assert alerts(request)[0].endswith("; removed and retried")
 
 
 def test_a_look_removes_a_bounded_number(
