@@ -1,4 +1,4 @@
-"""`<node>.post.<attempt>.json`: what the POST script concluded about one attempt, read by WMS2 afterwards."""
+"""`<node>.post.<attempt>.json`: the POST script's conclusion about one attempt, read by WMS2."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _FILE = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\.post\.([0-9]{1,6})\.json", re
 
 @dataclass(frozen=True)
 class PostRecord:
-    """The part of a record that recovery decides on.
+    """The part of a record that recovery uses.
 
-    '' = not known: `site` where the job never ran, `step` where no report names the step that failed,
-    `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43),
-    `limit` what ended the retries, `source` who brought the exit code about. `memory_mb` was used,
-    `memory_asked_mb` asked for; 0 = not known.
+    '' = unknown: `site` if the job never ran, `step` without a report of the failed step, `hold_reason` of
+    a job that was not held. `proof` shows that an error affects every node (43), `limit` is what ended the
+    retries, `source` who set the exit code. `memory_mb` was used, `memory_asked_mb` requested; 0 = unknown.
     """
 
     node_name: str
@@ -56,7 +55,7 @@ def record_name(node: str, attempt: int) -> str:
 
 
 def read_record(path: Path) -> PostRecord:
-    """Raises ManifestError naming what is wrong."""
+    """Read a record; raise ManifestError naming what is wrong."""
     fields = Fields.of_file(path)
     job, told, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
     category = told.text("category")
@@ -89,7 +88,7 @@ def read_record(path: Path) -> PostRecord:
 
 
 def last_records(group_directory: Path) -> dict[str, PostRecord]:
-    """The record of each node's last attempt; one that cannot be read gives way to the one before."""
+    """Return the record of each node's last attempt; of the one before if it cannot be read."""
     files = []
     for path in group_directory.glob("*.post.*.json"):
         found = _FILE.fullmatch(path.name)

@@ -72,7 +72,7 @@ def test_a_damaged_manifest_on_the_submit_host_aborts(planned: World) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "told"),
-    [("cut", "cut off"), ("noise", "broken"), ("gone", "is not on the submit host")],
+    [("cut", "truncated"), ("noise", "broken"), ("gone", "is missing on the submit host")],
 )
 def test_a_sandbox_broken_at_its_source_aborts(planned: World, damage: str, told: str) -> None:
     path = planned.root / "sandbox.tar.gz"
