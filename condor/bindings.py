@@ -37,7 +37,9 @@ def locate(name: str) -> Any:
 
 
 def describe(schedd: str, attributes: list[str]) -> dict[str, Any]:
-    return _plain(locate(schedd), attributes)
+    """The schedd's whole ad: `locate` returns only the address of one that is named."""
+    ads = htcondor2.Collector().query(htcondor2.AdType.Schedd, f'Name == "{schedd}"') if schedd else []
+    return _plain(ads[0] if ads else locate(schedd), attributes)
 
 
 def identify(schedd: str) -> str:
@@ -74,12 +76,16 @@ def edit(schedd: str, constraint: str, attribute: str, value: str) -> int:
     return int(htcondor2.Schedd(locate(schedd)).edit(constraint, attribute, value))
 
 
-def submit_dag(schedd: str, directory: str, dag_file: str, batch_name: str, priority: int) -> int:
-    """Submit from the DAG's own directory: its CONFIG and DIR paths are relative."""
+def submit_dag(
+    schedd: str, directory: str, dag_file: str, batch_name: str, priority: int, max_groups: int
+) -> int:
+    """Submit from the DAG's own directory: its CONFIG and DIR paths are relative. 0 groups: no limit."""
     os.chdir(directory)
     try:
         # UpdateSubmit rewrites what an interrupted submission left; unlike Force it keeps rescue files.
         options = {"BatchName": batch_name, "UpdateSubmit": True, "SuppressNotification": True}
+        if max_groups:
+            options["MaxJobs"] = max_groups
         description = htcondor2.Submit.from_dag(dag_file, options)
         description["priority"] = str(priority)
         return int(htcondor2.Schedd(locate(schedd)).submit(description).cluster())

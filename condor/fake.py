@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from condor.analysis import MatchAnalysis
 from condor.dagtext import CONFIG
-from condor.jobads import build_running_job, build_stuck_job, group_of, one_line
+from condor.jobads import build_ad, build_running_job, build_stuck_job, gather_ads, group_of, one_line
+from condor.layout import check_int
 from condor.schedd import (
     CLOCK_SKEW_SEC,
-    build_ad,
+    MAX_GROUPS,
     build_landing_lists,
     check_batch_name,
     check_cluster_id,
     check_priority,
     check_seconds,
-    gather_ads,
 )
 from condor.types import DagmanAd, JobStatus, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected
@@ -141,10 +141,14 @@ class FakeSchedd:
     def name(self) -> str:
         return self._name
 
-    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
+    def submit_dag(
+        self, dag_file: Path, batch_name: str, *, priority: int = 0, max_groups: int | None = None
+    ) -> int:
         check_batch_name(batch_name)
         check_priority(priority)
-        self._asked("submit_dag", dag_file=dag_file, batch_name=batch_name, priority=priority)
+        self._asked(
+            "submit_dag", dag_file=dag_file, batch_name=batch_name, priority=priority, max_groups=max_groups
+        )
         missing = [path for path in (dag_file, dag_file.with_name(CONFIG)) if not path.exists()]
         if missing:
             queued = gather_ads(self._batch(batch_name)).get(batch_name)
@@ -156,6 +160,8 @@ class FakeSchedd:
             )
         groups = len(_GROUP.findall(dag_file.read_text()))
         cluster_id = self.add_dag(batch_name, directory=dag_file.parent, groups=groups, JobPrio=priority)
+        if max_groups is not None:
+            self._outer(batch_name)[MAX_GROUPS] = max_groups
         if self._lose_submit_answer:
             self._lose_submit_answer = False
             raise ScheddUnreachable("submit_dag: the answer was lost", cure="Retried automatically")
@@ -281,6 +287,16 @@ class FakeSchedd:
             for site in str(ad.get("DESIRED_Sites", "")).split(","):
                 cores[site] += int(ad.get("RequestCpus", 1))
         return cores
+
+    def limit_groups(self, batch_names: Iterable[str], max_groups: int) -> int:
+        check_int("max_groups", max_groups, 1, 1_000_000)
+        names = [check_batch_name(name) for name in batch_names]
+        self._asked("limit_groups", batch_names=names, max_groups=max_groups)
+        outer = [ad for name in names for ad in self._batch(name) if _is_outer(ad)]
+        others = [ad for ad in outer if ad.get(MAX_GROUPS) != max_groups]
+        for ad in others:
+            ad[MAX_GROUPS] = max_groups
+        return len(others)
 
     def ping(self) -> bool:
         try:

@@ -1,14 +1,69 @@
-"""Conversion of node jobs' ads to values."""
+"""Values built from the ads of DAGMans and of their jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from condor.layout import GROUP_NAME
-from condor.types import RunningJob, StuckJob
+from condor.types import DagmanAd, JobStatus, RunningJob, StuckJob
+
+
+def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:
+    """Return outer DAGMans by batch name, each with the job counts of its inner DAGMans."""
+    outer: dict[str, Mapping[str, Any]] = {}
+    inner: dict[str, list[Mapping[str, Any]]] = {}
+    for ad in ads:
+        name = ad["JobBatchName"]
+        if "DAGManJobId" in ad:
+            inner.setdefault(name, []).append(ad)
+        elif name not in outer or ad["ClusterId"] < outer[name]["ClusterId"]:
+            outer[name] = ad
+    return {name: build_ad(ad, inner.get(name, []), finished=False) for name, ad in outer.items()}
+
+
+def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished: bool) -> DagmanAd:
+    def number(key: str) -> int:
+        return int(ad.get(key, 0))
+
+    def total(key: str) -> int:
+        return sum(int(one.get(key, 0)) for one in inner)
+
+    def moment(key: str) -> datetime | None:
+        return datetime.fromtimestamp(ad[key], UTC) if ad.get(key) else None
+
+    return DagmanAd(
+        batch_name=ad["JobBatchName"],
+        cluster_id=ad["ClusterId"],
+        job_status=JobStatus(ad["JobStatus"]),
+        finished=finished,
+        exit_code=ad.get("ExitCode"),
+        exit_signal=ad.get("ExitSignal"),
+        hold_reason=ad.get("HoldReason", ""),
+        hold_code=number("HoldReasonCode"),
+        remove_reason=ad.get("RemoveReason", ""),
+        directory=ad.get("Iwd", ""),
+        nodes_total=number("DAG_NodesTotal"),
+        nodes_done=number("DAG_NodesDone"),
+        nodes_failed=number("DAG_NodesFailed"),
+        nodes_futile=number("DAG_NodesFutile"),
+        nodes_queued=number("DAG_NodesQueued"),
+        jobs_idle=total("DAG_JobsIdle"),
+        jobs_running=total("DAG_JobsRunning"),
+        jobs_held=total("DAG_JobsHeld"),
+        groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
+        groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
+        groups={  # a group that has just started has no counts yet
+            group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
+            for one in inner
+            if "DAG_NodesDone" in one and group_of(one)
+        },
+        submitted_at=moment("QDate"),
+        entered_status_at=moment("EnteredCurrentStatus"),
+        updated_at=moment("DAG_AdUpdateTime"),
+    )
 
 
 def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:

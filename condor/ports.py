@@ -22,8 +22,12 @@ class ScheddPort(Protocol):
         """The schedd's name in the pool."""
         ...
 
-    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
+    def submit_dag(
+        self, dag_file: Path, batch_name: str, *, priority: int = 0, max_groups: int | None = None
+    ) -> int:
         """Submit the DAG (resuming from its highest rescue file, if any) and return the cluster id.
+
+        `max_groups` bounds the groups that run at a time, in addition to the throttles of the DAG file.
 
         After ScheddUnreachable the DAG may or may not have been submitted: call `find_dag` before a retry.
         """
@@ -75,6 +79,10 @@ class ScheddPort(Protocol):
 
     def set_priority(self, batch_name: str, priority: int) -> int:
         """Change the priority of the queued jobs; return how many."""
+        ...
+
+    def limit_groups(self, batch_names: Iterable[str], max_groups: int) -> int:
+        """Let each of the DAGs run at most so many groups at a time; return how many DAGs were changed."""
         ...
 
     def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:

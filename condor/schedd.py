@@ -9,15 +9,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from condor.analysis import MatchAnalysis, parse_analysis
 from condor.bounded import BindingsError, BoundedCalls
-from condor.jobads import build_running_job, build_stuck_job, group_of, one_line
+from condor.jobads import build_ad, build_running_job, build_stuck_job, gather_ads, group_of, one_line
 from condor.layout import check_int, refuse
-from condor.types import DagmanAd, JobStatus, Presence, RunningJob, ScheddLimits, StuckJob
+from condor.types import DagmanAd, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
 from wms2_project.grammar import Name, check, matches
 
@@ -25,6 +24,7 @@ BATCH_PREFIX = "wms2-"
 NO_SITE = "none"  # DESIRED_Sites of a landing without a site: matches none
 _DAGMAN = "JobUniverse == 7"
 _OUTER = f"{_DAGMAN} && DAGManJobId is undefined"
+MAX_GROUPS = "DAGMan_MaxJobs"  # DAGMan reads it at each update of its ad
 _ATTRIBUTES = [
     "JobBatchName", "ClusterId", "JobStatus", "DAGManJobId", "Iwd", "QDate", "EnteredCurrentStatus",
     "ExitCode", "ExitSignal", "HoldReason", "HoldReasonCode", "RemoveReason",
@@ -75,7 +75,9 @@ class Schedd:
             self._known_name = str(self._call("describe", attributes=["Name"]).get("Name", ""))
         return self._known_name
 
-    def submit_dag(self, dag_file: Path, batch_name: str, *, priority: int = 0) -> int:
+    def submit_dag(
+        self, dag_file: Path, batch_name: str, *, priority: int = 0, max_groups: int | None = None
+    ) -> int:
         check_batch_name(batch_name)
         check_priority(priority)
         try:
@@ -88,6 +90,7 @@ class Schedd:
                     dag_file=dag_file.name,
                     batch_name=batch_name,
                     priority=priority,
+                    max_groups=max_groups or 0,
                 )
             )
         except BindingsError as error:
@@ -195,6 +198,14 @@ class Schedd:
         if not self._query(constraint, ["ClusterId"], limit=1):
             return 0
         return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
+
+    def limit_groups(self, batch_names: Iterable[str], max_groups: int) -> int:
+        check_int("max_groups", max_groups, 1, 1_000_000)
+        ours = _batches(batch_names)
+        other = f"{_OUTER} && {ours} && {MAX_GROUPS} =!= {max_groups}"
+        if not ours or not self._query(other, ["ClusterId"], limit=1):
+            return 0
+        return int(self._call("edit", constraint=other, attribute=MAX_GROUPS, value=str(max_groups)))
 
     def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
         lists = build_landing_lists(sites)
@@ -326,61 +337,6 @@ def build_landing_lists(sites: Mapping[str, Collection[str]]) -> dict[str, str]:
         group: ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
         for group, found in sites.items()
     }
-
-
-def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:
-    """Return outer DAGMans by batch name, each with the job counts of its inner DAGMans."""
-    outer: dict[str, Mapping[str, Any]] = {}
-    inner: dict[str, list[Mapping[str, Any]]] = {}
-    for ad in ads:
-        name = ad["JobBatchName"]
-        if "DAGManJobId" in ad:
-            inner.setdefault(name, []).append(ad)
-        elif name not in outer or ad["ClusterId"] < outer[name]["ClusterId"]:
-            outer[name] = ad
-    return {name: build_ad(ad, inner.get(name, []), finished=False) for name, ad in outer.items()}
-
-
-def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished: bool) -> DagmanAd:
-    def number(key: str) -> int:
-        return int(ad.get(key, 0))
-
-    def total(key: str) -> int:
-        return sum(int(one.get(key, 0)) for one in inner)
-
-    def moment(key: str) -> datetime | None:
-        return datetime.fromtimestamp(ad[key], UTC) if ad.get(key) else None
-
-    return DagmanAd(
-        batch_name=ad["JobBatchName"],
-        cluster_id=ad["ClusterId"],
-        job_status=JobStatus(ad["JobStatus"]),
-        finished=finished,
-        exit_code=ad.get("ExitCode"),
-        exit_signal=ad.get("ExitSignal"),
-        hold_reason=ad.get("HoldReason", ""),
-        hold_code=number("HoldReasonCode"),
-        remove_reason=ad.get("RemoveReason", ""),
-        directory=ad.get("Iwd", ""),
-        nodes_total=number("DAG_NodesTotal"),
-        nodes_done=number("DAG_NodesDone"),
-        nodes_failed=number("DAG_NodesFailed"),
-        nodes_futile=number("DAG_NodesFutile"),
-        nodes_queued=number("DAG_NodesQueued"),
-        jobs_idle=total("DAG_JobsIdle"),
-        jobs_running=total("DAG_JobsRunning"),
-        jobs_held=total("DAG_JobsHeld"),
-        groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
-        groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
-        groups={  # a group that has just started has no counts yet
-            group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
-            for one in inner
-            if "DAG_NodesDone" in one and group_of(one)
-        },
-        submitted_at=moment("QDate"),
-        entered_status_at=moment("EnteredCurrentStatus"),
-        updated_at=moment("DAG_AdUpdateTime"),
-    )
 
 
 def _batches(batch_names: Iterable[str]) -> str:

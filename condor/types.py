@@ -197,7 +197,3 @@ class ScheddLimits:
         """DAGMans that may run at a time; None if there is no limit."""
         limits = [n for n in (self.scheduler_jobs_per_owner, self.scheduler_jobs_total) if n is not None]
         return min(limits, default=None)
-
-    def room(self) -> int | None:
-        """Return how many DAGMans may still start; None if there is no limit."""
-        return None if self.allowed is None else max(0, self.allowed - self.scheduler_jobs_running)

@@ -30,6 +30,10 @@ def main(arguments: list[str]) -> int:
             commands.manage(layout, rest)
         case ["logs", *rest]:
             return commands.logs(layout, rest)
+        case ["fault", *rest]:
+            from lab.grid.command import fault
+
+            return fault(layout, rest)
         case ["demo", *rest]:
             from lab.demo.run import demo
 

@@ -27,6 +27,7 @@ EXPORTS = (
     "DATABASE_URL",
     "REDIS_URL",
     "CONDOR_CONFIG",
+    "WMS2_LAB_GRID",
     "FLOWER_URL",
     "FLOWER_BASIC_AUTH",
     "PATH",
@@ -86,10 +87,11 @@ def render_status(state: StackState, *, now: float) -> str:
     phase = "degraded" if state.phase is Phase.READY and state.failing else str(state.phase)
     rows.append(("supervisor", str(state.pid), phase, span(now - state.since), ""))
     for service in state.services:
-        word = "failing" if service.failing else "up" if service.alive else "dead"
+        word = "failing" if service.failing else "up" if service.alive else "held" if service.held else "dead"
         uptime = span(now - service.since) if service.alive else ""
         rows.append((service.name, str(service.pid or "-"), word, uptime, str(service.restarts or "")))
-    return "\n".join(f"{a:<12} {b:>8}  {c:<9} {d:>9}  {e}".rstrip() for a, b, c, d, e in rows)
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{a:<{width}} {b:>8}  {c:<9} {d:>9}  {e}".rstrip() for a, b, c, d, e in rows)
 
 
 def span(seconds: float) -> str:

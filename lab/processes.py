@@ -89,6 +89,15 @@ def started_at(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
+def frozen(pid: int) -> bool:
+    """Is the process stopped by SIGSTOP?"""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
 def working_directory(pid: int) -> str | None:
     try:
         return os.readlink(f"/proc/{pid}/cwd")

@@ -20,6 +20,7 @@ DEATHS_ALLOWED = 3  # in a row; one more and the service is failing
 STABLE_AFTER_SEC = 60.0  # a service that was up for so long has recovered
 RESTART_DELAY_SEC = 0.5  # doubles with every death in a row
 MAX_RESTART_DELAY_SEC = 60.0
+HOLDS = "*.hold"
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Service:
     restarts: int = 0
     started: float = 0.0  # by the monotonic clock
     restart_due: float | None = None
+    held: bool = False  # it ended by request and waits for its release
     _process: subprocess.Popen[bytes] | None = None  # kept: a collected Popen would reap behind our back
     _log_start: int = 0
 
@@ -59,7 +61,8 @@ class Service:
             output=self.log,
             die_with_us=self.stop_signal,
         )
-        self.pid, self.since, self.restart_due = self._process.pid, time.time(), None
+        self.pid, self.since = self._process.pid, time.time()
+        self.restart_due, self.held = None, False
 
     def ended(self, exit_code: int) -> None:
         """The supervisor reaped it."""
@@ -74,6 +77,10 @@ class Service:
         delay_sec = min(RESTART_DELAY_SEC * 2.0 ** min(self.deaths - 1, 30), MAX_RESTART_DELAY_SEC)
         self.restart_due = now + delay_sec
         return delay_sec
+
+    def await_release(self) -> None:
+        """Wait for the release of its hold, without counting this end as a death."""
+        self.restart_due, self.held = 0.0, True
 
     def recover(self, *, now: float) -> bool:
         """Forget the deaths of a service that stays up. True if it was failing until now."""
@@ -107,9 +114,21 @@ class Service:
             restarts=self.restarts,
             deaths=self.deaths,
             failing=self.failing,
+            held=self.held,
             last_death=self.last_death,
             log=str(self.log),
         )
+
+
+def hold_file(layout: Layout, name: str) -> Path:
+    """Return the file that keeps a service down while it exists."""
+    return layout.run / HOLDS.replace("*", name)
+
+
+def release_all(layout: Layout) -> None:
+    """Remove the holds that an earlier run left behind."""
+    for hold in layout.run.glob(HOLDS):
+        hold.unlink()
 
 
 def indent(lines: Sequence[str], count: int = 15) -> str:

@@ -16,7 +16,8 @@ from lab.host import check_host, private_tmp, reachable_path, socket_directory
 from lab.paths import Layout
 from lab.ports import PortBook
 from lab.processes import clear_leftovers
-from lab.services import Ground, application, cms_world, condor, postgres, redis
+from lab.service import release_all
+from lab.services import Ground, application, cms_world, condor, grid, postgres, redis
 from lab.state import Phase, take_lock
 from lab.supervisor import Supervisor, note
 
@@ -24,13 +25,15 @@ BASE = {
     "condor": condor.build,
     "postgres": postgres.build,
     "redis": redis.build,
-    "cms_world": cms_world.build,
+    "grid": grid.build,
+    "cms_world": cms_world.build,  # after the grid: it tells where the sites' storage is
 }
 APPLICATION = "application"
 SERVERS = ("DATABASE_URL", "REDIS_URL", "CONDOR_CONFIG")
 STOP_ORDER = [
     ["beat", "flower", "web", *application.WORKERS],
     ["condor", "cms_world"],
+    [grid.ISSUER, f"{grid.STORAGE_PREFIX}*"],
     ["redis"],
     ["postgres"],
 ]
@@ -45,6 +48,7 @@ def supervise(layout: Layout) -> int:
     if lock is None:
         return 0  # another supervisor was faster, which is what the caller wants to see
     layout.failure.unlink(missing_ok=True)
+    release_all(layout)
     write_atomically(layout.run / "venv", str(layout.venv))
     try:
         if met := clear_leftovers(layout):
@@ -70,7 +74,7 @@ def compose_environment(layout: Layout, tmp: Path) -> None:
         {
             "TMPDIR": str(tmp),
             "LC_ALL": "C.UTF-8",
-            "PATH": f"{layout.venv / 'bin'}:{reachable_path()}",
+            "PATH": f"{layout.venv / 'bin'}:{reachable_path()}:{os.environ.get('WMS2_XROOTD_HOME', '')}/bin",
             "PYTHONPATH": str(layout.app),
         }
     )
@@ -97,11 +101,11 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     settings = application.application_settings(ground.layout, addresses)
     for part in provided:
         settings |= part.settings
-    private = [name for part in provided if part.service for name in part.settings if name in SERVERS]
+    private = [name for part in provided if part.services for name in part.settings if name in SERVERS]
     settings["WMS2_PRIVATE"] = " ".join(
         private
     )  # what a later ./wms2 must not take for a server from outside
-    services = [part.service for part in provided if part.service]
+    services = [service for part in provided for service in part.services]
     pool = [service for service in services if service.name == "condor"]
     others = [service for service in services if service.name != "condor"]
     supervisor.start(*pool, *others)

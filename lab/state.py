@@ -33,6 +33,7 @@ class ServiceState:
     deaths: int = 0  # in a row
     failing: bool = False  # it died too often in a row, and has not stayed up since
     last_death: str = ""
+    held: bool = False  # kept down by request
     log: str = ""
 
     @property

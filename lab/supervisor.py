@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.files import rotate
 from lab.paths import Layout
 from lab.processes import adopt_orphans, mark, send, spawn, started_at, wipe
-from lab.service import Service, indent
+from lab.service import Service, hold_file, indent
 from lab.state import Phase, StackState, save_state
 
 INSIST_AFTER_SEC = 1.0
@@ -136,11 +137,16 @@ class Supervisor:
         self._reap()
         now = time.monotonic()
         for service in self.services:
-            if service.restart_due is not None and now >= service.restart_due and not self.stopping:
+            due = service.restart_due is not None and now >= service.restart_due
+            if due and not self.stopping and not self._is_held(service):
                 self._restart(service)
             elif service.recover(now=now):
                 self.remember()
                 note(f"{service.name} recovered")
+
+    def _is_held(self, service: Service) -> bool:
+        """Is the service kept down by request?"""
+        return hold_file(self.layout, service.name).exists()
 
     def _restart(self, service: Service) -> None:
         try:
@@ -170,6 +176,12 @@ class Supervisor:
                         self._on_death(service, describe_exit(exit_code))
 
     def _on_death(self, service: Service, how: str) -> None:
+        if self._is_held(service):
+            note(f"{service.name} is held down by {hold_file(self.layout, service.name)}")
+            wipe(self.layout, service.name)
+            service.await_release()
+            self.remember()
+            return
         note(f"{service.name} died ({how}), see {service.log}; its last lines:\n{service.tail()}")
         delay_sec = service.count_death(how, now=time.monotonic())
         # a dead condor_master leaves its schedd on the spool: nothing of the service may outlive it
@@ -194,13 +206,12 @@ class Supervisor:
         note(f"{signal.Signals(signum).name}: {how}")
 
     def stop(self, order: Sequence[Sequence[str]], *, budget_sec: float = STOP_BUDGET_SEC) -> None:
-        """Ask the main processes to end, one group of names after the other, and kill whoever is late."""
+        """Ask the main processes to end, one group of name patterns after the other; kill the late ones."""
         began = time.monotonic()
         self.stop_requests = max(self.stop_requests, 1)
         self.enter(Phase.STOPPING)
-        named = {service.name: service for service in self.services}
         for names in order:
-            living = [named[name] for name in names if name in named and named[name].pid]
+            living = [s for s in self.services if s.pid and any(fnmatch(s.name, name) for name in names)]
             self._stop_together(living, deadline=began + budget_sec)
         wipe(self.layout)
         self._reap()
@@ -209,6 +220,7 @@ class Supervisor:
     def _stop_together(self, services: Sequence[Service], *, deadline: float) -> None:
         for service in services:
             send(service.pid, service.stop_signal)
+            send(service.pid, signal.SIGCONT)  # a frozen process would not notice
         sent = time.monotonic()
         left_sec = max(STOP_AT_LEAST_SEC, deadline - sent)
         insisting = [service for service in services if service.insist_signal]

@@ -24,8 +24,10 @@ from lab.tree import changes, snapshot
 
 PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
 LEFT = "the tests created, changed or removed it: they must write below tmp_path or SUBMIT_ROOT"
+PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # some tests move DAGs from one schedd to another
+    **PLAIN_STORAGE,
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
     "OTEL_BSP_SCHEDULE_DELAY": "500",
@@ -162,6 +164,7 @@ def pytest_command(layout: Layout, *arguments: str) -> list[str]:
 
 
 def run_benchmarks(layout: Layout, arguments: list[str]) -> int:
+    os.environ |= PLAIN_STORAGE
     code = run_in_stack(layout, [str(layout.venv / "bin" / "python"), "-m", "benchmarks", *arguments])
     if code == 0:
         discard(layout)

@@ -25,6 +25,7 @@ from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, MergeGroup
 from dags_app.planning.names import group_index, group_name
 from dags_app.planning.types import SERVICE_NODES
+from dags_app.schedd_choice import share_groups
 from dags_app.services import schedds
 from dags_app.states import IN_QUEUE, DAGStatus, GroupStatus
 from sandbox.elect_site import elected_site
@@ -125,7 +126,7 @@ def observe_dags(*, now: datetime) -> Seen:
             if schedds.may_be_asked(name, now=now):
                 _observe_schedd(name, dags, now, seen)
                 schedds.note_answer(name, now=now)
-                _count_dagmans(name, now)
+                _share_slots(name, dags, now)
                 continue
         except ScheddUnreachable as error:  # its DAGs stay as last observed
             logger.warning("%s does not answer: %s", name, error)
@@ -134,16 +135,18 @@ def observe_dags(*, now: datetime) -> Seen:
     return seen
 
 
-def _count_dagmans(name: str, now: datetime) -> None:
-    """Store how many DAGMans the schedd allows and runs. No answer is not an error here."""
+def _share_slots(name: str, dags: list[DAG], now: datetime) -> None:
+    """Store how many DAGMans the schedd allows and runs, and share its slots among its DAGs."""
     if not schedds.count_is_due(name, now=now):
         return
     try:
         limits = schedd(name).limits()
+        schedds.note_limits(name, limits, now=now)
+        max_groups = share_groups(allowed=limits.allowed, dags=len(dags))
+        if max_groups is not None:
+            schedd(name).limit_groups([dag.token for dag in dags], max_groups)
     except ScheddUnreachable as error:
         logger.warning("the DAGMans of %s are not counted: %s", name, error)
-        return
-    schedds.note_limits(name, limits, now=now)
 
 
 def _end_fenced(dags: list[DAG], now: datetime, seen: Seen) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from condor.types import ScheddLimits
 from dags_app.adapters import schedd, schedd_names
 from dags_app.models import DAG, Schedd
-from dags_app.schedd_choice import Candidate, decide_schedd, has_room
+from dags_app.schedd_choice import Candidate, decide_schedd, has_room, share_groups
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
@@ -66,13 +66,14 @@ def choose_schedd() -> str:
     names = open_schedds()
     if not names:
         raise TransientError("every schedd is draining or fenced", cure="Enable one. Retried automatically")
-    rooms = {name: limits.room() for name in names if (limits := _ask_limits(name)) is not None}
-    if not rooms:
+    limits = {name: found for name in names if (found := _ask_limits(name)) is not None}
+    if not limits:
         raise ScheddUnreachable("no schedd answers", cure="Retried automatically")
-    chosen = decide_schedd(_candidates(rooms))
+    counts = {name: (one.allowed, one.scheduler_jobs_running) for name, one in limits.items()}
+    chosen = decide_schedd(_candidates(counts))
     if chosen is None:
         raise TransientError(
-            f"{', '.join(sorted(rooms))}: no free scheduler slots for a DAG and one of its groups",
+            f"{', '.join(sorted(limits))}: no free scheduler slots for a DAG and one of its groups",
             cure="Retried automatically. MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER and START_SCHEDULER_UNIVERSE"
             " set the limits",
         )
@@ -93,15 +94,22 @@ def _ask_limits(name: str) -> ScheddLimits | None:
     return limits
 
 
-def _candidates(rooms: Mapping[str, int | None]) -> list[Candidate]:
-    """Return the schedds with this room for DAGMans, and the DAGs that will use it."""
+def _candidates(counts: Mapping[str, tuple[int | None, int]]) -> list[Candidate]:
+    """Add WMS2's own DAGs to each schedd's limit and number of running DAGMans."""
     counted = (
-        DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=list(rooms))
+        DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=list(counts))
         .values("schedd_name")
         .annotate(dags=Count("id"), waiting=Count("id", filter=Q(status__in=_WAITING)))
     )
     load = {row["schedd_name"]: (row["waiting"], row["dags"]) for row in counted}
-    return [Candidate(name, room, *load.get(name, (0, 0))) for name, room in rooms.items()]
+    return [Candidate(name, *count, *load.get(name, (0, 0))) for name, count in counts.items()]
+
+
+def groups_of_next_dag(name: str) -> int | None:
+    """Return how many groups the next DAG may run there at a time, by the limit read last; None: no limit."""
+    allowed = Schedd.objects.filter(name=name).values_list("dagmans_allowed", flat=True).first()
+    dags = DAG.objects.filter(status__in=sorted(IN_QUEUE), schedd_name=name).count()
+    return share_groups(allowed=allowed, dags=dags + 1)
 
 
 def count_is_due(name: str, *, now: datetime) -> bool:
@@ -129,8 +137,8 @@ def full_schedds(*, now: datetime) -> list[Schedd]:
     valid = now - timedelta(seconds=_COUNT_VALID_SEC)
     counted = Schedd.objects.filter(counted_at__gt=valid, dagmans_allowed__isnull=False)
     rows = {row.name: row for row in counted.filter(silent_since__isnull=True)}
-    rooms = {name: (row.dagmans_allowed or 0) - row.dagmans_running for name, row in rows.items()}
-    full = {one.name for one in _candidates(rooms) if not has_room(one)}
+    counts = {name: (row.dagmans_allowed, row.dagmans_running) for name, row in rows.items()}
+    full = {one.name for one in _candidates(counts) if not has_room(one)}
     if not full:
         return []
     silent = set(Schedd.objects.filter(silent_since__isnull=False).values_list("name", flat=True))

@@ -18,7 +18,7 @@ from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
-from dags_app.services.schedds import choose_schedd, is_fenced, open_schedds
+from dags_app.services.schedds import choose_schedd, groups_of_next_dag, is_fenced, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
@@ -43,7 +43,12 @@ def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
         failpoint("submit.placed")
         write_priority(Path(dag.submit_dir), priority)
         port = schedd(dag.schedd_name)
-        cluster = port.submit_dag(Path(dag.dag_file_path), dag.token, priority=priority)
+        cluster = port.submit_dag(
+            Path(dag.dag_file_path),
+            dag.token,
+            priority=priority,
+            max_groups=groups_of_next_dag(dag.schedd_name),
+        )
         failpoint("submit.sent")
         return _record_submission(dag, cluster=cluster, how="submitted", version=version)
 

@@ -1,14 +1,18 @@
-# HTCondor and Redis: from outside, from PATH, or installed privately. Sourced by wms2.
+# HTCondor, Redis and XRootD: from outside, from PATH, or installed privately. Sourced by wms2.
 declare -A INSTALLING=()
 CONDOR_PROGRAMS="condor_master condor_schedd condor_startd condor_starter condor_collector condor_negotiator condor_shadow
   condor_procd condor_submit condor_dagman condor_q condor_history condor_version"
+XROOTD_PACKAGES="xrootd-server xrootd-client xrootd-plugins xrootd-server-plugins xrootd-client-plugins xrootd-scitokens-plugins libreadline8t64"
+XROOTD_PROGRAMS="xrootd xrdcp xrdfs libXrdHttp-5.so libXrdHttpTPC-5.so libXrdAccSciTokens-5.so libXrdSecztn-5.so libXrdThrottle-5.so"
 
 check_system() { # before anything is downloaded
   [ "$(uname -s)" = Linux ] || die "WMS2 runs on Linux, this is $(uname -s): use a Linux machine or container"
   case $(uname -m) in x86_64|aarch64) ;; *) die "there are no servers for architecture $(uname -m): use x86_64 or aarch64";; esac
-  [ -z "${CONDOR_CONFIG:-}" ] && [ ! -f "$WMS2_CACHE/htcondor/.complete" ] && ! condor_on_path >/dev/null || return 0
-  { type -P apt-get && type -P dpkg-deb; } >/dev/null \
+  ! { type -P apt-get && type -P dpkg-deb; } >/dev/null || return 0
+  [ -n "${CONDOR_CONFIG:-}" ] || [ -f "$WMS2_CACHE/htcondor/.complete" ] || condor_on_path >/dev/null \
     || die "this system has neither HTCondor nor apt to fetch it with: install HTCondor, or set CONDOR_CONFIG to a pool's configuration"
+  [ -n "${WMS2_XROOTD_HOME:-}" ] || [ -f "$WMS2_CACHE/xrootd/.complete" ] \
+    || die "this system has neither XRootD nor apt to fetch it with: set WMS2_XROOTD_HOME to a directory with bin/xrootd, version 5.8 or newer"
 }
 
 condor_on_path() { # prints the directory that holds bin/ and sbin/
@@ -28,6 +32,10 @@ start_servers() { # installing takes its time, so it runs beside the virtual env
     WMS2_REDIS_SERVER=$WMS2_CACHE/redis/usr/bin/redis-server
     start_install redis "redis-server redis-tools" redis-server
   fi
+  if [ -z "${WMS2_XROOTD_HOME:-}" ]; then
+    WMS2_XROOTD_HOME=$WMS2_CACHE/xrootd/usr
+    start_install xrootd "$XROOTD_PACKAGES" "$XROOTD_PROGRAMS"
+  fi
 }
 
 start_install() { # $1 = short name, $2 = Debian packages, $3 = programs that must work afterwards
@@ -46,5 +54,5 @@ await_servers() {
     wait "${INSTALLING[$name]}" || die "$name could not be installed, see $log: $(sed -n 's/^.*ERROR: //p' "$log" | tail -1)"
   done
   trap - EXIT
-  export HTCONDOR_HOME=${HTCONDOR_HOME:-} WMS2_REDIS_SERVER=${WMS2_REDIS_SERVER:-}
+  export HTCONDOR_HOME=${HTCONDOR_HOME:-} WMS2_REDIS_SERVER=${WMS2_REDIS_SERVER:-} WMS2_XROOTD_HOME=${WMS2_XROOTD_HOME:-}
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from lab.cms_world import rucio_dids, rucio_subscriptions
+from lab.cms_world import rucio_dids, rucio_rses, rucio_subscriptions
 from lab.cms_world.faults import list_faults, parse_faults, replace_faults
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply
@@ -136,10 +136,13 @@ def _change_rules(db: sqlite3.Connection, document: Document, now: float) -> Rep
 
 
 def _add_rses(db: sqlite3.Connection, document: list[Document]) -> Reply:
+    """[{"name", "site", and optionally "kind", "attributes", "readers": [sites], "protocols" as Rucio's}]"""
     for rse in document:
         kind = rse.get("kind", "DISK")
         attributes = {"rse_type": kind, **rse.get("attributes", {})}
         add_rse(db, name=rse["name"], site=rse["site"], kind=kind, attributes=attributes)
+        if "protocols" in rse:
+            rucio_rses.set_protocols(db, rse["name"], rse["protocols"])
         readers = [(rse["name"], site) for site in rse.get("readers", ())]
         db.executemany("INSERT OR IGNORE INTO readers VALUES (?, ?)", readers)
     return json_reply({"rses": [row["name"] for row in db.execute("SELECT name FROM rses ORDER BY name")]})

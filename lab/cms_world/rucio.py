@@ -6,13 +6,11 @@ import hmac
 import json
 import secrets
 import sqlite3
-import time
 
-from lab.cms_world import rucio_dids, rucio_rules, rucio_subscriptions
+from lab.cms_world import rucio_dids, rucio_rses, rucio_rules, rucio_subscriptions
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import BYTES, HTML, Call, Reply, json_reply, stream_reply
-from lab.cms_world.rse_expression import BadExpression, resolve
-from lab.cms_world.rucio_errors import SCOPE, refusal
+from lab.cms_world.rucio_errors import SCOPE, no_such, refusal
 
 VERSION = "41.5.1"
 TOKEN_LIFETIME_SEC = 3600
@@ -36,11 +34,11 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
         case ("rules",):
             return _rules(call, db, account)
         case ("rses",):
-            return _rses(call, db)
+            return rucio_rses.handle(call, db)
         case ("subscriptions",):
             return _subscriptions(call, db)
         case _:
-            raise _no_such(call)
+            raise no_such(call)
 
 
 def _authenticate(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Reply:
@@ -53,12 +51,8 @@ def _authenticate(call: Call, db: sqlite3.Connection, credentials: Credentials) 
     token, expires_at = secrets.token_hex(16), call.now + TOKEN_LIFETIME_SEC
     db.execute("DELETE FROM rucio_tokens WHERE expires_at < ?", (call.now,))
     db.execute("INSERT INTO rucio_tokens VALUES (?, ?, ?)", (token, credentials.account, expires_at))
-    expires = _http_date(expires_at)
+    expires = rucio_rses.http_date(expires_at)
     return Reply(200, b"", BYTES, {"X-Rucio-Auth-Token": token, "X-Rucio-Auth-Token-Expires": expires})
-
-
-def _http_date(moment: float) -> str:
-    return time.strftime("%a, %d %b %Y %H:%M:%S UTC", time.gmtime(moment))
 
 
 def _account(call: Call, db: sqlite3.Connection) -> str:
@@ -94,7 +88,7 @@ def _dids(call: Call, db: sqlite3.Connection, account: str) -> Reply:
         case "GET", ("rules",):
             return stream_reply(rucio_rules.of_name(db, name))
         case _:
-            raise _no_such(call)
+            raise no_such(call)
 
 
 def _replicas(call: Call, db: sqlite3.Connection, account: str) -> Reply:
@@ -106,7 +100,7 @@ def _replicas(call: Call, db: sqlite3.Connection, account: str) -> Reply:
         case "POST", ("replicas", "list"):
             return stream_reply(rucio_dids.list_replicas(db, call.document()["dids"]))
         case _:
-            raise _no_such(call)
+            raise no_such(call)
 
 
 def _rules(call: Call, db: sqlite3.Connection, account: str) -> Reply:
@@ -123,41 +117,7 @@ def _rules(call: Call, db: sqlite3.Connection, account: str) -> Reply:
             rucio_rules.delete(db, rule_id, now=call.now)
             return DONE
         case _:
-            raise _no_such(call)
-
-
-def _rses(call: Call, db: sqlite3.Connection) -> Reply:
-    if len(call.parts) == 3 and call.parts[2] == "usage":
-        return _usage(call, db, call.parts[1])
-    if call.method != "GET" or call.parts not in {("rses",), ("rses", "")}:
-        raise _no_such(call)
-    try:
-        names = resolve(call.argument("expression", "*"), rucio_rules.known_rses(db))
-    except BadExpression as error:
-        raise refusal(400, "InvalidRSEExpression", str(error)) from error
-    return stream_reply({"rse": name} for name in names)
-
-
-def _usage(call: Call, db: sqlite3.Connection, rse: str) -> Reply:
-    """What some source says of a storage's room: set by whoever measures, the last word is listed."""
-    if rse not in rucio_rules.known_rses(db):
-        raise refusal(404, "RSENotFound", f"RSE '{rse}' cannot be found")
-    if call.method == "PUT":
-        told = call.document()
-        row = (rse, told["source"], told["used"], told["free"], told.get("files"), call.now)
-        db.execute("INSERT OR REPLACE INTO rucio_usage VALUES (?, ?, ?, ?, ?, ?)", row)
-        return DONE
-    source = call.argument("source", "%")
-    rows = db.execute("SELECT * FROM rucio_usage WHERE rse = ? AND source LIKE ?", (rse, source))
-    return stream_reply(
-        {
-            **row,
-            "total": row["used"] + (row["free"] or 0),
-            "rse_id": rse,
-            "updated_at": _http_date(row["updated_at"]),
-        }
-        for row in map(dict, rows)
-    )
+            raise no_such(call)
 
 
 def _subscriptions(call: Call, db: sqlite3.Connection) -> Reply:
@@ -171,8 +131,4 @@ def _subscriptions(call: Call, db: sqlite3.Connection) -> Reply:
         case "GET", (account,):
             return stream_reply(rucio_subscriptions.listed(db, account=account))
         case _:
-            raise _no_such(call)
-
-
-def _no_such(call: Call) -> Exception:
-    return refusal(404, "NotFound", f"no {call.method} {call.target}")
+            raise no_such(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lab.cms_world.messages import BYTES, Refused, Reply
+from lab.cms_world.messages import BYTES, Call, Refused, Reply
 
 SCOPE = "cms"
 MAX_HEADER = 120
@@ -16,6 +16,10 @@ def refusal(status: int, error_class: str, message: str) -> Refused:
     short = header if len(header) <= MAX_HEADER else f"{header[:MAX_HEADER]}..."
     headers = {"ExceptionClass": error_class, "ExceptionMessage": short}
     return Refused(Reply(status, json.dumps(document).encode(), BYTES, headers))
+
+
+def no_such(call: Call) -> Refused:
+    return refusal(404, "NotFound", f"no {call.method} {call.target}")
 
 
 def not_found(name: str) -> Refused:

@@ -13,11 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
-from lab.cms_world import control, cric, dbs, reqmgr2, rucio
+from lab.cms_world import control, cric, dbs, reqmgr2, rucio, rucio_rses
 from lab.cms_world.faults import Fault, miscount, take_fault
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
 from lab.cms_world.store import Store
+from lab.grid.description import Grid
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +26,21 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
 class World:
-    """A running world on 127.0.0.1; port 0 takes a free one."""
+    """A running world on 127.0.0.1; port 0 takes a free one. Its Rucio names the servers of the grid."""
 
-    def __init__(self, state_dir: Path, *, port: int = 0, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        port: int = 0,
+        credentials: Credentials | None = None,
+        grid: Grid | None = None,
+    ) -> None:
         self.credentials = credentials or Credentials()
         self.store = Store(state_dir)
+        if grid is not None:
+            with self.store.transaction() as db:
+                rucio_rses.adopt_grid(db, grid)
         self._stopping = threading.Event()
         self._connections: set[socket.socket] = set()
         handler = type("WorldHandler", (Handler,), {"world": self})
@@ -175,10 +186,10 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running_world(
-    state_dir: Path, *, port: int = 0, credentials: Credentials | None = None
+    state_dir: Path, *, port: int = 0, credentials: Credentials | None = None, grid: Grid | None = None
 ) -> Iterator[World]:
     """A world served by a thread of this process, for tests and for the seeding of a lab."""
-    world = World(state_dir, port=port, credentials=credentials)
+    world = World(state_dir, port=port, credentials=credentials, grid=grid)
     thread = threading.Thread(target=world.serve, kwargs={"notice_stop_sec": 0.005}, daemon=True)
     thread.start()
     try:

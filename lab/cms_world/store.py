@@ -49,6 +49,9 @@ CREATE TABLE IF NOT EXISTS dbs_lumis (
 CREATE TABLE IF NOT EXISTS dbs_parents (
     lfn TEXT NOT NULL, parent TEXT NOT NULL, PRIMARY KEY (lfn, parent)) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS rucio_protocols (
+    rse TEXT NOT NULL REFERENCES rses, position INTEGER NOT NULL, document TEXT NOT NULL,
+    PRIMARY KEY (rse, position)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rucio_usage (
     rse TEXT NOT NULL REFERENCES rses, source TEXT NOT NULL, used INTEGER NOT NULL, free INTEGER,
     files INTEGER, updated_at REAL NOT NULL, PRIMARY KEY (rse, source)) WITHOUT ROWID;

@@ -96,7 +96,7 @@ def sample_documents(stack: Stack) -> list[dict[str, Any]]:
     environment, log = stack.environment, stack.layout.log / "samples.log"
     argv = [
         *(sys.executable, "-m", "lab.seed", "--url", environment["WMS2_LAB_CMS_URL"]),
-        *("--storage-prefix", environment["WMS2_STORAGE_PREFIX"]),
+        *("--storage-prefix", environment["WMS2_LAB_STORAGE_PREFIX"]),
         *("--suffix", time.strftime("%m%d%H%M%S")),  # a kept stack may see many demonstrations
     ]
     with log.open("ab") as errors:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install-private.sh PREFIX PACKAGES BINARIES - servers from Debian without touching the machine, without prompts.
+# install-private.sh PREFIX PACKAGES FILES - servers from Debian without touching the machine, without prompts.
 #
 # The packages and their shared libraries, libc included, are fetched by apt (signatures checked, apt's own state
 # kept private, the system's package database untouched), unpacked below PREFIX, and every executable gets its
@@ -12,7 +12,7 @@ set -euo pipefail
 umask 022                                # whoever runs the servers must be able to read the prefix
 PREFIX=$1
 read -ra PACKAGES <<<"$2"
-read -ra BINARIES <<<"${3//$'\n'/ }"
+read -ra FILES <<<"${3//$'\n'/ }"         # programs and plugins that must be there and find their libraries
 SUITE=${WMS2_DEBIAN_SUITE:-trixie}
 
 log() { echo "[install-private] $*" >&2; }
@@ -132,12 +132,13 @@ publish() {                              # into place in one step, marked comple
   mv "$WORK/complete" "$PREFIX/.complete"
 }
 
-verify() {                               # every daemon and tool must resolve inside the prefix
-  local name file outside
-  for name in "${BINARIES[@]}"; do
-    file=$(find "$PREFIX/usr" -name "$name" \( -type f -o -type l \) -print -quit)
+verify() {                               # every program and plugin must resolve inside the prefix
+  local name file outside path
+  for name in "${FILES[@]}"; do
+    file=$(find "$PREFIX" -name "$name" \( -type f -o -type l \) -print -quit)
     [ -n "$file" ] || die "the packages of $SUITE lack $name"
-    outside=$("$PREFIX/lib-private/$LOADER" --list "$file" 2>&1 | grep -v -e linux-vdso -e "$PREFIX/" -e 'statically linked' || true)
+    path=(); [[ $file != */lib-private/* ]] || path=(--library-path "$PREFIX/lib-private")    # as its program's own path
+    outside=$("$PREFIX/lib-private/$LOADER" "${path[@]}" --list "$file" 2>&1 | grep -v -e linux-vdso -e "$PREFIX/" -e 'statically linked' || true)
     [ -z "$outside" ] || die "$file needs libraries from outside the prefix: $outside"
   done
 }

@@ -21,7 +21,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """A service to start, or None when one from outside is used, and the settings that lead to it."""
+    """The services to start, none when one from outside is used, and the settings that lead to them."""
 
-    service: Service | None
+    services: tuple[Service, ...]
     settings: dict[str, str] = field(default_factory=dict)

@@ -67,6 +67,7 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
         "WMS2_ALLOWED_HOSTS": "127.0.0.1,localhost",
         "WMS2_SUBMIT_ROOT": str(layout.dags),
         "WMS2_STORAGE_PREFIX": f"{layout.storage}/{{site}}",
+        "WMS2_LAB_STORAGE_PREFIX": f"{layout.storage}/{{site}}",  # where seeding writes on this machine
         "WMS2_SWEEP_INTERVAL_SEC": os.environ.get("WMS2_SWEEP_INTERVAL_SEC", "1"),
         "WMS2_POLL_INTERVAL_SEC": os.environ.get("WMS2_POLL_INTERVAL_SEC", "1"),
         "WMS2_CALLBACK_HOSTS": "localhost",

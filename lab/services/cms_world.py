@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from lab.files import keep_secret
+from lab.grid.description import grid_file
 from lab.service import Service, answers
 from lab.services import Ground, Provided
 
@@ -15,9 +16,11 @@ def build(ground: Ground) -> Provided:
     state.mkdir(mode=0o700, exist_ok=True)
     url = f"http://127.0.0.1:{port}"
     password = keep_secret(layout.data / "rucio.secret")
+    grid = grid_file(layout.data)
+    argv = [sys.executable, "-m", "lab.cms_world", "--port", str(port), "--state", str(state)]
     service = Service(
         name="cms_world",
-        argv=[sys.executable, "-m", "lab.cms_world", "--port", str(port), "--state", str(state)],
+        argv=[*argv, "--grid", str(grid)] if grid.exists() else argv,
         ready=answers(f"{url}/lab/health"),
         log=layout.log / "cms_world.log",
         cwd=layout.app,
@@ -35,4 +38,4 @@ def build(ground: Ground) -> Provided:
         "WMS2_RUCIO_PASSWORD": password,
         "WMS2_CRIC_URL": f"{url}/cric",
     }
-    return Provided(service, settings)
+    return Provided((service,), settings)

@@ -19,6 +19,8 @@ from lab.services import Ground, Provided
 TEMPLATE = Path(__file__).parent.parent / "pool" / "condor_config.template"
 SITES = "T1_US_FNAL T2_CH_CERN T2_DE_DESY T2_US_Purdue"
 SPARE_SPOOL = "spool-spare"
+CREDENTIALS = "oauth"  # <owner>/<name>.use in it are the tokens that jobs get
+SPARE_DAGMANS = 12  # few, so that tests can fill it
 FIRST_MAJOR_WITH_CHANNEL_BINDING = 25
 
 
@@ -28,17 +30,23 @@ def build(ground: Ground) -> Provided:
         # submitting a DAG looks for condor_dagman on PATH
         ask = [sys.executable, "-c", "import htcondor2; print(htcondor2.param['BIN'])"]
         found = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
-        return Provided(None, {"CONDOR_CONFIG": config, "PATH": f"{path}:{found}" if found else path})
+        return Provided((), {"CONDOR_CONFIG": config, "PATH": f"{path}:{found}" if found else path})
     release, pool = Path(os.environ["HTCONDOR_HOME"]), ground.layout.data / "condor"
-    sites = os.environ.get("WMS2_POOL_SITES", SITES).split()
+    sites = pool_sites()
     config_file = pool / "condor_config"
-    for part in ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d"):
+    owner = pwd.getpwuid(os.getuid()).pw_name  # getpass.getuser() believes the environment
+    credentials = pool / CREDENTIALS / owner
+    parts = ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d", credentials)
+    for part in parts:
         (pool / part).mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"wms2-{ground.layout.key}"
-    owner = pwd.getpwuid(os.getuid()).pw_name  # getpass.getuser() believes the environment
     text = render_config(release, pool, ground.sockets / "c", name, sites, owner=owner)
     write_atomically(config_file, text)
-    settings = {"CONDOR_CONFIG": str(config_file), "PATH": f"{release}/bin:{release}/sbin:{path}"}
+    settings = {
+        "CONDOR_CONFIG": str(config_file),
+        "PATH": f"{release}/bin:{release}/sbin:{path}",
+        "WMS2_CREDENTIAL_DIR": str(credentials),
+    }
     settings |= {"WMS2_SCHEDDS": f"{name}@pool.local,{spare_name(name)}"} if has_spare() else {}
 
     def ready(_service: Service) -> bool:
@@ -62,7 +70,12 @@ def build(ground: Ground) -> Provided:
         grace_sec=2.5,
         cure=f"read SchedLog and StartLog in {pool / 'log'}, or name another pool with CONDOR_CONFIG",
     )
-    return Provided(service, settings)
+    return Provided((service,), settings)
+
+
+def pool_sites() -> list[str]:
+    """Return the names of the sites that the pool, and the grid, play."""
+    return os.environ.get("WMS2_POOL_SITES", SITES).split()
 
 
 def has_spare() -> bool:
@@ -89,6 +102,7 @@ def render_spare(name: str) -> str:
         f"SPARE.HISTORY = $(LOCAL_DIR)/{SPARE_SPOOL}/history\n"
         f"SPARE.SCHEDD_ADDRESS_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_address\n"
         f"SPARE.SCHEDD_DAEMON_AD_FILE = $(LOCAL_DIR)/{SPARE_SPOOL}/.schedd_classad\n"
+        f"SPARE.MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = {SPARE_DAGMANS}\n"
         "SPARE.SCHEDD_LOG = $(LOG)/SpareSchedLog"
     )
 
@@ -127,6 +141,7 @@ def render_config(
         "NAME": name,
         "SPARE_SCHEDD": render_spare(name),
         "OWNER": owner,
+        "CREDENTIALS": f"$(LOCAL_DIR)/{CREDENTIALS}",
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),
         "TOTAL_MEMORY": memory_mb * len(sites),

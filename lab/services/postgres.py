@@ -34,7 +34,7 @@ MIGRATE_URL = "WMS2_MIGRATE_DATABASE_URL"
 
 def build(ground: Ground) -> Provided:
     if url := os.environ.get("DATABASE_URL"):
-        return Provided(None, {"DATABASE_URL": url, MIGRATE_URL: os.environ.get(MIGRATE_URL) or url})
+        return Provided((), {"DATABASE_URL": url, MIGRATE_URL: os.environ.get(MIGRATE_URL) or url})
     layout = ground.layout
     data, port = layout.data / "pg", ground.ports.pick("postgres")
     password_file = layout.data / "postgres.secret"
@@ -69,7 +69,7 @@ def build(ground: Ground) -> Provided:
         stop_signal=signal.SIGINT,  # the fast shutdown; SIGTERM waits for clients to leave
     )
     urls = {role: f"postgres://{role}:{secret}@127.0.0.1:{port}/wms2" for role, secret in passwords.items()}
-    return Provided(service, {"DATABASE_URL": urls[APPLICATION], MIGRATE_URL: urls[OWNER]})
+    return Provided((service,), {"DATABASE_URL": urls[APPLICATION], MIGRATE_URL: urls[OWNER]})
 
 
 def accepts(port: int, password: str, passwords: Mapping[str, str]) -> bool:

@@ -15,7 +15,7 @@ from lab.services.wheels import wheel_directory
 
 def build(ground: Ground) -> Provided:
     if url := os.environ.get("REDIS_URL"):
-        return Provided(None, {"REDIS_URL": url})
+        return Provided((), {"REDIS_URL": url})
     layout, port = ground.layout, ground.ports.pick("redis")
     password = keep_secret(layout.data / "redis.secret")
     data = layout.data / "redis"
@@ -47,7 +47,7 @@ def build(ground: Ground) -> Provided:
     service = Service(
         name="redis", argv=[find_server(), str(config)], ready=ready, log=layout.log / "redis.log", cwd=data
     )
-    return Provided(service, {"REDIS_URL": address})
+    return Provided((service,), {"REDIS_URL": address})
 
 
 def find_server() -> str:

@@ -86,6 +86,7 @@ def test_a_dag_nobody_submitted_is_absent(peer: Peer) -> None:
     assert schedd.hold_dag(UNKNOWN_DAG, reason="x") == 0
     assert schedd.release_dag(UNKNOWN_DAG, reason="x") == 0
     assert schedd.set_priority(UNKNOWN_DAG, 1) == 0
+    assert schedd.limit_groups([UNKNOWN_DAG], 1) == 0
     assert schedd.place_landings(UNKNOWN_DAG, {GROUP: NOWHERE}) == 0
     assert schedd.explain_idle(UNKNOWN_DAG) is None
 
@@ -95,6 +96,7 @@ def test_no_batch_is_no_query(peer: Peer) -> None:
 
     assert schedd.query_dags([]) == {}
     assert schedd.stuck_jobs([], idle_sec=0) == []
+    assert schedd.limit_groups([], 1) == 0
     assert schedd.running_jobs([], longer_than_sec=0) == []
     assert schedd.working_groups([]) == set()
     assert schedd.remove_jobs(UNKNOWN_DAG, [], reason="x") == 0
@@ -142,7 +144,7 @@ def test_name_and_limits_are_known(peer: Peer) -> None:
     assert peer.schedd.name
     assert limits.scheduler_jobs_per_owner
     assert limits.scheduler_jobs_total
-    assert limits.room()
+    assert limits.allowed == min(limits.scheduler_jobs_per_owner, limits.scheduler_jobs_total)
 
 
 def test_a_running_dag_is_counted(peer: Peer, working: str) -> None:
@@ -167,6 +169,11 @@ def test_a_running_job_is_named_with_its_site_and_start(peer: Peer, working: str
 
 def test_the_priority_of_every_queued_job_is_changed(peer: Peer, working: str) -> None:
     assert peer.schedd.set_priority(working, 1_000_011) == 3  # two DAGMans and the job
+
+
+def test_groups_are_limited_once(peer: Peer, working: str) -> None:
+    assert peer.schedd.limit_groups([working], 7) == 1
+    assert peer.schedd.limit_groups([working], 7) == 0, "nothing is left to change"
 
 
 def test_hold_and_release_reach_every_dagman(peer: Peer, working: str) -> None:

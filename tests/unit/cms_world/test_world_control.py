@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import requests
+
+from lab.cms_world.rucio_rses import build_protocol, describe
+from lab.cms_world.server import running_world
+from lab.grid.description import Grid, GridSite
 
 Ask = Callable[..., requests.Response]
 RAW = "/SingleMuon/Run2024A-v1/RAW"
@@ -18,6 +23,39 @@ DATASET = {
     "dataset": RAW,
     "blocks": [{"name": f"{RAW}#a", "rses": ["T2_CH_CERN", "T2_DE_DESY"], "files": [FILE]}],
 }
+
+
+def test_disk_storages_of_the_grids_sites_name_its_servers(tmp_path: Path) -> None:
+    sites = {
+        "T2_CH_CERN": GridSite(1094, tmp_path, "storage-T2_CH_CERN"),
+        "T1_US_FNAL": GridSite(1095, tmp_path, "storage-T1_US_FNAL"),
+    }
+    grid = Grid(tmp_path / "ca.pem", "https://localhost:1", "wms2", tmp_path / "s", tmp_path / "k", sites)
+
+    with running_world(tmp_path / "world", grid=grid) as world, world.store.transaction() as db:
+        found = {
+            rse: [(one["scheme"], one["hostname"], one["port"]) for one in describe(db, rse)["protocols"]]
+            for rse in ("T2_CH_CERN", "T1_US_FNAL_Disk", "T1_US_FNAL_Tape", "T2_DE_DESY")
+        }
+
+    assert found == {
+        "T2_CH_CERN": [("davs", "localhost", 1094), ("root", "localhost", 1094)],
+        "T1_US_FNAL_Disk": [("davs", "localhost", 1095), ("root", "localhost", 1095)],
+        "T1_US_FNAL_Tape": [],
+        "T2_DE_DESY": [],
+    }
+
+
+def test_a_storage_has_the_protocols_that_were_set_for_it(ask: Ask, token: str) -> None:
+    protocol = build_protocol("davs", "storage.example", 1094)
+    pisa = {"name": "T2_IT_Pisa", "site": "T2_IT_Pisa", "protocols": [protocol]}
+    ask("PUT", "/lab/rses", [pisa])
+
+    answer = ask("GET", "/rucio/rses/T2_IT_Pisa", X_Rucio_Auth_Token=token)
+
+    assert answer.json()["protocols"] == [protocol]
+    assert ask("GET", "/rucio/rses/T2_CH_CERN", X_Rucio_Auth_Token=token).json()["protocols"] == []
+    assert ask("GET", "/rucio/rses/T2_XX_None", X_Rucio_Auth_Token=token).status_code == 404
 
 
 def test_dataset_appears_in_dbs_and_rucio(ask: Ask, token: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import requests
 
+from lab.cms_world.rucio_rses import build_protocol
 from lab.cms_world.server import World
 
 Ask = Callable[..., requests.Response]
@@ -66,6 +67,16 @@ def test_lab_answers_as_the_real_rucio_did(world: World, ask: Ask, token: str) -
 
     assert differences == []
     assert len(known_ids) == 3
+
+
+def test_a_protocol_has_the_fields_that_the_real_rucio_gave_it() -> None:
+    recorded = next(json.loads(one["reply"]) for one in RECORDED if one["what"] == "get_rse")["protocols"][0]
+    ours = build_protocol("davs", "localhost", 1094)
+
+    assert ours.keys() == recorded.keys()
+    assert {domain: set(rights) for domain, rights in ours["domains"].items()} == {
+        domain: set(rights) for domain, rights in recorded["domains"].items()
+    }
 
 
 @pytest.mark.parametrize("path", ["/rucio/rses/", "/rucio/rules/00", "/rucio/dids/cms/%2FA%2FB%2FRAW"])

@@ -250,13 +250,13 @@ def test_limits_are_read_from_the_schedds_ad() -> None:
     }
     schedd, _ = schedd_with(describe=told, query=[{}, {}, {}])
     assert schedd.limits() == ScheddLimits(200, 500, 3)
-    assert schedd.limits().room() == 197
+    assert schedd.limits().allowed == 200
 
 
 def test_no_limits_mean_no_bound() -> None:
     schedd, _ = schedd_with(describe={"StartSchedulerUniverse": "true"}, query=[])
     assert schedd.limits() == ScheddLimits(None, None, 0)
-    assert schedd.limits().room() is None
+    assert schedd.limits().allowed is None
 
 
 def test_name_is_asked_once() -> None:

@@ -27,7 +27,7 @@ def test_help_names_every_command() -> None:
     done = wms2("help")
 
     assert done.returncode == 0
-    for command in ("up", "down", "status", "env", "manage", "logs", "demo", "test", "bench"):
+    for command in ("up", "down", "status", "env", "manage", "logs", "demo", "test", "bench", "fault"):
         assert f"\n  {command} " in done.stdout
 
 

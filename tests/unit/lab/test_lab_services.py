@@ -14,7 +14,7 @@ from lab.errors import LabError
 from lab.paths import Layout
 from lab.ports import PortBook
 from lab.service import Service
-from lab.services import Ground, application, condor, postgres
+from lab.services import Ground, application, condor, grid, postgres
 from lab.stack import STOP_ORDER, wanted_services
 
 
@@ -59,13 +59,15 @@ def test_workers_serve_every_queue_of_the_settings() -> None:
 def test_every_service_has_its_place_in_the_stop_order(parts: dict[str, Service]) -> None:
     stopped = [name for names in STOP_ORDER for name in names]
 
-    assert sorted(stopped) == sorted([*parts, "condor", "cms_world", "redis", "postgres"])
+    grid_services = [grid.ISSUER, "storage-*"]
+    assert sorted(stopped) == sorted([*parts, *grid_services, "condor", "cms_world", "redis", "postgres"])
 
 
 def test_stopping_keeps_to_the_order_that_loses_nothing() -> None:
     place = {name: number for number, names in enumerate(STOP_ORDER) for name in names}
 
     assert place["beat"] <= place["worker-core"] < place["condor"] < place["redis"] < place["postgres"]
+    assert place["condor"] < place[grid.ISSUER]  # jobs use it to the end
 
 
 def test_secrets_reach_the_application_through_its_environment_only(
@@ -133,6 +135,13 @@ def test_pool_configuration_has_no_hole_and_a_slot_per_site(tmp_path: Path) -> N
     assert "NUM_CPUS = 8" in text
     assert "MEMORY   = 16384" in text
     assert "NETWORK_INTERFACE = 127.0.0.1" in text
+
+
+def test_tokens_of_jobs_travel_encrypted(tmp_path: Path) -> None:
+    text = render(release(tmp_path, "23.9.6"), ["T1_US_FNAL"])
+
+    assert "SEC_CREDENTIAL_DIRECTORY_OAUTH = $(LOCAL_DIR)/oauth" in text
+    assert "SEC_DEFAULT_ENCRYPTION = REQUIRED" in text
 
 
 @pytest.mark.parametrize("schedds", [1, 2])

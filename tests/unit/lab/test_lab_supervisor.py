@@ -17,6 +17,7 @@ import pytest
 from lab.files import read_json
 from lab.paths import Layout
 from lab.processes import members
+from lab.service import hold_file
 from lab.state import Phase, StackState, parse_state
 
 PROGRAM = Path(__file__).with_name("little_stack.py")
@@ -192,6 +193,49 @@ def test_a_failing_step_is_named_and_ends_the_stack(stack: LittleStack) -> None:
     assert "    | table missing" in log
     assert "the step ended with exit code 3" in log
     assert members(stack.layout) == []
+
+
+def test_a_held_service_stays_down_until_it_is_released_and_its_end_is_no_death(stack: LittleStack) -> None:
+    stack.start(service("storage"), service("beat"))
+    stack.until_ready()
+    hold, first = hold_file(stack.layout, "storage"), stack.pid("storage")
+    hold.touch()
+
+    os.kill(first, signal.SIGTERM)
+    stack.until(lambda: stack.pid("storage") == 0)
+
+    os.kill(stack.pid("beat"), signal.SIGKILL)  # the supervisor goes on with its work meanwhile
+    stack.until(lambda: "beat restarted" in stack.log.read_text())
+    state = stack.state()
+    assert state
+    assert [(s.pid, s.held, s.deaths) for s in state.services if s.name == "storage"] == [(0, True, 0)]
+    assert not state.whole
+    hold.unlink()
+    stack.until(lambda: stack.pid("storage") not in (0, first))
+    assert "storage died" not in stack.log.read_text()
+
+
+def test_a_frozen_service_is_stopped_like_the_others(stack: LittleStack) -> None:
+    stack.start(service("storage", grace_sec=100))
+    stack.until_ready()
+    os.kill(stack.pid("storage"), signal.SIGSTOP)
+
+    stack.signal(signal.SIGTERM)
+
+    assert stack.ended() == 0
+    assert "bye" in (stack.layout.log / "storage.log").read_text()
+
+
+def test_services_are_stopped_by_patterns_of_names(stack: LittleStack) -> None:
+    note_end = "trap 'echo {0} >> order; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    names = ["redis", "storage-A"]
+    stack.start(*(service(name, note_end.format(name)) for name in names), order=[["storage-*"], ["redis"]])
+    stack.until_ready()
+
+    stack.signal(signal.SIGTERM)
+
+    assert stack.ended() == 0
+    assert (stack.layout.home / "order").read_text().split() == ["storage-A", "redis"]
 
 
 def test_services_stop_in_the_given_order(stack: LittleStack) -> None:
