@@ -1,4 +1,4 @@
-"""What a demonstration has seen, whether it is over, and how it is told. Pure."""
+"""State of a demonstration and its summary. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOST = frozenset({"held", "failed", "aborted"})
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """One request as the API tells it."""
+    """A request as returned by the API."""
 
     name: str
     status: str
@@ -28,7 +28,7 @@ class RequestView:
 
     @property
     def wall_time_sec(self) -> float:
-        """From the first status change to the last."""
+        """Time from the first status change to the last."""
         if len(self.transitions) < 2:
             return 0.0
         first, last = (datetime.fromisoformat(self.transitions[i]["at"]) for i in (0, -1))
@@ -54,7 +54,7 @@ def is_finished(views: Sequence[RequestView]) -> bool:
 
 
 def explain_loss(views: Sequence[RequestView]) -> str | None:
-    """The first request that will not complete by itself, and why; None while all are well."""
+    """Describe the first request that will not complete; None if there is none."""
     for view in views:
         if view.status in LOST:
             return f"request {view.name} is {view.status}: {_why(view)}"
@@ -72,23 +72,23 @@ def explain_delay(views: Sequence[RequestView], *, limit_sec: float) -> str:
 
 def _why(view: RequestView) -> str:
     last = view.transitions[-1].get("reason") if view.transitions else ""
-    return view.last_error or str(last or "") or view.wait_reason or "no reason was given"
+    return view.last_error or str(last or "") or view.wait_reason or "no reason given"
 
 
 def build_summary(
     views: Sequence[RequestView], *, urls: Mapping[str, str], wall_time_sec: float, error: str = ""
 ) -> dict[str, Any]:
-    """The document ``--json`` prints."""
+    """Return the document that ``--json`` prints."""
     summary: dict[str, Any] = {
         "ok": not error and is_finished(views),
         "wall_time_sec": round(wall_time_sec, 1),
         "urls": dict(urls),
-        "requests": [_told(view) for view in views],
+        "requests": [_request(view) for view in views],
     }
     return {**summary, "error": error} if error else summary
 
 
-def _told(view: RequestView) -> dict[str, Any]:
+def _request(view: RequestView) -> dict[str, Any]:
     return {
         "request_name": view.name,
         "status": view.status,

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def seed(url: str, storage: Storage, suffix: str = "") -> list[dict[str, Any]]:
-    """Write the data, register it, and return the three requests; the first is in ReqMgr2 as well."""
+    """Write and register the data, and return the three requests; the first is in ReqMgr2 as well."""
     lab, muons, electrons = Laboratory(url), muon_dataset(suffix), electron_dataset(suffix)
     for dataset in (muons, electrons):
         lab.add("datasets", store_dataset(dataset, storage))

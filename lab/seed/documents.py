@@ -1,4 +1,4 @@
-"""The requests that go with the data, written as ReqMgr2 would hand them out. Pure."""
+"""Sample requests in ReqMgr2's format. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from lab.cms_world.known import RSES
 
 Document = dict[str, Any]
-# Work that a machine shared by everything in the lab does in a moment.
+# Small jobs, because the whole lab shares one machine.
 LIGHT = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625}
 
 
 def rereco(*, input_dataset: str, suffix: str) -> Document:
-    """Data, two output tiers, two files per job, measured by a pilot first."""
+    """Return a request that reads data, with two output tiers, two files per job and a pilot."""
     era, string = "Run2024A", f"LabReReco{suffix}"
     return {
         **_common("ReReco_SingleMuon", suffix, era=era, string=string),
@@ -28,7 +28,7 @@ def rereco(*, input_dataset: str, suffix: str) -> Document:
 
 
 def monte_carlo(*, suffix: str) -> Document:
-    """No input: 2,000 events wanted, of which a filter keeps every second one that is made."""
+    """Return a request without input: 2,000 events, with a filter that keeps every second one."""
     era, string, efficiency = "RunLab24", f"LabMC{suffix}", 0.5
     return {
         **_common("MonteCarlo_ZToMuMu", suffix, era=era, string=string),
@@ -47,7 +47,7 @@ def monte_carlo(*, suffix: str) -> Document:
 
 
 def urgent(*, input_dataset: str, suffix: str) -> Document:
-    """Data that somebody waits for: no pilot, the hints are believed."""
+    """Return an urgent request: no pilot, the requestor's estimate is used."""
     era, string = "Run2024B", f"LabUrgent{suffix}"
     return {
         **_common("Urgent_EGamma", suffix, era=era, string=string),
@@ -64,7 +64,7 @@ def urgent(*, input_dataset: str, suffix: str) -> Document:
 
 
 def copy_of(document: Document, mark: str) -> Document:
-    """The same work under another name, with output datasets of its own."""
+    """Return the same request under another name, with its own output datasets."""
     names = [name.replace("-v1/", f"{mark}-v1/") for name in document["OutputDatasets"]]
     return document | {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names}
 

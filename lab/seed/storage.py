@@ -1,4 +1,4 @@
-"""Puts the event files where jobs will look for them and tells the small CMS about them."""
+"""Writes event files to the sites' storages and registers them with the simulated services."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_SEC = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The directories that play the sites' storages: a prefix with `{site}` in it."""
+    """The directories of the sites' storages: a prefix with `{site}`."""
 
     prefix: str
 
@@ -26,12 +26,12 @@ class Storage:
 
 
 class Laboratory:
-    """The lab's own endpoints of a running small CMS."""
+    """Client of the endpoints of the lab."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy has no business on loopback
+        self._session.trust_env = False  # no proxy on loopback
 
     def add(self, what: str, document: dict[str, Any]) -> None:
         answer = self._session.post(f"{self._url}/lab/{what}", json=document, timeout=TIMEOUT_SEC)
@@ -39,7 +39,7 @@ class Laboratory:
 
 
 def store_dataset(dataset: InputDataset, storage: Storage) -> dict[str, Any]:
-    """Write every copy of every file; what comes back describes the dataset to the small CMS."""
+    """Write every copy of every file; return the description of the dataset."""
     return {
         "dataset": dataset.name,
         "acquisition_era": dataset.acquisition_era,
@@ -55,7 +55,7 @@ def store_dataset(dataset: InputDataset, storage: Storage) -> dict[str, Any]:
 
 
 def _store_file(file: InputFile, storage: Storage) -> dict[str, Any]:
-    """The same bytes whenever and wherever it is written, so a damaged copy is mended by writing again."""
+    """Write the file; the bytes are always the same, so that writing again repairs a damaged copy."""
     for rse in file.rses:
         path = storage.path(file.lfn, rse)
         path.parent.mkdir(parents=True, exist_ok=True)
