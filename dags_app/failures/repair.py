@@ -134,7 +134,7 @@ def check_sites(repairs: Sequence[Repair]) -> None:
     if homeless:
         raise PlanRefused(
             f"no usable site can run {len(homeless)} groups any more, the first is {homeless[0]}:"
-            " site lists, drains, bans, memory and data exclude all sites",
+            " site lists, drains, bans, memory and data exclude every site",
             cure="Lift a ban or extend the site list. A release then plans the rest again",
         )
 

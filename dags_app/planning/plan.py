@@ -56,7 +56,7 @@ def decide_round(given: RoundInput) -> Plan:
     """Return the next round; raise PlanRefused or NothingToPlan if there is none."""
     if not given.sites.names:
         raise PlanRefused(
-            "no site may run this request: site lists, drains and bans exclude all",
+            "no site may run this request: site lists, drains and bans exclude every site",
             cure="Extend the site list or enable a site",
         )
     per_core = given.estimate.memory_mb / given.estimate.cores

@@ -197,10 +197,10 @@ GOOD_REPORT = {
         ({"iterations": GOOD_REPORT["iterations"]}, "no 'recommended' part"),
         (
             GOOD_REPORT | {"recommended": {"memory_mb": 500}},
-            "the pilot's report says events_per_job = 'None'",
+            "the pilot's report has events_per_job = 'None'",
         ),
         (GOOD_REPORT | {"iterations": [{"events": 0, "wall_time_sec": 1}]}, "processed no events"),
-        (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "says wall_time_sec = '-1'"),
+        (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "has wall_time_sec = '-1'"),
     ],
 )
 def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, told: str) -> None:
