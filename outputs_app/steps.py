@@ -81,7 +81,7 @@ def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:
         raise ServiceRejected(
             f"Rucio suspended rule {suspended[0].rule_id} for {suspended[0].rse_expression}: "
             f"{suspended[0].error or 'no reason given'}",
-            cure="Mend the cause in Rucio and release the rule there",
+            cure="Fix the cause in Rucio and release the rule there",
         )
     return states <= {RuleState.OK}
 

@@ -147,11 +147,11 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
 
         code = code_without_report(return_value, events)
     log_tail = read_tail(Path(f"{node}.err")) if failed else ""
-    told = "; ".join(part for part in (claims.note, events.hold_reason, events.removal_reason) if part)
+    note = "; ".join(part for part in (claims.note, events.hold_reason, events.removal_reason) if part)
     site = events.site or (report.site if report else "")
     found = Evidence(
         exit_code=code,
-        note=clean_text(told),
+        note=clean_text(note),
         report=report,
         fjr=fjr,
         site=site if names.matches(names.SITE, site) else "",

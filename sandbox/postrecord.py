@@ -57,10 +57,10 @@ def record_name(node: str, attempt: int) -> str:
 def read_record(path: Path) -> PostRecord:
     """Read a record; raise ManifestError naming what is wrong."""
     fields = Fields.of_file(path)
-    job, told, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
-    category = told.text("category")
+    job, verdict, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
+    category = verdict.text("category")
     if category not in CATEGORIES:
-        told.refuse("category", " or ".join(sorted(CATEGORIES)))
+        verdict.refuse("category", " or ".join(sorted(CATEGORIES)))
     return PostRecord(
         node_name=fields.name("node_name", names.NODE, "a node name"),
         timestamp=fields.text("timestamp"),
@@ -72,16 +72,16 @@ def read_record(path: Path) -> PostRecord:
         wall_time_sec=job.number("wall_time_sec"),
         memory_mb=job.integer("memory_mb"),
         category=category,
-        retryable=told.flag("retryable"),
-        action=told.text("action"),
-        reason=told.text("reason"),
-        bad_input_files=told.name_list("bad_input_files", names.LFN, "LFN"),
+        retryable=verdict.flag("retryable"),
+        action=verdict.text("action"),
+        reason=verdict.text("reason"),
+        bad_input_files=verdict.name_list("bad_input_files", names.LFN, "LFN"),
         error_message=fields.child("cmssw").text("error_message"),
         log_tail=fields.text("log_tail", limit=LOG_TAIL_CHARACTERS),
-        step=told.text_or_empty("step"),
+        step=verdict.text_or_empty("step"),
         hold_reason=job.text_or_empty("hold_reason"),
-        proof=told.text_or_empty("proof"),
-        limit=told.text_or_empty("limit"),
+        proof=verdict.text_or_empty("proof"),
+        limit=verdict.text_or_empty("limit"),
         memory_asked_mb=memory.integer("requested_mb") if memory else 0,
         source=job.raw["source"] if job.raw.get("source") in SOURCES else PAYLOAD,
     )

@@ -118,7 +118,7 @@ def preview_change(
     queued = dag is not None and dag.status in IN_QUEUE
     plans = _will_plan(request, dag)
     later = effects.next_round if plans else effects.never
-    told = "jobs planned from then on" if plans else "everything is planned already"
+    scope = "jobs planned from then on" if plans else "everything is planned already"
     if "priority" in changes:
         effects.now.append(
             f"priority: the place in the admission queue becomes that of {changes['priority']}"
@@ -126,7 +126,7 @@ def preview_change(
         if queued:
             effects.now.append("priority: every job in the queue, and those the DAG submits from now on")
     if any(name in changes for name in SITE_LISTS):
-        later.append(f"sites: {told}")
+        later.append(f"sites: {scope}")
         if dag is not None and queued:
             _preview_sites(
                 effects, dag, before=request.workflow, after=_changed(request.workflow, on_workflow)
@@ -134,7 +134,7 @@ def preview_change(
     if "memory_mb" in changes:
         _preview_memory(effects, changes["memory_mb"], plans=plans, dag=dag)
     if "category_throttles" in changes:
-        later.append(f"category_throttles: {told}")
+        later.append(f"category_throttles: {scope}")
         if queued:
             effects.never.append("category_throttles: the DAG that runs now")
     return effects
@@ -147,15 +147,15 @@ def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workf
     new = find_landings(dag=dag, sites=usable_sites(workflow=after, now=now))
     moved = [group for group, sites in new.waiting.items() if sites and sites != old.waiting.get(group)]
     if moved and not reads_landing_sites(Path(dag.submit_dir)):
-        told = f"sites: {counted(len(moved), 'group')} whose landing the DAG submits later: it is too old"
-        effects.never.append(told)
+        message = f"sites: {counted(len(moved), 'group')} whose landing the DAG submits later: it is too old"
+        effects.never.append(message)
     elif moved:
         sites = sorted(frozenset[str]().union(*(new.waiting[group] for group in moved)))
-        told = f"sites: {counted(len(moved), 'group')} not landed yet ({_some(moved)})"
-        effects.now.append(f"{told} may land at {_some(sites)}")
+        message = f"sites: {counted(len(moved), 'group')} not landed yet ({_some(moved)})"
+        effects.now.append(f"{message} may land at {_some(sites)}")
     if new.stranded:
-        told = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
-        effects.now.append(f"{told} may land nowhere and wait")
+        message = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
+        effects.now.append(f"{message} may land nowhere and wait")
     if new.landed:
         where = Counter(new.landed.values())
         stay = ", ".join(f"{where[site]} at {site}" for site in sorted(where))
@@ -224,8 +224,8 @@ def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str
     changed = _changed(workflow, changes)
     pool = usable_sites(workflow=changed, now=timezone.now())
     if not pool.names:
-        told = "no site is left: those allowed are unknown, draining, banned or on the other list"
-        return {name: told for name in SITE_LISTS if name in changes}
+        message = "no site is left: those allowed are unknown, draining, banned or on the other list"
+        return {name: message for name in SITE_LISTS if name in changes}
     return memory_refusal(changed, changes.get(COLUMNS["memory_mb"]), pool)
 
 
