@@ -255,7 +255,8 @@ def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
         previous = Request.objects.filter(request_name=spec.previous_version_request).first()
         if previous is None:
             message = f"there is no request {spec.previous_version_request}"
-            raise InvalidInput(f"previous_version_request: {message}", fields={"previous_version_request": message})
+            fields = {"previous_version_request": message}
+            raise InvalidInput(f"previous_version_request: {message}", fields=fields)
     columns = columns_of(spec, "request") | {"previous_version": previous}
     return Request(**columns, request_data=dict(document), rank=float(spec.priority))
 

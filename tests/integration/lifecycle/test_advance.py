@@ -1,4 +1,4 @@
-"""`advance`: one step, one lock, one request's trouble stays its own."""
+"""`advance`: one step under one lock; an error affects its own request only."""
 
 from __future__ import annotations
 

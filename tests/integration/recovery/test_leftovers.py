@@ -1,4 +1,4 @@
-"""What jobs leave on the sites' storage is removed once nobody needs it, and nothing else is."""
+"""Leftovers of jobs on the sites' storage are removed once they are not needed, and nothing else is."""
 
 from __future__ import annotations
 

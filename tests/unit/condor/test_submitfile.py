@@ -78,7 +78,7 @@ def test_a_value_that_breaks_out_is_caught_by_reading_the_text_back(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("include : touch /tmp/pwned |", "not an assignment"),
         ("queue 100", "not an assignment"),
@@ -90,9 +90,9 @@ def test_a_value_that_breaks_out_is_caught_by_reading_the_text_back(monkeypatch:
         ("notification = never\x0b", "not an assignment"),
     ],
 )
-def test_a_foreign_line_is_refused(line: str, told: str) -> None:
+def test_a_foreign_line_is_refused(line: str, message: str) -> None:
     text = render_submit(describe()).replace("queue\n", f"{line}\nqueue\n")
-    with pytest.raises(RenderError, match=told):
+    with pytest.raises(RenderError, match=message):
         parse_submit(text, Role.PROCESSING)
 
 
