@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 MAX_CONDITIONS = 30
 MAX_TEXT = 400
@@ -19,15 +20,15 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of the job and the number of slots that meet it."""
+    """One requirement of an idle job."""
 
     text: str
-    slots: int
+    slots: Annotated[int, "Number of slots that match it."]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchAnalysis:
-    """HTCondor's explanation why a job is idle."""
+    """HTCondor's own match analysis of one idle job."""
 
     job_id: str
     counts: dict[str, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -16,7 +16,9 @@ from dags_app.states import DAGStatus, FileState, GroupStatus, ScheddStatus
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
+    ValueFilter,
     clipped,
+    coloured,
     display,
     link,
     progress_bar,
@@ -53,17 +55,14 @@ class ScheddAdmin(OperationAdmin):
 
     @display(description="DAGs")
     def dags(self, row: Schedd) -> SafeString:
-        """Return a link to the schedd's DAGs."""
         return link("its DAGs", "admin:dags_app_dag_changelist", query=f"schedd_name={row.name}")
 
-    @display(description="status", ordering="status", label=SCHEDD_COLOURS)
-    def shown_status(self, row: Schedd) -> tuple[str, str]:
-        return row.status, row.status
+    shown_status = coloured(SCHEDD_COLOURS)
 
 
 @admin.register(Workflow)
 class WorkflowAdmin(ReadOnlyAdmin):
-    """Workflows."""
+    """Parameters of requests for their execution."""
 
     list_display = ("request_name", "input_dataset", "splitting_algo", "memory_mb", "adaptive", "created_at")
     exclude = ("version", "next_first_event", "next_first_lumi")
@@ -90,7 +89,6 @@ class RoundAdmin(ReadOnlyAdmin):
 
     @display(description="groups")
     def groups(self, row: Round) -> SafeString:
-        """Return a link to the round's groups."""
         return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"round={row.pk}")
 
 
@@ -103,19 +101,14 @@ class EventTable(ReadOnlyTable):
     ordering = ("-id",)
 
 
-class OfSchedd(admin.SimpleListFilter):
-    """Filters DAGs by the known schedds."""
+class OfSchedd(ValueFilter):
+    """Filter by known schedds. Others are found by search."""
 
     title = "schedd"
     parameter_name = "schedd_name"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        chosen = self.value()
-        names = {*Schedd.objects.values_list("name", flat=True)} | ({chosen} if chosen else set())
-        return [(name, name) for name in sorted(names)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(schedd_name=self.value()) if self.value() else queryset
+    def values(self) -> Iterable[str]:
+        return Schedd.objects.values_list("name", flat=True)
 
 
 @admin.register(DAG)
@@ -141,23 +134,20 @@ class DAGAdmin(OperationAdmin):
 
     @display(description="DAG", ordering="round__number")
     def shown_dag(self, row: DAG) -> str:
-        """Return the round and kind of the DAG."""
+        """Return round and kind."""
         return f"{row.round}, {row.kind}".replace(" ", "\N{NO-BREAK SPACE}")
 
     @display(description="groups")
     def groups(self, row: DAG) -> SafeString:
-        """Return a link to the groups of the DAG's round."""
         return link(
             "those of its round", "admin:dags_app_mergegroup_changelist", query=f"round={row.round_id}"
         )
 
-    @display(description="status", ordering="status", label=DAG_COLOURS)
-    def shown_status(self, row: DAG) -> tuple[str, str]:
-        return row.status, row.status
+    shown_status = coloured(DAG_COLOURS)
 
     @display(description="schedd")
     def shown_schedd(self, row: DAG) -> str:
-        """Return the schedd and the cluster id."""
+        """Return schedd and cluster."""
         if not row.schedd_name:
             return "–"
         shown = link(row.schedd_name, "admin:dags_app_schedd_change", row.schedd_name)
@@ -165,7 +155,7 @@ class DAGAdmin(OperationAdmin):
 
     @display(description="nodes done")
     def shown_progress(self, row: DAG) -> SafeString:
-        """Return a progress bar of done nodes."""
+        """Return a bar of finished nodes."""
         fraction = row.nodes_done / row.total_nodes if row.total_nodes else 0.0
         return progress_bar(fraction, label=f"{row.nodes_done} of {row.total_nodes} nodes")
 
@@ -198,7 +188,6 @@ class MergeGroupAdmin(ReadOnlyAdmin):
 
     @display(description="outputs")
     def outputs(self, row: MergeGroup) -> SafeString:
-        """Return a link to the group's merged files."""
         return link("its files", "admin:outputs_app_outputfile_changelist", query=f"group={row.pk}")
 
     @display(description="round")
@@ -209,14 +198,12 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     def shown_error(self, row: MergeGroup) -> SafeString:
         return clipped(row.last_error)
 
-    @display(description="status", ordering="status", label=GROUP_COLOURS)
-    def shown_status(self, row: MergeGroup) -> tuple[str, str]:
-        return row.status, row.status
+    shown_status = coloured(GROUP_COLOURS)
 
 
 @admin.register(InputFile)
 class InputFileAdmin(ReadOnlyAdmin):
-    """Input files and their states."""
+    """The input ledger: every input file and its state."""
 
     list_display = ("lfn", "of_request", "shown_state", "attempts", "events", "size", "excluded_reason")
     fields = (
@@ -230,13 +217,11 @@ class InputFileAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InputFile]:
-        """Return the files without their lumi lists, which are not shown."""
+        """Return the rows without their lumi lists, which the list does not show."""
         rows: QuerySet[InputFile] = super().get_queryset(request)
         return rows.defer("lumis")
 
-    @display(description="state", ordering="state", label=FILE_COLOURS)
-    def shown_state(self, row: InputFile) -> tuple[str, str]:
-        return row.state, row.state
+    shown_state = coloured(FILE_COLOURS, column="state")
 
     @display(description="size", ordering="size_bytes")
     def size(self, row: InputFile) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from condor.dagtext import GROUP_DAG, OUTER_DAG
 from condor.statusfile import read_status
@@ -23,14 +24,14 @@ _JOB_LINE = re.compile(r"^JOB (\S+) \.\./(\w+)\.sub$", re.MULTILINE | re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """A node in its DAGMan's last report; `as_of` is the time of the report, 0 without one."""
+    """One node as its DAGMan last wrote it."""
 
     group: str
     node: str
     role: str
     status: str
-    site: str
-    as_of: int
+    site: Annotated[str, "Where the group landed; empty before that."]
+    as_of: Annotated[int, "When DAGMan wrote it (epoch); 0: it has not begun."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-from dags_app.api.serializers import DAGActionBody, ScheddDrainInput, ScheddRow
+from dags_app.api.serializers import ScheddDrainInput, ScheddRow
 from dags_app.selectors import dag_by_id, schedd_by_name
-from dags_app.services.control import DagAction, act_on_dag
+from dags_app.services.control import Acted, DagAction, act_on_dag
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd
 from dags_app.states import IN_QUEUE, ScheddStatus
+from wms2_project.api.bodies import body_of, render
 from wms2_project.operations import Call, Done, Operation, Run, Target, Weight
 
 DAG_TARGET = Target(
@@ -17,8 +18,8 @@ DAG_TARGET = Target(
     route="dags/<uuid:dag_id>",
     find=dag_by_id,
     key=UUID,
-    body=DAGActionBody,
-    render=lambda call, done: DAGActionBody(done.more).data,
+    body=body_of(Acted),
+    render=lambda call, done: done.more,
 )
 SCHEDD_TARGET = Target(
     kind="schedd",
@@ -32,7 +33,7 @@ SCHEDD_TARGET = Target(
 def _acting(action: DagAction) -> Run:
     def run(call: Call) -> Done:
         acted = act_on_dag(dag=call.row, action=action, **call.signed)
-        return Done(call.row, acted.message, acted.described)
+        return Done(call.row, acted.message, render(acted))
 
     return run
 

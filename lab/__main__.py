@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
             return commands.status(layout)
         case ["env"]:
             return commands.env(layout)
+        case ["cli", *rest]:
+            commands.cli(layout, rest)
         case ["manage", *rest]:
             commands.manage(layout, rest)
         case ["logs", *rest]:

@@ -1,7 +1,8 @@
-"""Commands: up, down, status, env, manage, logs."""
+"""The small commands: up, down, status, env, cli, manage, logs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -11,6 +12,7 @@ from typing import NoReturn
 
 from lab.client import Stack, running_stack, say, take_down
 from lab.errors import LabError
+from lab.files import write_atomically
 from lab.paths import Layout
 from lab.services.postgres import MIGRATE_URL
 from lab.state import Phase, StackState, load_state
@@ -109,8 +111,27 @@ def inside(layout: Layout) -> dict[str, str]:
 
 
 def env(layout: Layout) -> int:
-    print(render_exports(inside(layout)))
+    environment = inside(layout)
+    environment["PATH"] = f"{write_client(layout).parent}:{environment['PATH']}"
+    print(render_exports(environment))
     return 0
+
+
+def write_client(layout: Layout) -> Path:
+    """Write the command `wms2`, which starts the client with the stack's Python, and return its path."""
+    script = layout.home / "bin" / "wms2"
+    script.parent.mkdir(exist_ok=True)
+    python, package = shlex.quote(str(layout.venv / "bin" / "python")), shlex.quote(str(layout.app / "cli"))
+    text = f'#!/bin/sh\nPYTHONPATH={package} exec {python} -P -m wms2_cli "$@"\n'
+    write_atomically(script, text, mode=0o755)
+    return script
+
+
+def cli(layout: Layout, arguments: list[str]) -> NoReturn:
+    script = str(write_client(layout))
+    with contextlib.suppress(OSError):  # a directory that is closed to the stack's user
+        os.chdir(os.environ.get("WMS2_FROM", "/"))
+    os.execve(script, [script, *arguments], {**os.environ, **inside(layout)})  # noqa: S606 - no shell
 
 
 def render_exports(environment: dict[str, str]) -> str:

@@ -13,28 +13,26 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
+from outputs_app.pipeline import MOVING, PIPELINE, Tier
 from outputs_app.states import BlockStatus, DatasetStatus
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
     age_of,
     clipped,
+    coloured,
     display,
     link,
     request_link,
     size_of,
 )
-from wms2_project.tables import check_complete
 from wms2_project.words import counted
 
 BLOCK_COLOURS: dict[str, str] = {
-    BlockStatus.PENDING: "info", BlockStatus.DBS_REGISTERED: "info", BlockStatus.SOURCE_PROTECTED: "primary",
-    BlockStatus.TRANSFERS_REQUESTED: "primary", BlockStatus.TRANSFERRING: "primary",
-    BlockStatus.TRANSFERRED: "primary", BlockStatus.SOURCE_RELEASED: "primary",
-    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning",
-    BlockStatus.INVALIDATING: "warning", BlockStatus.FAILED: "danger",
+    **{status: "info" if PIPELINE[status].tier is Tier.PROTECT else "primary" for status in MOVING},
+    BlockStatus.ANNOUNCED: "success", BlockStatus.INVALIDATED: "warning", BlockStatus.INVALIDATING: "warning",
+    BlockStatus.FAILED: "danger",
 }  # fmt: skip
-check_complete("BLOCK_COLOURS", BLOCK_COLOURS, BlockStatus)
 DATASET_COLOURS: dict[str, str] = {
     DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
 }  # fmt: skip
@@ -54,18 +52,15 @@ class OutputDatasetAdmin(ReadOnlyAdmin):
     list_select_related = ("workflow",)
     ordering = ("-created_at", "-id")
 
-    @display(description="status", ordering="status", label=DATASET_COLOURS)
-    def shown_status(self, row: OutputDataset) -> tuple[str, str]:
-        return row.status, row.status
+    shown_status = coloured(DATASET_COLOURS)
 
     @display(description="blocks")
     def blocks(self, row: OutputDataset) -> SafeString:
-        """Return a link to the dataset's blocks."""
         return link("its blocks", "admin:outputs_app_outputblock_changelist", query=f"dataset={row.pk}")
 
 
 class RuleTable(ReadOnlyTable):
-    """Rucio rules of a block."""
+    """Rules of a block."""
 
     model = RucioRule
     fields = (
@@ -85,7 +80,7 @@ class RuleTable(ReadOnlyTable):
 
 @admin.register(OutputBlock)
 class OutputBlockAdmin(ReadOnlyAdmin):
-    """Output blocks and their progress."""
+    """Output blocks and their way through the pipeline."""
 
     list_display = (
         "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "shown_error",
@@ -103,7 +98,7 @@ class OutputBlockAdmin(ReadOnlyAdmin):
     inlines = (RuleTable,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutputBlock]:
-        """Return the blocks with their number of files, counted for the rows shown only."""
+        """Return the rows with the number of their files."""
         files = (
             OutputFile.objects.filter(block=OuterRef("pk")).order_by().values("block").annotate(n=Count("pk"))
         )
@@ -118,22 +113,18 @@ class OutputBlockAdmin(ReadOnlyAdmin):
 
     @display(description="site")
     def shown_site(self, row: OutputBlock) -> SafeString:
-        """Return the site and the storage where the block was produced."""
         return format_html("{}, storage {}", link(row.site, "admin:sites_app_site_change", row.site), row.rse)
 
     @display(description="files")
     def files(self, row: Any) -> SafeString:
-        """Return a link to the block's files."""
-        text = counted(row.n_files, "file")
-        return link(text, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
+        label = counted(row.n_files, "file")
+        return link(label, "admin:outputs_app_outputfile_changelist", query=f"block={row.pk}")
 
     @display(description="last error")
     def shown_error(self, row: OutputBlock) -> SafeString:
         return clipped(row.last_error)
 
-    @display(description="status", ordering="status", label=BLOCK_COLOURS)
-    def shown_status(self, row: OutputBlock) -> tuple[str, str]:
-        return row.status, row.status.replace("_", " ")
+    shown_status = coloured(BLOCK_COLOURS)
 
     @display(description="since", ordering="-status_since")
     def in_status_for(self, row: OutputBlock) -> str:
@@ -161,7 +152,7 @@ class OutputFileAdmin(ReadOnlyAdmin):
 
 @admin.register(RucioRule)
 class RucioRuleAdmin(ReadOnlyAdmin):
-    """Rucio rules. A row is an intent; its rule id shows that the rule exists."""
+    """Rucio rules. A row is written before the rule is made; then it has the rule id."""
 
     list_display = ("__str__", "block", "rule_id", "state", "error", "created_at", "deleted_at")
     list_filter = ("kind", "state")

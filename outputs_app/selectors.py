@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
@@ -27,21 +27,20 @@ _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, Bloc
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """An output dataset. Its status is that of its least advanced block, or failed if a block is.
-
-    It is announced only once it is VALID in DBS. Archived blocks have a complete copy on tape.
-    """
+    """One output dataset; its status is that of its least advanced block."""
 
     dataset_name: str
-    status: str
+    status: Annotated[
+        str, "`awaiting_announcement`: all blocks are ready, the dataset is not VALID in DBS yet."
+    ]
     transfers_complete: bool
     blocks: int
     blocks_announced: int
-    blocks_archived: int
+    blocks_archived: Annotated[int, "Blocks with a complete copy on tape."]
     files: int
     events: int
     size_bytes: int
-    shared_with: list[str]  # the other requests that may write into it
+    shared_with: Annotated[list[str], "Other requests that may write into the dataset."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Request statuses: meaning, allowed transitions, deadlines and queues.
+"""Request statuses, each with one entry in one table: meaning, transitions, deadline, queue and names.
 
 Pure data. `transitions.transition()` is the only writer of a request's status and enforces this table.
 Jobs may still run while their request is held or queued after a hold, so both statuses allow a stop.
@@ -61,46 +61,6 @@ class AlertState(StrEnum):
     CLOSED = "closed"  # no longer valid; a recurrence opens a new alert
 
 
-S = RequestStatus
-
-WHY: dict[RequestStatus, str] = {
-    S.NEW: "Draft. Processing starts when the requestor submits it.",
-    S.SUBMITTED: "The document is stored. Its input is being resolved and its workflow built.",
-    S.QUEUED: "Ready to run. Waiting for admission, which shares the pool by priority.",
-    S.PILOT_RUNNING: "A small job measures time, memory and output size before production is planned.",
-    S.PLANNING: "The work is being split into jobs and merge groups; then the DAG is written and submitted.",
-    S.ACTIVE: "DAGMan runs the merge groups. Outputs of finished groups are registered and protected.",
-    S.PARTIAL: "The DAG ended with failures. WMS2 is deciding whether to rescue it or to hold the request.",
-    S.STOPPING: "A clean stop was requested. Jobs are being removed from the queue.",
-    S.RESUBMITTING: "A rescue or resume DAG is being prepared. Finished work is kept.",
-    S.HELD: "An operator must decide; see the evidence of the hold. A held request uses no capacity.",
-    S.COMPLETED: "All work is done. The outputs are registered, protected and announced.",
-    S.FAILED: "An operator failed this request. Its outputs are invalidated. Never set automatically.",
-    S.ABORTED: "The request was cancelled by its requestor or an operator.",
-}
-
-TRANSITIONS: dict[RequestStatus, frozenset[RequestStatus]] = {
-    S.NEW: frozenset({S.SUBMITTED, S.ABORTED}),
-    S.SUBMITTED: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
-    S.QUEUED: frozenset({S.PILOT_RUNNING, S.PLANNING, S.STOPPING, S.HELD, S.ABORTED}),
-    S.PILOT_RUNNING: frozenset({S.PLANNING, S.HELD, S.STOPPING, S.ABORTED}),
-    S.PLANNING: frozenset({S.ACTIVE, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED}),
-    S.ACTIVE: frozenset({S.COMPLETED, S.PARTIAL, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED, S.FAILED}),
-    S.PARTIAL: frozenset({S.RESUBMITTING, S.QUEUED, S.HELD, S.ABORTED}),
-    S.STOPPING: frozenset({S.RESUBMITTING, S.PARTIAL, S.PILOT_RUNNING, S.HELD, S.ABORTED, S.FAILED}),
-    S.RESUBMITTING: frozenset({S.QUEUED, S.HELD, S.ABORTED}),
-    S.HELD: frozenset({S.QUEUED, S.STOPPING, S.FAILED, S.ABORTED}),
-    S.COMPLETED: frozenset(),
-    S.FAILED: frozenset(),
-    S.ABORTED: frozenset(),
-}
-
-TERMINAL = frozenset({S.COMPLETED, S.FAILED, S.ABORTED})
-DORMANT = frozenset({S.NEW, S.HELD})  # only a person moves these, never the sweep
-SWEPT = frozenset(S) - TERMINAL - DORMANT
-TAKES_CAPACITY = frozenset({S.PILOT_RUNNING, S.PLANNING, S.ACTIVE, S.STOPPING})
-
-
 class Overdue(StrEnum):
     """Action when a request exceeds the deadline of its status."""
 
@@ -119,38 +79,138 @@ class Deadline:
     then: Overdue
 
 
-DEADLINES: dict[RequestStatus, Deadline] = {
-    S.SUBMITTED: Deadline(timedelta(hours=1), Overdue.HOLD),
-    S.QUEUED: Deadline(timedelta(days=7), Overdue.ALERT),
-    S.PILOT_RUNNING: Deadline(timedelta(hours=24), Overdue.CHECK_PILOT),
-    S.PLANNING: Deadline(timedelta(hours=1), Overdue.HOLD),
-    S.ACTIVE: Deadline(timedelta(days=30), Overdue.PING_SCHEDD),
-    S.PARTIAL: Deadline(timedelta(hours=1), Overdue.HOLD),
-    S.STOPPING: Deadline(timedelta(hours=1), Overdue.REMOVE_AGAIN),
-    S.RESUBMITTING: Deadline(timedelta(minutes=10), Overdue.HOLD),
-}
+S = RequestStatus
 
-QUEUES: dict[RequestStatus, str] = {
-    S.SUBMITTED: "planning",  # resolving a large dataset takes as long as planning
-    S.QUEUED: "lifecycle",
-    S.PILOT_RUNNING: "condor",
-    S.PLANNING: "planning",
-    S.ACTIVE: "condor",
-    S.PARTIAL: "lifecycle",
-    S.STOPPING: "condor",
-    S.RESUBMITTING: "lifecycle",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is declared about one status."""
+
+    why: str
+    leads_to: tuple[RequestStatus, ...] = ()  # empty: the request has ended
+    queue: str = ""  # queue of its handler; empty: only a person moves the request
+    deadline: Deadline | None = None  # of statuses with a handler
+    takes_capacity: bool = False
+    public: str  # the status in the public view
+    reqmgr2: str = ""  # the status reported to ReqMgr2; empty: none
+    colour: str = ""  # in the console
+
+
+STATUSES: dict[RequestStatus, Facts] = {
+    S.NEW: Facts(
+        why="Draft. Processing starts when the requestor submits it.",
+        leads_to=(S.SUBMITTED, S.ABORTED),
+        public="accepted",
+    ),
+    S.SUBMITTED: Facts(
+        why="The document is stored. Its input is being resolved and its workflow built.",
+        leads_to=(S.QUEUED, S.HELD, S.ABORTED),
+        queue="planning",  # resolving a large dataset takes as long as planning
+        deadline=Deadline(timedelta(hours=1), Overdue.HOLD),
+        public="accepted",
+        colour="info",
+    ),
+    S.QUEUED: Facts(
+        why="Ready to run. Waiting for admission, which shares the pool by priority.",
+        leads_to=(S.PILOT_RUNNING, S.PLANNING, S.STOPPING, S.HELD, S.ABORTED),
+        queue="lifecycle",
+        deadline=Deadline(timedelta(days=7), Overdue.ALERT),
+        public="accepted",
+        reqmgr2="acquired",
+        colour="info",
+    ),
+    S.PILOT_RUNNING: Facts(
+        why="A small job measures time, memory and output size before production is planned.",
+        leads_to=(S.PLANNING, S.HELD, S.STOPPING, S.ABORTED),
+        queue="condor",
+        deadline=Deadline(timedelta(hours=24), Overdue.CHECK_PILOT),
+        takes_capacity=True,
+        public="running",
+        reqmgr2="acquired",
+        colour="primary",
+    ),
+    S.PLANNING: Facts(
+        why="The work is being split into jobs and merge groups; then the DAG is written and submitted.",
+        leads_to=(S.ACTIVE, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED),
+        queue="planning",
+        deadline=Deadline(timedelta(hours=1), Overdue.HOLD),
+        takes_capacity=True,
+        public="running",
+        reqmgr2="acquired",
+        colour="primary",
+    ),
+    S.ACTIVE: Facts(
+        why="DAGMan runs the merge groups. Outputs of finished groups are registered and protected.",
+        leads_to=(S.COMPLETED, S.PARTIAL, S.QUEUED, S.STOPPING, S.HELD, S.ABORTED, S.FAILED),
+        queue="condor",
+        deadline=Deadline(timedelta(days=30), Overdue.PING_SCHEDD),
+        takes_capacity=True,
+        public="running",
+        reqmgr2="running-open",
+        colour="primary",
+    ),
+    S.PARTIAL: Facts(
+        why="The DAG ended with failures. WMS2 is deciding whether to rescue it or to hold the request.",
+        leads_to=(S.RESUBMITTING, S.QUEUED, S.HELD, S.ABORTED),
+        queue="lifecycle",
+        deadline=Deadline(timedelta(hours=1), Overdue.HOLD),
+        public="running",
+        colour="warning",
+    ),
+    S.STOPPING: Facts(
+        why="A clean stop was requested. Jobs are being removed from the queue.",
+        leads_to=(S.RESUBMITTING, S.PARTIAL, S.PILOT_RUNNING, S.HELD, S.ABORTED, S.FAILED),
+        queue="condor",
+        deadline=Deadline(timedelta(hours=1), Overdue.REMOVE_AGAIN),
+        takes_capacity=True,
+        public="running",
+        colour="warning",
+    ),
+    S.RESUBMITTING: Facts(
+        why="A rescue or resume DAG is being prepared. Finished work is kept.",
+        leads_to=(S.QUEUED, S.HELD, S.ABORTED),
+        queue="lifecycle",
+        deadline=Deadline(timedelta(minutes=10), Overdue.HOLD),
+        public="running",
+        colour="warning",
+    ),
+    S.HELD: Facts(
+        why="An operator must decide; see the evidence of the hold. A held request uses no capacity.",
+        leads_to=(S.QUEUED, S.STOPPING, S.FAILED, S.ABORTED),
+        public="running",
+        colour="danger",
+    ),
+    S.COMPLETED: Facts(
+        why="All work is done. The outputs are registered, protected and announced.",
+        public="completed",
+        reqmgr2="announced",
+        colour="success",
+    ),
+    S.FAILED: Facts(
+        why="An operator failed this request. Its outputs are invalidated. Never set automatically.",
+        public="failed",
+        reqmgr2="aborted",
+        colour="danger",
+    ),
+    S.ABORTED: Facts(
+        why="The request was cancelled by its requestor or an operator.",
+        public="cancelled",
+        reqmgr2="aborted",
+    ),
 }
+check_complete("STATUSES", STATUSES, S)
+
+WHY = {status: one.why for status, one in STATUSES.items()}
+TRANSITIONS = {status: frozenset(one.leads_to) for status, one in STATUSES.items()}
+QUEUES = {status: one.queue for status, one in STATUSES.items() if one.queue}
+DEADLINES = {status: one.deadline for status, one in STATUSES.items() if one.deadline is not None}
+TERMINAL = frozenset(status for status, after in TRANSITIONS.items() if not after)
+SWEPT = frozenset(QUEUES)
+DORMANT = frozenset(S) - TERMINAL - SWEPT  # only a person moves these, never the sweep
+TAKES_CAPACITY = frozenset(status for status, one in STATUSES.items() if one.takes_capacity)
+check_complete("deadlines", DEADLINES, SWEPT)
 
 
 def may_move(current: RequestStatus, to: RequestStatus) -> bool:
     """Return whether the transition is allowed."""
     return to in TRANSITIONS[current]
-
-
-for _name, _table, _keys in (
-    ("WHY", WHY, S),
-    ("TRANSITIONS", TRANSITIONS, S),
-    ("DEADLINES", DEADLINES, SWEPT),
-    ("QUEUES", QUEUES, SWEPT),
-):
-    check_complete(_name, _table, _keys)

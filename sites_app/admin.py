@@ -14,7 +14,7 @@ from sites_app.models import Site, SiteBan
 from sites_app.operations import OPERATIONS
 from sites_app.states import SiteStatus
 from wms2_project.access.roles import may_steer_site, sites_of
-from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, display, link, request_link
+from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, coloured, display, link, request_link
 from wms2_project.operations.console import OperationAdmin
 
 COLOURS: dict[str, str] = {
@@ -88,9 +88,7 @@ class SiteAdmin(OperationAdmin):
         """Link to the groups at the site."""
         return link("its groups", "admin:dags_app_mergegroup_changelist", query=f"q={row.name}")
 
-    @display(description="status", ordering="status", label=COLOURS)
-    def shown_status(self, row: Site) -> tuple[str, str]:
-        return row.status, row.status
+    shown_status = coloured(COLOURS)
 
 
 @admin.register(SiteBan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
-from rest_framework.exceptions import PermissionDenied
 
 from dags_app.selectors import workflow_named
 from sites_app.api.serializers import (
@@ -23,13 +22,16 @@ from sites_app.services.site_settings import change_site
 from sites_app.services.sites import disable_site, drain_site, enable_site, start_maintenance
 from sites_app.states import BY_CRIC, CricState, SiteStatus
 from wms2_project.access.roles import Role
+from wms2_project.errors import NotAllowed
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 from wms2_project.words import counted
 
 
 def _check_own_site(call: Call) -> None:
     if not call.caller.operates and call.row.name not in call.caller.sites:
-        raise PermissionDenied(f"You are not an admin of {call.row.name}. Ask its admins or an operator.")
+        raise NotAllowed(
+            f"You are not an admin of {call.row.name}", cure="Ask one of its admins or an operator"
+        )
 
 
 SITE = Target(
@@ -39,6 +41,7 @@ SITE = Target(
     body=SiteDetail,
     render=lambda call, done: SiteDetail(done.row).data,
     guard=_check_own_site,
+    guarded="below operators for their own sites only",
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
@@ -15,15 +14,14 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat import models as beat
 
 from wms2_project.access import audit
+from wms2_project.access.operations import TOKEN_OPERATIONS, tokens_seen_by
 from wms2_project.access.people import link_identity, unlink_identity
 from wms2_project.access.roles import Role, actor_of, role_of
-from wms2_project.access.tokens import issue_token, revoke_token
 from wms2_project.console import (
     ActionVariant,
     AdminOwnPasswordChangeForm,
@@ -40,6 +38,8 @@ from wms2_project.console import (
     row_at,
 )
 from wms2_project.models import X509, ApiToken, AuditEvent, Identity
+from wms2_project.operations import caller_of
+from wms2_project.operations.console import OperationAdmin
 
 # The schedule is defined in the settings, which overwrite changes made here.
 for scheduled in (
@@ -123,35 +123,8 @@ class GroupAdmin(AuditedForms, DjangoGroupAdmin, ModelAdmin):  # type: ignore[mi
     """
 
 
-class TokenForm(ReasonForm):
-    field_order = ("user", "name", "days", "reason")
-
-    user = forms.ModelChoiceField(
-        queryset=User.objects.none(),
-        widget=UnfoldAdminSelectWidget,
-        help_text="Account whose rights the token has.",
-    )
-    name = forms.CharField(
-        max_length=100,
-        widget=UnfoldAdminTextInputWidget,
-        help_text="Purpose of the token. An older token of the same name stops working.",
-    )
-    days = forms.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=3650,
-        widget=UnfoldAdminTextInputWidget,
-        label="Valid for days",
-        help_text="Leave empty for a token that is valid until revoked.",
-    )
-
-    def __init__(self, *args: Any, users: QuerySet[User], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["user"].queryset = users  # type: ignore[attr-defined]
-
-
 @admin.register(ApiToken)
-class ApiTokenAdmin(ReadOnlyAdmin):
+class ApiTokenAdmin(OperationAdmin):
     """API tokens. Users see and create their own; admins all."""
 
     list_display = ("name", "user", "shown_state", "created_at", "expires_at", "last_used_at")
@@ -159,54 +132,19 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     list_select_related = ("user",)
     search_fields = ("name", "user__username")
     ordering = ("-created_at", "-id")
-    actions_list: ClassVar[list[str]] = ["issue"]
-    actions_detail: ClassVar[list[str]] = ["revoke"]
+    operations = TOKEN_OPERATIONS
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiToken]:
         """Return the user's own tokens; for admins, all."""
-        rows: QuerySet[ApiToken] = super().get_queryset(request)
-        return rows if role_of(request.user) >= Role.ADMIN else rows.filter(user_id__in=[request.user.pk])
+        return tokens_seen_by(caller_of(request))
+
+    target_rows = get_queryset
 
     @display(description="state", label={"live": "success", "revoked": "danger", "expired": "warning"})
     def shown_state(self, row: ApiToken) -> str:
         if row.revoked_at:
             return "revoked"
         return "expired" if row.expires_at and row.expires_at <= timezone.now() else "live"
-
-    @action(description="Issue a token", icon="key", variant=ActionVariant.PRIMARY)
-    def issue(self, request: HttpRequest) -> HttpResponse:
-        """Create a token and show its clear text once."""
-        everyone = User.objects.filter(is_active=True).order_by("username")
-        users = everyone if role_of(request.user) >= Role.ADMIN else everyone.filter(pk__in=[request.user.pk])
-        form = TokenForm(request.POST or None, users=users, initial={"user": request.user.pk})
-        context = self.admin_site.each_context(request) | {
-            "title": "Issue an API token",
-            "opts": self.model._meta,
-            "form": form,
-            "back": reverse("admin:wms2_project_apitoken_changelist"),
-        }
-        if form.is_valid():
-            given = form.cleaned_data
-            days = given["days"]
-            expires_at = timezone.now() + timedelta(days=days) if days else None
-            clear_text = issue_token(
-                user=given["user"], name=given["name"], expires_at=expires_at,
-                actor=actor_of(request), reason=given["reason"],
-            )  # fmt: skip
-            return TemplateResponse(request, "console/token.html", context | {"clear_text": clear_text})
-        return TemplateResponse(request, "console/ask.html", context)
-
-    @action(description="Revoke", icon="key_off", variant=ActionVariant.DANGER)
-    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Revoke the token with immediate effect."""
-
-        def apply(token: ApiToken, form: forms.Form) -> str:
-            revoke_token(token=token, actor=actor_of(request), reason=form.cleaned_data["reason"])
-            return f"The token {token.name} of {token.user} is revoked."
-
-        token = row_at(self.get_queryset(request), object_id)
-        back = reverse("admin:wms2_project_apitoken_changelist")
-        return self.ask(request, title="Revoke", targets=[token], apply=apply, back=back)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """Return True: users revoke their own tokens, and the list contains no others."""

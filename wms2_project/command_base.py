@@ -1,4 +1,4 @@
-"""Shared parts of the `manage.py` commands."""
+"""Helpers of management commands: the calling person, paths, and error output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wms2_project.errors import InvalidInput, Wms2Error
 
 
 def shell_actor() -> str:
-    """Return the actor of a command: the caller of `./wms2`, which runs commands as the stack's owner."""
+    """Return the actor of a command. `./wms2` passes the person, because it runs as the stack's owner."""
     return f"user:{os.environ.get('WMS2_PERSON') or getpass.getuser()}"
 
 
 def path_of(name: str) -> Path:
-    """Return a path given on the command line, relative to the directory `./wms2` was called in."""
+    """Return the path of a file argument. `./wms2` changes the directory and passes the caller's."""
     return Path(os.environ.get("WMS2_FROM", ""), name)
 
 
 def refusal(error: Wms2Error, *, returncode: int = 1) -> CommandError:
-    """Return the error as a CommandError that lists the fields."""
+    """Return the error for a terminal, with one line per field."""
     fields = error.fields if isinstance(error, InvalidInput) else {}
-    details = "".join(f"\n  {field}: {message}" for field, message in fields.items())
-    return CommandError(f"{error}{details}", returncode=returncode)
+    lines = "".join(f"\n  {field}: {message}" for field, message in fields.items())
+    return CommandError(f"{error}{lines}", returncode=returncode)

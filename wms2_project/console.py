@@ -1,18 +1,18 @@
-"""Base classes and helpers of the console, built on Django's admin and unfold.
+"""Base of the console: Django's admin with unfold's look. Pages are read-only.
 
-Pages are read-only: every change goes through a service, after a form that asks for a reason, and an error
-is shown with the service's own message. Only this module imports unfold.
+Every change goes through a service and asks for a reason first. A refusal is shown with the service's
+message. unfold is imported only here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin import ShowFacets, SimpleListFilter, helpers
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -67,10 +67,12 @@ __all__ = [
     "UnfoldBooleanWidget",
     "UserChangeForm",
     "UserCreationForm",
+    "ValueFilter",
     "action",
     "address_of",
     "age_of",
     "clipped",
+    "coloured",
     "display",
     "link",
     "progress_bar",
@@ -84,40 +86,50 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def action(**options: Any) -> Callable[[Method], Method]:
-    """Declare a button or bulk action (typed version of unfold's decorator)."""
+    """Mark a method as button or bulk action. unfold's decorator, typed."""
     return cast(Callable[[Method], Method], decorators.action(**options))
 
 
 def display(**options: Any) -> Callable[[Method], Method]:
-    """Declare a column (typed version of unfold's decorator)."""
+    """Mark a method as column. unfold's decorator, typed."""
     return cast(Callable[[Method], Method], decorators.display(**options))
 
 
+def coloured(colours: Mapping[str, str], *, column: str = "status") -> Any:
+    """Return a column that shows a status in its colour."""
+
+    @display(description=column, ordering=column, label=colours)
+    def shown(self: Any, row: Any) -> tuple[str, str]:
+        value = str(getattr(row, column))
+        return value, value.replace("_", " ")
+
+    return shown
+
+
 def may_operate(request: HttpRequest) -> bool:
-    """Return whether the menu shows entries of operators."""
+    """Return whether the menu shows pages of operators."""
     return role_of(request.user) >= Role.OPERATOR
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Counts rows up to 10,000 only, because counting all rows of a large table is slow."""
+    """Counts up to 10,000 rows. Larger lists need a filter."""
 
     most = 10_000
 
     @cached_property
     def count(self) -> int:
-        """Return the number of rows, at most `most`."""
         rows = self.object_list
         return rows.order_by()[: self.most].count() if isinstance(rows, QuerySet) else len(rows)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]
-    """Login form of the console that limits attempts. An attempt counts before the password is checked."""
+    """The console's login form. Attempts are counted before the password is checked."""
 
     def clean(self) -> Any:
-        """Refuse too many attempts from one address, or for one name from all addresses.
+        """Raise after too many attempts from one address, or for one name from all addresses.
 
-        Attempts refused by the address's limit do not count for the name, whose limit is higher: one
-        address cannot lock a name for others.
+        Attempts refused by the address limit do not count for the name, so nobody can lock the name of others
+        from one address.
         """
         name = str(self.cleaned_data.get("username", "")).lower()
         wait = seconds_to_wait("logins", address_block(client_address(self.request)))
@@ -126,14 +138,14 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
         return super().clean()
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Refuse an account without a role."""
+        """Raise for an account without a role."""
         super().confirm_login_allowed(user)
         if role_of(user) < Role.VIEWER:
             raise forms.ValidationError("This account has no role. Ask an administrator for one.")
 
 
 class ReasonForm(forms.Form):
-    """The form of an action without other input."""
+    """Base of the forms of actions."""
 
     reason = forms.CharField(
         max_length=1000,
@@ -142,8 +154,12 @@ class ReasonForm(forms.Form):
     )
 
 
+def _never(self: Any, request: HttpRequest, obj: Model | None = None) -> bool:
+    return False
+
+
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
-    """Shows rows to viewers and offers actions to operators. Rows cannot be added, changed or deleted."""
+    """Base of pages: rows for viewers, actions for operators. Rows cannot be added, changed or deleted."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -159,26 +175,19 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         return role_of(request.user) >= Role.VIEWER
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Return whether the user may run the page's actions."""
+        """Return whether the user may use the actions of the page."""
         return role_of(request.user) >= Role.OPERATOR
 
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = _never
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
-        """Return the fields of the row that are not empty."""
+        """Return the fields that have a value."""
         names = super().get_fields(request, obj)
         return [name for name in names if getattr(obj, str(name), name) not in (None, "", {}, [])]
 
     @display(description="request")
     def of_request(self, row: Any) -> SafeString | str:
-        """Return a link to the row's request; "all" for rows that belong to no workflow."""
+        """Link to the request of the row; rows without a workflow apply to all requests."""
         return request_link(row.workflow.request_name) if row.workflow else "all"
 
     def changeform_view(
@@ -188,7 +197,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         form_url: str = "",
         extra_context: Any = None,
     ) -> HttpResponse:
-        """Show one row, without Django's own history, which is always empty."""
+        """Show a row without Django's history, which is always empty."""
         context = {"show_history": False} | (extra_context or {})
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return answer
@@ -196,12 +205,6 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the row of the page; None if it does not exist."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
-
-    def buttons(self, request: HttpRequest, object_id: Any, useful: dict[str, bool]) -> list[Any]:
-        """Return the page's buttons, without those that `useful` maps to False."""
-        prefix = f"{self.model._meta.app_label}_{self.model._meta.model_name}_"
-        shown: list[Any] = super().get_actions_detail(request, object_id)
-        return [one for one in shown if useful.get(one.action_name.removeprefix(prefix), True)]
 
     def ask(
         self,
@@ -251,8 +254,29 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
             messages.error(request, str(error) if named else f"{target}: {error}")
 
 
+class ValueFilter(SimpleListFilter):
+    """Filter by a column, with fewer choices than the column has values."""
+
+    parameter_name: str
+
+    def values(self) -> Iterable[str]:
+        """Return the values to choose from; the chosen one is added."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.value()
+        values = sorted({*self.values()} | ({chosen} if chosen else set()))
+        return [(value, self.label_of(value)) for value in values]
+
+    def label_of(self, value: str) -> str:
+        return value
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(**{self.parameter_name: self.value()}) if self.value() else queryset
+
+
 class ReadOnlyTable(TabularInline):  # type: ignore[misc]
-    """Table of rows related to the one shown."""
+    """Table of related rows on a page."""
 
     extra = 0
     can_delete = False
@@ -263,15 +287,11 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return role_of(request.user) >= Role.VIEWER
 
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = _never
 
 
 def age_of(since: datetime | None, *, now: datetime) -> str:
-    """Return the age in the largest unit of which it has at least two."""
+    """Return the age in the largest unit of which there are at least two."""
     if since is None:
         return "–"
     seconds = max(0, int((now - since) / timedelta(seconds=1)))
@@ -282,7 +302,7 @@ def age_of(since: datetime | None, *, now: datetime) -> str:
 
 
 def size_of(size_bytes: int | None) -> str:
-    """Return the size in decimal units."""
+    """Return a size in decimal units."""
     size = float(size_bytes or 0)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:
@@ -292,7 +312,7 @@ def size_of(size_bytes: int | None) -> str:
 
 
 def clipped(text: str) -> SafeString:
-    """Return a text cut to one line, with the whole in its tooltip."""
+    """Return one line of a long text. The tooltip has the whole text."""
     return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
 
 
@@ -302,12 +322,12 @@ def link(text: str, view: str, *args: Any, query: str = "") -> SafeString:
 
 
 def address_of(view: str, *args: Any) -> str:
-    """Return the URL of a page, with quoted keys: the admin decodes `_CE` in a site's name otherwise."""
+    """Return the address of a page. Keys are quoted: the admin decodes `_CE` in a site's name otherwise."""
     return reverse(view, args=[quote(one) for one in args])
 
 
 def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
-    """Return the row with the key in the URL; raise Http404 if the key is invalid or unknown."""
+    """Return the row of a button's address. Raise Http404 if there is none or the key is malformed."""
     key = unquote(object_id)
     if "\0" in key:  # PostgreSQL rejects it
         raise Http404
@@ -322,12 +342,12 @@ def _anchor(text: str, url: str) -> SafeString:
 
 
 def request_link(name: str) -> SafeString:
-    """Return a link to the page of this request."""
+    """Return a link to the page of the request."""
     return _anchor(name, reverse("admin:requests_app_request_change", args=[name]))
 
 
 def progress_bar(fraction: float, *, label: str = "") -> SafeString:
-    """Return a progress bar with its percentage."""
+    """Return a bar with its percentage."""
     percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
     return format_html(
         '<div class="flex flex-row gap-2 items-center" title="{label}">'

@@ -1,4 +1,4 @@
-"""Serializers of rounds, DAGs, events and schedds."""
+"""Serializers of rounds, DAGs, their events, and schedds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DAGRow(serializers.ModelSerializer[DAG]):
 
 
 class EventRow(serializers.ModelSerializer[DAGEvent]):
-    """An event of a DAG."""
+    """One event of a DAG."""
 
     class Meta:
         model = DAGEvent
@@ -67,17 +67,14 @@ class DAGDetail(DAGRow):
 
     @extend_schema_field(_COUNTS)
     def get_groups(self, dag: DAG) -> dict[str, int]:
-        """Groups of the round by status."""
         return group_counts([dag.round_id])[dag.round_id]
 
     @extend_schema_field(_COUNTS)
     def get_group_totals(self, dag: DAG) -> dict[str, int]:
-        """Sums over the groups of the round."""
         return group_totals(dag.round_id)
 
     @extend_schema_field(EventRow(many=True))
     def get_events(self, dag: DAG) -> Any:
-        """The latest events, newest first."""
         return EventRow(dag.events.order_by("-id")[:50], many=True).data
 
 
@@ -97,18 +94,6 @@ class RoundBody(serializers.Serializer[Any]):
     resolved_at = serializers.DateTimeField(allow_null=True)
 
 
-class DAGActionBody(serializers.Serializer[Any]):
-    """The result of an action on a DAG, and the state of the DAG in the queue afterwards."""
-
-    action = serializers.CharField()
-    schedd = serializers.CharField()
-    dagmans = serializers.IntegerField(help_text="Outer and inner DAGMans it was applied to.")
-    outer = serializers.CharField(help_text="The outer DAGMan's state; `gone` if it has left the queue.")
-    groups_running = serializers.IntegerField()
-    groups_held = serializers.IntegerField()
-    message = serializers.CharField()
-
-
 class ScheddRow(serializers.ModelSerializer[Schedd]):
     """A schedd."""
 
@@ -123,14 +108,7 @@ class ScheddRow(serializers.ModelSerializer[Schedd]):
         read_only_fields = fields
 
     def get_live_dags(self, row: Schedd) -> int:
-        """Return the number of DAGs in its queue or about to be submitted there."""
         return DAG.objects.filter(schedd_name=row.name, status__in=sorted(LIVE_DAG)).count()
-
-
-class ScheddList(serializers.Serializer[Any]):
-    """All schedds."""
-
-    results = ScheddRow(many=True)
 
 
 class ScheddDrainInput(ReasonInput):

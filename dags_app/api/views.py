@@ -1,22 +1,24 @@
-"""DAGs."""
+"""DAGs and schedds. The operations on them are in `dags_app.operations`."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 from uuid import UUID
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from dags_app.api.serializers import DAGDetail, DAGRow
-from dags_app.models import DAG
+from dags_app.api.serializers import DAGDetail, DAGRow, ScheddRow
+from dags_app.models import DAG, Schedd
 from dags_app.selectors import dag_by_id
+from dags_app.services.schedds import known_schedds
 from dags_app.states import DAGKind, DAGStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ApiView, ListView, versioned
+from wms2_project.api.reads import reads
+from wms2_project.api.views import AnyOfFilter, ApiView, ListView, versioned
 from wms2_project.fields import choices
 
 STATUSES = choices(DAGStatus)
@@ -32,10 +34,10 @@ class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     schedd_name = filters.CharFilter()
 
 
-@extend_schema_view(get=extend_schema(operation_id="dags_list", description="DAGs, newest first."))
 class DAGListView(ListView):
-    """List of DAGs, newest first."""
+    """DAGs, newest first."""
 
+    operation_id = "dags_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = DAG.objects.select_related("workflow", "round")
     serializer_class = DAGRow
@@ -49,6 +51,19 @@ class DAGView(ApiView):
 
     @extend_schema(operation_id="dags_get", responses=DAGDetail)
     def get(self, request: HttpRequest, dag_id: UUID) -> Response:
-        """One DAG with its groups and latest events."""
+        """Return one DAG with its groups and latest events."""
         dag = dag_by_id(dag_id)
         return versioned(DAGDetail(dag).data, version=dag.version)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheddList:
+    """All schedds, by name. There are no pages."""
+
+    results: Annotated[list[Schedd], ScheddRow]
+
+
+@reads("schedds", problems={"GET": (503,)})
+def schedds_list(request: HttpRequest) -> ScheddList:
+    """Return the schedds, by name."""
+    return ScheddList(known_schedds())

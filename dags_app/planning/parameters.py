@@ -1,4 +1,4 @@
-"""Parameters of the splitters, under WMS2's or WMCore's names, validated once."""
+"""Parameters of the splitters, under the names of WMS2 or of WMCore."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ALSO = {
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
-    """Splitting parameters of a request; None: the algorithm's default, or no limit."""
+class SplitterParams:
+    """Parameters that a request may state. `None` leaves one to the algorithm, or sets no limit."""
 
     files_per_job: int | None = None
     events_per_job: int | None = None
@@ -35,12 +35,18 @@ class Parameters:
     split_on_run: bool = True
     halt_job_on_file_boundaries: bool = False
     apply_lumi_correction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(SplitterParams):
+    """Parameters of a splitter."""
+
     allow_creation_failure: bool = True
     time_per_event_sec: float = 0.0
 
 
 def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.0) -> Parameters:
-    """Return the parameters with defaults; raise InvalidInput naming an invalid one."""
+    """Return the parameters, with defaults for absent ones. Raise InvalidInput with the wrong one's name."""
     if not (math.isfinite(time_per_event_sec) and time_per_event_sec >= 0):
         refuse("time_per_event_sec", f"is {time_per_event_sec}", "Give seconds, 0 or more")
     known = [knob for knob in fields(Parameters) if knob.name != "time_per_event_sec"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import transaction
 from django.db.models import F
@@ -41,25 +41,15 @@ class DagAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """The result of an action, and the state of the DAG in the queue afterwards."""
+    """What an action on a DAG reached, and the state of the DAG in the queue afterwards."""
 
     action: str
     schedd: str
-    dagmans: int  # outer and inner ones it was applied to
-    outer: str
+    dagmans: Annotated[int, "Outer and inner DAGMans it was applied to."]
+    outer: Annotated[str, "The outer DAGMan's state; `gone` if it has left the queue."]
     groups_running: int
     groups_held: int
-
-    @property
-    def message(self) -> str:
-        """The result as a sentence."""
-        result = f"{self.action}: {self.dagmans} DAGMans at {self.schedd}; the outer one is {self.outer}"
-        return f"{result}, {self.groups_running} groups run, {self.groups_held} are held."
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """The result with the sentence, as JSON."""
-        return asdict(self) | {"message": self.message}
+    message: str
 
 
 def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted:
@@ -74,9 +64,13 @@ def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted
         DagAction.REMOVE: port.remove_dag,
     }
     dagmans = steer[action](dag.token, reason=f"{actor}: {reason}")
-    acted = _described(action, dag, dagmans, port.query_dags([dag.token]).get(dag.token))
-    _note(dag, action, asdict(acted) | {"reason": reason, "actor": actor})
-    return acted
+    reached = _reached(action, dag, dagmans, port.query_dags([dag.token]).get(dag.token))
+    _note(dag, action, reached | {"reason": reason, "actor": actor})
+    message = (
+        "{action}: {dagmans} DAGMans at {schedd}; the outer one is {outer}, {groups_running} groups run,"
+        " {groups_held} are held."
+    )
+    return Acted(**reached, message=message.format(**reached))
 
 
 def _check_action(dag: DAG, action: DagAction) -> None:
@@ -89,15 +83,15 @@ def _check_action(dag: DAG, action: DagAction) -> None:
         )
 
 
-def _described(action: DagAction, dag: DAG, dagmans: int, ad: DagmanAd | None) -> Acted:
-    return Acted(
-        action=action.value,
-        schedd=dag.schedd_name,
-        dagmans=dagmans,
-        outer=ad.job_status.name.lower() if ad is not None else "gone",
-        groups_running=ad.groups_running if ad is not None else 0,
-        groups_held=ad.groups_held if ad is not None else 0,
-    )
+def _reached(action: DagAction, dag: DAG, dagmans: int, ad: DagmanAd | None) -> dict[str, Any]:
+    return {
+        "action": action.value,
+        "schedd": dag.schedd_name,
+        "dagmans": dagmans,
+        "outer": ad.job_status.name.lower() if ad is not None else "gone",
+        "groups_running": ad.groups_running if ad is not None else 0,
+        "groups_held": ad.groups_held if ad is not None else 0,
+    }
 
 
 def remove_dag(*, dag: DAG, reason: str, resumable: bool = True) -> int:

@@ -1,5 +1,5 @@
-"""Console pages of requests, alerts and quotas. Importing the package registers them."""
+"""Console pages of requests, alerts and limits. Importing the package registers them."""
 
-from requests_app.admin import alerts, quotas, requests
+from requests_app.admin import alerts, limits, requests
 
-__all__ = ["alerts", "quotas", "requests"]
+__all__ = ["alerts", "limits", "requests"]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.contrib import admin
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from requests_app.admin.filters import OpenKind
 from requests_app.models import Alert
 from requests_app.operations import ALERT_OPERATIONS
-from wms2_project.console import age_of, display, request_link
+from requests_app.services.alerts import open_alerts
+from wms2_project.console import ValueFilter, age_of, display, request_link
 from wms2_project.operations.console import OperationAdmin
+
+
+class OpenKind(ValueFilter):
+    """Filter by kinds of open alerts. Other kinds are found by search."""
+
+    title = parameter_name = "kind"
+
+    def values(self) -> Iterable[str]:
+        return open_alerts()
+
+    def label_of(self, value: str) -> str:
+        return value.replace("_", " ")
 
 
 @admin.register(Alert)

@@ -1,8 +1,9 @@
-"""Console pages of requests and admission. Every button calls one service."""
+"""Console pages of requests."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -13,36 +14,54 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from requests_app.admin.alerts import AlertAdmin
-from requests_app.admin.filters import OpenCampaign, RequestList
-from requests_app.admin.quotas import QuotaAdmin
 from requests_app.admin.request_page import page_of
-from requests_app.admission import limits
-from requests_app.models import AdmissionConfig, Request
-from requests_app.operations import ADMISSION_OPERATIONS, REQUEST_OPERATIONS
-from requests_app.states import RequestStatus
+from requests_app.models import Request
+from requests_app.operations import REQUEST_OPERATIONS
+from requests_app.selectors.progress import progress_of_many
+from requests_app.selectors.requests import open_requests
+from requests_app.states import STATUSES, RequestStatus
 from wms2_project.console import (
+    ChangeList,
+    ValueFilter,
     age_of,
     clipped,
+    coloured,
     display,
     progress_bar,
     row_at,
 )
 from wms2_project.grammar import Name, matches
 from wms2_project.operations.console import OperationAdmin
-from wms2_project.tables import check_complete
 
-__all__ = ["AdmissionConfigAdmin", "AlertAdmin", "QuotaAdmin", "RequestAdmin"]
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 admin.site.index_template = "console/overview.html"
 admin.site.index_title = "Overview"
-COLOURS: dict[str, str] = {
-    S.SUBMITTED: "info", S.QUEUED: "info", S.PILOT_RUNNING: "primary", S.PLANNING: "primary",
-    S.ACTIVE: "primary", S.PARTIAL: "warning", S.STOPPING: "warning", S.RESUBMITTING: "warning",
-    S.HELD: "danger", S.COMPLETED: "success", S.FAILED: "danger", S.NEW: "", S.ABORTED: "",
-}  # fmt: skip
-check_complete("COLOURS", COLOURS, S)
+COLOURS: dict[str, str] = {status: one.colour for status, one in STATUSES.items()}
+
+
+class OpenCampaign(ValueFilter):
+    """Filter by campaigns with open requests. Older campaigns are found by search."""
+
+    title = parameter_name = "campaign"
+
+    def values(self) -> Iterable[str]:
+        named = open_requests().exclude(campaign="")
+        return named.order_by().values_list("campaign", flat=True).distinct()[:200]
+
+
+class RequestList(ChangeList):  # type: ignore[misc]
+    """Request list that reads the progress of a page in a fixed number of queries."""
+
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page and attach the progress of its requests."""
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        progress = progress_of_many(self.result_list)
+        for row in self.result_list:
+            row.progress = progress[row.pk]
 
 
 @admin.register(Request)
@@ -78,9 +97,7 @@ class RequestAdmin(OperationAdmin):
         parts = (row.campaign, row.requestor, "urgent" if row.urgent else "")
         return [row.request_name, " · ".join(part for part in parts if part)]
 
-    @display(description="status", ordering="status", label=COLOURS)
-    def shown_status(self, row: Request) -> tuple[str, str]:
-        return row.status, row.status.replace("_", " ")
+    shown_status = coloured(COLOURS)
 
     @display(description="priority", ordering="priority")
     def shown_priority(self, row: Request) -> str:
@@ -120,22 +137,3 @@ class RequestAdmin(OperationAdmin):
     def target_rows(self, request: HttpRequest) -> QuerySet[Request]:
         """Return the rows with their workflows, which most operations read."""
         return Request.objects.select_related("workflow")
-
-
-@admin.register(AdmissionConfig)
-class AdmissionConfigAdmin(OperationAdmin):
-    """Admission limits: one row, shown as a page."""
-
-    fields = (
-        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
-        "updated_at",
-    )  # fmt: skip
-    operations = ADMISSION_OPERATIONS
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Redirect to the page of the only row."""
-        return HttpResponseRedirect(reverse("admin:requests_app_admissionconfig_change", args=[limits().pk]))
-
-    @display(description="admission", label={"open": "success", "paused": "warning"})
-    def shown_state(self, row: AdmissionConfig) -> str:
-        return "paused" if row.paused else "open"

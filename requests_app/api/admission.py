@@ -1,70 +1,42 @@
-"""Admission queue and limits."""
+"""Admission: queue and limits, and the quotas of requestors and groups."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from requests_app.admission import limits
 from requests_app.api.serializers import LimitsBody
-from requests_app.api.why import TurnBody
 from requests_app.models import Request
-from requests_app.operations import ADMISSION_OPERATIONS
-from requests_app.selectors.forecast import places_of
-from requests_app.selectors.requests import admission_queue
-from requests_app.states import RequestStatus
-from wms2_project.access.roles import Role
+from requests_app.operations import ADMISSION_OPERATIONS, QUOTA_OPERATIONS
+from requests_app.selectors.forecast import QueuedRow, queued_rows
+from requests_app.selectors.requests import AdmissionQueue, admission_queue
+from requests_app.services.quotas import QuotaState, known_shares, states_of
+from requests_app.states import QuotaScope, RequestStatus
+from wms2_project.access.roles import Role, groups_of, operates
+from wms2_project.api.bodies import body_of, render
+from wms2_project.api.reads import reads
 from wms2_project.api.views import ApiView, ListView, versioned
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView
 
-_ROW = ("request_name", "priority", "rank", "status_since", "wait_gate", "wait_reason")
 
-
-class NextInQueue(serializers.Serializer[Any]):
-    """The next request to be admitted."""
-
-    request_name = serializers.CharField()
-    priority = serializers.IntegerField()
-    rank = serializers.FloatField()
-    queued_since = serializers.DateTimeField(source="status_since")
-
-
-class QueueBody(serializers.Serializer[Any]):
-    """Used capacity and the next request."""
-
-    active_dags = serializers.IntegerField()
-    max_active_dags = serializers.IntegerField()
-    queued_workflows = serializers.IntegerField()
-    paused = serializers.BooleanField()
-    pause_reason = serializers.CharField()
-    next_in_queue = NextInQueue(allow_null=True)
-
-
-class QueuedRow(NextInQueue):
-    """One queued request."""
-
-    position = serializers.IntegerField(
-        allow_null=True, help_text="Queue position, 1 being next; null if another gate blocks the request."
-    )
-    gate = serializers.CharField(
-        source="wait_gate", allow_blank=True, help_text="The gate that blocked it at the last check."
-    )
-    wait_reason = serializers.CharField(allow_blank=True)
-    expected_start = TurnBody(allow_null=True)
-
-
-class QueuePage(QueueBody):
+@dataclass(frozen=True, slots=True)
+class QueuePage(AdmissionQueue):
     """Used capacity, the next request, and a page of queued requests."""
 
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = QueuedRow(many=True)
+    next: Annotated[str | None, serializers.URLField]
+    previous: Annotated[str | None, serializers.URLField]
+    results: list[QueuedRow]
+
+
+QUEUE_PAGE = extend_schema_serializer(many=False)(body_of(QueuePage))  # it is not a page of pages
 
 
 class QueueView(ListView):
@@ -72,21 +44,16 @@ class QueueView(ListView):
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Request.objects.filter(status=RequestStatus.QUEUED)
-    serializer_class = QueuedRow
+    serializer_class = body_of(QueuedRow)
     orders: ClassVar[dict[str, tuple[str, ...]]] = {"position": ("-rank", "created_at", "id")}
     order: ClassVar[str] = "position"
 
-    @extend_schema(operation_id="admission_queue", responses=QueuePage(many=False))
+    @extend_schema(operation_id="admission_queue", responses=QUEUE_PAGE)
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
         """Return used capacity, the next request, and all queued requests in order."""
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
-        rows = [
-            {name: getattr(row, name) for name in _ROW}
-            | {"position": place.position, "expected_start": place.turn}
-            for row, place in zip(page, places_of(page, now=timezone.now()), strict=True)
-        ]
-        shown = self.get_paginated_response(QueuedRow(rows, many=True).data)
-        return Response(dict(QueueBody(admission_queue()).data) | dict(shown.data))
+        rows = body_of(QueuedRow)(queued_rows(page, now=timezone.now()), many=True).data
+        return Response(render(admission_queue()) | self.get_paginated_response(rows).data)
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
         """Select members of the whole body, in which the rows are one member."""
@@ -104,3 +71,27 @@ class LimitsView(OperationView):
         """Return the current limits."""
         config = limits()
         return versioned(LimitsBody(config).data, version=config.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Quotas visible to the caller."""
+
+    quotas: list[QuotaState]
+
+
+@reads("quotas", role=Role.REQUESTOR)
+def quotas_list(request: HttpRequest) -> Quotas:
+    """Return limits and usage of the caller and their groups; for operators, of everyone."""
+    if operates(request.user):
+        shares = known_shares()
+    else:
+        groups = [(QuotaScope.GROUP, name) for name in sorted(groups_of(request.user))]
+        shares = [(QuotaScope.REQUESTOR, request.user.get_username()), *groups]
+    return Quotas(states_of(shares, now=timezone.now()))
+
+
+class QuotaView(OperationView):
+    """The quota of one requestor or group."""
+
+    operations: ClassVar[dict[str, Operation]] = {one.method: one for one in QUOTA_OPERATIONS}

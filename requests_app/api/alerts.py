@@ -6,15 +6,13 @@ from typing import ClassVar
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
 
 from requests_app.api.serializers import AlertRow
 from requests_app.models import Alert
 from requests_app.services.alerts import unacknowledged
 from requests_app.states import AlertState
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.fields import choices
 
 STATES = choices(AlertState)
@@ -45,10 +43,10 @@ class AlertFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(site=site, request__isnull=True)
 
 
-@extend_schema_view(get=extend_schema(operation_id="alerts_list", description="Alerts, newest first."))
 class AlertListView(ListView):
-    """List of alerts."""
+    """Alerts, newest first."""
 
+    operation_id = "alerts_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Alert.objects.select_related("request")
     serializer_class = AlertRow

@@ -1,4 +1,4 @@
-"""Import of requests: one document, one name, or a batch."""
+"""Import of requests: one document, one name, or a batch; and the plan preview of a document."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.api.inputs import ImportByName
+from dags_app.planning.plan import NothingToPlan, PlanRefused
+from requests_app.api.inputs import IMPORT_SCHEMA, ImportByName
 from requests_app.api.serializers import ImportBody, links_of
 from requests_app.models import Request
+from requests_app.selectors.preview import preview_request
 from requests_app.services import importing
 from wms2_project.access.roles import Role, actor_of, groups_of, operates
 from wms2_project.api.docs import Problem
 from wms2_project.api.errors import problem_details
 from wms2_project.api.views import ApiView, parsed
-from wms2_project.errors import InvalidInput, ServiceUnavailable, Wms2Error
+from wms2_project.errors import Conflict, InvalidInput, ServiceUnavailable, Wms2Error
 
 MAX_BATCH = 100
 BATCH_SEC = 20.0  # time limit of a batch, whose names are fetched one by one
@@ -93,6 +97,32 @@ class BatchView(ApiView):
         return Response({"accepted": accepted, "refused": len(results) - accepted, "results": results})
 
 
+class PlanView(ApiView):
+    """Plan preview."""
+
+    roles: ClassVar[dict[str, Role]] = {"POST": Role.REQUESTOR}
+    problems: ClassVar[dict[str, tuple[int, ...]]] = {"POST": (404, 409, 502, 503)}
+
+    @extend_schema(
+        operation_id="requests_plan",
+        request={"application/json": IMPORT_SCHEMA},
+        responses={200: OpenApiTypes.OBJECT},
+    )
+    def post(self, request: HttpRequest) -> Response:
+        """Preview jobs, groups and costs of a document. Nothing is stored."""
+        document = _document(request.data)
+        try:
+            return Response(preview_request(document=document, now=timezone.now(), bounded=True).body)
+        except (PlanRefused, NothingToPlan) as error:
+            raise Conflict(error.message, cure=error.cure) from error
+
+
+def _document(body: Any) -> Mapping[str, Any]:
+    if not isinstance(body, Mapping):
+        raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
+    return body
+
+
 def _batch_of(body: Any) -> list[Any]:
     documents = body.get("requests") if isinstance(body, Mapping) and set(body) == {"requests"} else None
     if not isinstance(documents, list) or not 1 <= len(documents) <= MAX_BATCH:
@@ -101,10 +131,9 @@ def _batch_of(body: Any) -> list[Any]:
     return documents
 
 
-def take_in(document: Any, http: HttpRequest, *, key: str) -> tuple[Request, bool]:
+def take_in(body: Any, http: HttpRequest, *, key: str) -> tuple[Request, bool]:
     """Import a document, or fetch a request by name and import it."""
-    if not isinstance(document, Mapping):
-        raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
+    document = _document(body)
     actor, on_behalf = actor_of(http), operates(http.user)
     draft = document.get("draft", False)
     if not isinstance(draft, bool):

@@ -1,4 +1,4 @@
-"""What callers may send about requests. The services check meaning; here only shape and grammar."""
+"""Inputs of requests and limits: shape and grammar. The services check the meaning."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dags_app.services.decisions import COLUMNS
 from requests_app.documents.parsers import Kind, Refused
 from requests_app.documents.table import DOCUMENT, EDITABLE, FIELD
 from requests_app.services.importing import BESIDE, REQMGR2
+from requests_app.services.quotas import LIMITS
 from requests_app.services.releasing import Modifications
-from requests_app.states import CleanupPolicy
-from wms2_project.api.views import Input, ReasonInput
+from requests_app.states import CleanupPolicy, QuotaScope
+from wms2_project.api.views import ChangesInput, Input, ReasonInput
 from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
 
@@ -139,14 +140,8 @@ class ShareInput(ReasonInput):
     )  # fmt: skip
 
 
-class OptionalReason(Input):
-    """A reason in the body of a DELETE; it may come in the query instead."""
-
-    reason = serializers.CharField(max_length=1000, required=False)
-
-
 class ReleaseChanges(Input):
-    """What may change with a release."""
+    """Changes that a release may make."""
 
     site_bans = _of_kind(
         FIELD["site_blacklist"].kind, required=False, label="Sites to ban",
@@ -169,7 +164,7 @@ class ReleaseChanges(Input):
 
 
 class ReleaseInput(ReasonInput, ReleaseChanges):
-    """Let a held request go on, with what changes."""
+    """Release a held request, with changes."""
 
     dry_run = serializers.BooleanField(default=False, help_text=DRY_RUN_HELP)
 
@@ -182,8 +177,8 @@ def modifications_of(body: Mapping[str, Any]) -> Modifications:
     return Modifications(**values)
 
 
-class ChangeInput(ReasonInput):
-    """What may be changed while a request lives."""
+class ChangeInput(ChangesInput):
+    """Changes of a request that has not ended."""
 
     elsewhere: ClassVar[dict[str, str]] = {
         "status": "A status is not set but reached: use /release, /stop or /abort.",
@@ -203,15 +198,9 @@ class ChangeInput(ReasonInput):
         editable = {one.name: serializer_field(one.name, allow_null=one.name in COLUMNS) for one in EDITABLE}
         return {**editable, **super().get_fields()}
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
-        if set(attrs) == {"reason", "dry_run"}:
-            raise serializers.ValidationError({"body": "Name at least one thing to change."})
-        return attrs
 
-
-class LimitsInput(ReasonInput):
-    """Which limits to change; what is absent stays."""
+class LimitsInput(ChangesInput):
+    """Limits to change. Absent limits are unchanged."""
 
     max_active_dags = serializers.IntegerField(
         min_value=0, max_value=100_000, required=False, label="DAGs at a time"
@@ -223,8 +212,24 @@ class LimitsInput(ReasonInput):
         help_text="Admission closes above this share of storage in use; 0.9 is 90 %.",
     )  # fmt: skip
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A change that changes nothing is a slip."""
-        if set(attrs) == {"reason"}:
-            raise serializers.ValidationError({"body": "Name at least one limit to change."})
-        return attrs
+
+class QuotaKey(Input):
+    """A requestor or group."""
+
+    scope = serializers.ChoiceField(choices=choices(QuotaScope), label="Quota type")
+    name = serializers.CharField(
+        max_length=100, help_text="Name of an account or group. Use * for the default quota."
+    )
+
+
+class QuotaInput(ChangesInput):
+    """Limits to change. Absent limits are unchanged; null resets a limit to the default."""
+
+    def get_fields(self) -> dict[str, Any]:
+        limits = {
+            name: serializers.IntegerField(
+                min_value=0, max_value=limit.most, required=False, allow_null=True, help_text=limit.help
+            )
+            for name, limit in LIMITS.items()
+        }
+        return {**super().get_fields(), **limits}

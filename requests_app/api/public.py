@@ -2,85 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from outputs_app.selectors import datasets_of
 from requests_app.models import Request
 from requests_app.selectors.progress import progress_of
-from requests_app.states import TERMINAL, RequestStatus
+from requests_app.states import STATUSES, TERMINAL, RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.views import ApiView
+from wms2_project.api.reads import reads
 from wms2_project.errors import NotFound
-from wms2_project.tables import check_complete
 
-_S = RequestStatus
-_PUBLIC = {
-    _S.NEW: "accepted",
-    _S.SUBMITTED: "accepted",
-    _S.QUEUED: "accepted",
-    _S.PILOT_RUNNING: "running",
-    _S.PLANNING: "running",
-    _S.ACTIVE: "running",
-    _S.PARTIAL: "running",
-    _S.STOPPING: "running",
-    _S.RESUBMITTING: "running",
-    _S.HELD: "running",
-    _S.COMPLETED: "completed",
-    _S.FAILED: "failed",
-    _S.ABORTED: "cancelled",
+PUBLIC_STATUSES = list(dict.fromkeys(one.public for one in STATUSES.values()))
+_ERRORS = {
+    RequestStatus.FAILED: "The request could not be completed.",
+    RequestStatus.ABORTED: "The request was cancelled.",
 }
-check_complete("public names", _PUBLIC, _S)
-PUBLIC_STATUSES = list(dict.fromkeys(_PUBLIC.values()))
-_ERRORS = {_S.FAILED: "The request could not be completed.", _S.ABORTED: "The request was cancelled."}
 
 
-class PublicDataset(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class PublicDataset:
     """An announced dataset."""
 
-    dataset_name = serializers.CharField()
-    files = serializers.IntegerField()
-    events = serializers.IntegerField()
+    dataset_name: str
+    files: int
+    events: int
 
 
-class PublicBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class PublicRequest:
     """Public status of a request."""
 
-    request_id = serializers.UUIDField()
-    status = serializers.ChoiceField(choices=PUBLIC_STATUSES)
-    submitted_at = serializers.DateTimeField()
-    completed_at = serializers.DateTimeField(allow_null=True)
-    progress_percent = serializers.FloatField()
-    result = PublicDataset(many=True, help_text="Output datasets, once all are announced.")
-    error = serializers.CharField(allow_null=True)
+    request_id: UUID
+    status: Annotated[str, serializers.ChoiceField, {"choices": PUBLIC_STATUSES}]
+    submitted_at: datetime
+    completed_at: datetime | None
+    progress_percent: float
+    result: Annotated[list[PublicDataset], "Output datasets, once all are announced."]
+    error: str | None
 
 
-class PublicRequestView(ApiView):
-    """Public view of a request, without name, people, sites and errors."""
-
-    authentication_classes = ()  # the id grants access; callers are not authenticated
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
-
-    @extend_schema(operation_id="public_request", responses=PublicBody)
-    def get(self, request: HttpRequest, request_id: UUID) -> Response:
-        """Return status and progress of the request."""
-        row = Request.objects.select_related("workflow").filter(pk=request_id).first()
-        if row is None:
-            raise NotFound("There is no request with this id")
-        status = RequestStatus(row.status)
-        done = status is RequestStatus.COMPLETED
-        body = {
-            "request_id": row.pk,
-            "status": _PUBLIC[status],
-            "submitted_at": row.created_at,
-            "completed_at": row.status_since if status in TERMINAL else None,
-            "progress_percent": round(100 * progress_of(row).fraction, 1),
-            "result": datasets_of(workflow=row.workflow) if done else [],
-            "error": _ERRORS.get(status),
-        }
-        return Response(PublicBody(body).data)
+@reads(
+    "public/requests/<uuid:request_id>",
+    role=Role.ANONYMOUS,
+    authentication_classes=(),  # the id grants access; callers are not authenticated
+)
+def public_request(request: HttpRequest, request_id: UUID) -> PublicRequest:
+    """Return status and progress of the request, without name, people, sites and errors."""
+    row = Request.objects.select_related("workflow").filter(pk=request_id).first()
+    if row is None:
+        raise NotFound("There is no request with this id")
+    status = RequestStatus(row.status)
+    made = datasets_of(workflow=row.workflow) if status is RequestStatus.COMPLETED else []
+    return PublicRequest(
+        request_id=row.pk,
+        status=STATUSES[status].public,
+        submitted_at=row.created_at,
+        completed_at=row.status_since if status in TERMINAL else None,
+        progress_percent=round(100 * progress_of(row).fraction, 1),
+        result=[PublicDataset(one.dataset_name, one.files, one.events) for one in made],
+        error=_ERRORS.get(status),
+    )

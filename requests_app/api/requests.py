@@ -4,28 +4,59 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from django import forms
+from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
-from requests_app.api.filters import RequestFilter
 from requests_app.api.imports import IDEMPOTENCY_KEY, idempotency_key, imported, take_in
-from requests_app.api.inputs import IMPORT_SCHEMA, OptionalReason
+from requests_app.api.inputs import IMPORT_SCHEMA
 from requests_app.api.request_table import MEMBERS, columns_of, render_detail, render_rows
-from requests_app.api.serializers import ActionBody, ImportBody, RequestDetail, RequestRow
+from requests_app.api.serializers import ImportBody, RequestDetail, RequestRow
 from requests_app.models import Request
 from requests_app.operations import BY_NAME
 from requests_app.selectors.requests import request_by_name
+from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.docs import IF_MATCH
-from wms2_project.api.views import (
-    ListView,
-    check_fields,
-    parsed,
-    versioned,
-)
+from wms2_project.api.views import AnyOfFilter, ListView, check_fields, versioned
+from wms2_project.fields import choices
 from wms2_project.operations import Operation
-from wms2_project.operations.rest import OperationView, perform
+from wms2_project.operations.rest import OperationView
+
+STATUSES = choices(RequestStatus)
+_BOOLEAN = [("true", "true"), ("false", "false")]
+
+
+class WholeFilter(filters.NumberFilter):  # type: ignore[misc]
+    """Filter by a whole number. The standard filter also accepts fractions."""
+
+    field_class = forms.IntegerField
+
+
+@extend_schema_field(OpenApiTypes.BOOL)
+class FlagFilter(filters.TypedChoiceFilter):  # type: ignore[misc]
+    """Filter by true or false. The standard filter ignores other values."""
+
+
+class RequestFilter(filters.FilterSet):  # type: ignore[misc]
+    """Filters of requests, combined by AND. `status` may be repeated."""
+
+    status = AnyOfFilter(choices=STATUSES)
+    name = filters.CharFilter(
+        field_name="request_name", lookup_expr="startswith", label="Prefix of the name."
+    )
+    campaign = filters.CharFilter()
+    requestor = filters.CharFilter()
+    submitted_by = filters.CharFilter()
+    correlation_id = filters.CharFilter()
+    input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
+    priority_min = WholeFilter(field_name="priority", lookup_expr="gte", min_value=0, max_value=1_000_000)
+    priority_max = WholeFilter(field_name="priority", lookup_expr="lte", min_value=0, max_value=1_000_000)
+    urgent = FlagFilter(choices=_BOOLEAN, coerce=lambda given: given == "true")
+    created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
+    created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
 
 
 class RequestListView(ListView):
@@ -81,19 +112,3 @@ class RequestView(OperationView):
         """Return all details of one request. The ETag is its version."""
         row = request_by_name(name, bare=True)
         return versioned(render_detail(row), version=row.version)
-
-    @extend_schema(
-        operation_id="requests_delete",
-        request=OptionalReason,
-        responses={200: ActionBody},
-        parameters=[
-            IF_MATCH,
-            OpenApiParameter(
-                "reason", str, description="Reason for the abort; may also be sent in the body."
-            ),
-        ],
-    )
-    def delete(self, request: HttpRequest, name: str) -> Response:
-        """Abort the request. It stays readable."""
-        given = request.query_params.get("reason") or parsed(OptionalReason, request.data).get("reason", "")
-        return perform(BY_NAME["abort"], request, name, data={"reason": given})

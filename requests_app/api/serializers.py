@@ -15,26 +15,8 @@ from requests_app.models import AdmissionConfig, Alert, Callback, Request, Timel
 from requests_app.selectors.progress import Progress
 from requests_app.selectors.requests import workflow_status
 from requests_app.states import AlertState, RequestStatus
+from wms2_project.api.bodies import body_of
 from wms2_project.fields import choices
-
-
-class ProgressBody(serializers.Serializer[Progress]):
-    """Progress of a request by events."""
-
-    fraction = serializers.FloatField(min_value=0, max_value=1)
-    events_total = serializers.IntegerField()
-    events_done = serializers.IntegerField()
-    events_excluded = serializers.IntegerField(
-        help_text="Events of the total that are excluded from processing."
-    )
-    events_written = serializers.IntegerField()
-    groups_total = serializers.IntegerField()
-    groups_done = serializers.IntegerField()
-    jobs_total = serializers.IntegerField()
-    files = serializers.IntegerField()
-    blocks = serializers.IntegerField()
-    blocks_announced = serializers.IntegerField()
-    estimated_completion = serializers.DateTimeField(allow_null=True)
 
 
 class WorkflowRef(serializers.Serializer[Any]):
@@ -116,7 +98,7 @@ class RequestRow(ImportBody):
     """One request in a list."""
 
     input_dataset = serializers.CharField(source="workflow.input_dataset", allow_null=True, read_only=True)
-    progress = ProgressBody()
+    progress = body_of(Progress)()
 
     class Meta(ImportBody.Meta):
         fields: tuple[str, ...] = (
@@ -222,14 +204,6 @@ class ActionBody(serializers.Serializer[Any]):
     preview = serializers.DictField(required=False, help_text="Effect of the action, for a dry run.")
 
 
-class EffectsBody(serializers.Serializer[Any]):
-    """When the changed fields take effect: at once, at the next round, or never."""
-
-    now = serializers.ListField(child=serializers.CharField())
-    next_round = serializers.ListField(child=serializers.CharField())
-    never = serializers.ListField(child=serializers.CharField())
-
-
 class CurrentVersion(serializers.ModelSerializer[Request]):
     """The version in use."""
 
@@ -239,40 +213,12 @@ class CurrentVersion(serializers.ModelSerializer[Request]):
         read_only_fields = fields
 
 
-class EarlierVersion(serializers.Serializer[Any]):
-    """A version that was replaced."""
-
-    request_name = serializers.CharField()
-    processing_version = serializers.IntegerField()
-    status = serializers.CharField()
-    superseded_by = serializers.CharField()
-    failure_reason = serializers.CharField()
-
-
 class RestartBody(serializers.Serializer[Any]):
     """The ended version and its replacement."""
 
     previous = CurrentVersion()
     current = CurrentVersion()
     output_datasets = serializers.ListField(child=serializers.CharField())
-
-
-class RestartPreviewBody(serializers.Serializer[Any]):
-    """Effect of a restart."""
-
-    request_name = serializers.CharField()
-    processing_version = serializers.IntegerField()
-    output_datasets = serializers.ListField(child=serializers.CharField())
-    cleanup_policy = serializers.CharField()
-    ends_as = serializers.CharField(help_text="Status of the present version after the restart.")
-    decisions = serializers.DictField(help_text="Operator decisions carried over to the next version.")
-
-
-class VersionsBody(serializers.Serializer[Any]):
-    """The history of a request across restarts, newest first."""
-
-    current = CurrentVersion()
-    versions = EarlierVersion(many=True)
 
 
 class LimitsBody(serializers.ModelSerializer[AdmissionConfig]):

@@ -1,18 +1,26 @@
-"""Statistics over bounded time windows: success, durations, common failures, throughput."""
+"""Statistics over bounded time windows: success, durations, failures, throughput."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
-from requests_app.selectors.statistics import ROWS, failure_metrics, throughput_metrics, workflow_metrics
-from wms2_project.access.roles import Role
-from wms2_project.api.views import ApiView, Input, asked
+from requests_app.selectors.diagnosis import diagnose_all
+from requests_app.selectors.statistics import (
+    ROWS,
+    Bucket,
+    CampaignMetrics,
+    FailureKind,
+    failure_metrics,
+    throughput_metrics,
+    workflow_metrics,
+)
+from wms2_project.api.reads import reads
+from wms2_project.api.views import Input
 
 MAX_BUCKETS = 1000
 
@@ -45,101 +53,60 @@ class ThroughputInput(Input):
         return attrs
 
 
-class FailureKind(serializers.Serializer[Any]):
-    """One kind of failure. Its pattern is a message without numbers and names."""
+class ErrorsQuery(Input):
+    """Time window and limit."""
 
-    pattern = serializers.CharField()
-    status = serializers.CharField()
-    campaign = serializers.CharField(allow_blank=True)
-    occurrences = serializers.IntegerField()
-    requests = serializers.IntegerField()
-    last_seen = serializers.DateTimeField()
-    example = serializers.CharField(help_text="The last affected request.")
+    from_json = False
+    days = serializers.IntegerField(min_value=1, max_value=365, default=7)
+    limit = serializers.IntegerField(min_value=1, max_value=500, default=100)
 
 
-class CampaignMetrics(serializers.Serializer[Any]):
-    """Outcomes of the requests of a campaign."""
-
-    campaign = serializers.CharField(allow_blank=True)
-    total = serializers.IntegerField()
-    completed = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    aborted = serializers.IntegerField()
-    success_rate = serializers.FloatField()
-    avg_duration_sec = serializers.FloatField(allow_null=True)
-    p50_duration_sec = serializers.FloatField(allow_null=True)
-    p95_duration_sec = serializers.FloatField(allow_null=True)
-    common_failures = FailureKind(many=True)
-
-
-class Bucket(serializers.Serializer[Any]):
-    """Counts of one time bucket, which starts at `bucket`."""
-
-    bucket = serializers.DateTimeField()
-    submitted = serializers.IntegerField()
-    completed = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    aborted = serializers.IntegerField()
-    held = serializers.IntegerField()
-    avg_duration_sec = serializers.FloatField(allow_null=True)
-
-
-class WorkflowMetricsBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class WorkflowMetrics:
     """Campaigns, the one with most requests first."""
 
-    days = serializers.IntegerField()
-    workflows = CampaignMetrics(many=True)
+    days: int
+    workflows: list[CampaignMetrics]
 
 
-class FailureMetricsBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class FailureMetrics:
     """Kinds of failures, the most frequent first."""
 
-    days = serializers.IntegerField()
-    failures = FailureKind(many=True)
+    days: int
+    failures: list[FailureKind]
 
 
-class ThroughputBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class Throughput:
     """Time buckets, oldest first."""
 
-    hours = serializers.IntegerField()
-    bucket_minutes = serializers.IntegerField()
-    buckets = Bucket(many=True)
+    hours: int
+    bucket_minutes: int
+    buckets: list[Bucket]
 
 
-class WorkflowMetricsView(ApiView):
-    """Outcomes per campaign."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="metrics_workflows", parameters=[WindowInput], responses=WorkflowMetricsBody)
-    def get(self, request: HttpRequest) -> Response:
-        """Return success rate, durations and common failures per campaign."""
-        window = asked(WindowInput, request)
-        rows = workflow_metrics(now=timezone.now(), **window)
-        return Response(WorkflowMetricsBody({"days": window["days"], "workflows": rows}).data)
+@reads("metrics/workflows", query=WindowInput)
+def metrics_workflows(request: HttpRequest, days: int, campaign: str) -> WorkflowMetrics:
+    """Return success rate, durations and common failures per campaign."""
+    return WorkflowMetrics(days, workflow_metrics(now=timezone.now(), days=days, campaign=campaign))
 
 
-class FailureMetricsView(ApiView):
-    """Kinds of failures."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="metrics_failures", parameters=[FailuresInput], responses=FailureMetricsBody)
-    def get(self, request: HttpRequest) -> Response:
-        """Kinds of failures, the most frequent first."""
-        window = asked(FailuresInput, request)
-        rows = failure_metrics(now=timezone.now(), **window)
-        return Response(FailureMetricsBody({"days": window["days"], "failures": rows}).data)
+@reads("metrics/failures", query=FailuresInput)
+def metrics_failures(request: HttpRequest, days: int, campaign: str, limit: int) -> FailureMetrics:
+    """Kinds of failures, the most frequent first."""
+    found = failure_metrics(now=timezone.now(), days=days, campaign=campaign, limit=limit)
+    return FailureMetrics(days, found)
 
 
-class ThroughputView(ApiView):
-    """Throughput over time."""
+@reads("metrics/throughput", query=ThroughputInput)
+def metrics_throughput(request: HttpRequest, hours: int, bucket_minutes: int) -> Throughput:
+    """Return submitted, ended and held requests over time."""
+    buckets = throughput_metrics(now=timezone.now(), hours=hours, bucket_minutes=bucket_minutes)
+    return Throughput(hours, bucket_minutes, buckets)
 
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
 
-    @extend_schema(operation_id="metrics_throughput", parameters=[ThroughputInput], responses=ThroughputBody)
-    def get(self, request: HttpRequest) -> Response:
-        """Return submitted, ended and held requests over time."""
-        window = asked(ThroughputInput, request)
-        rows = throughput_metrics(now=timezone.now(), **window)
-        return Response(ThroughputBody(window | {"buckets": rows}).data)
+@reads("errors", query=ErrorsQuery)
+def errors(request: HttpRequest, days: int, limit: int) -> dict[str, Any]:
+    """Return clusters of similar failures of all requests, the most frequent first."""
+    return {"results": diagnose_all(now=timezone.now(), days=days, limit=limit)}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
-from rest_framework.response import Response
 
 from dags_app.api.serializers import DAGRow, RoundBody
-from dags_app.models import Workflow
+from dags_app.models import DAG, Workflow
 from dags_app.planning.estimates import estimate_from_pilot
 from dags_app.selectors import forecast_of, rounds_of
 from dags_app.services.production import newest_dag
@@ -23,8 +24,8 @@ from requests_app.selectors.progress import progress_of
 from requests_app.selectors.requests import workflow_status
 from requests_app.states import RequestStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ApiView, ListView
+from wms2_project.api.reads import reads
+from wms2_project.api.views import AnyOfFilter, ListView
 from wms2_project.errors import NotFound
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
@@ -67,7 +68,7 @@ class WorkflowRow(serializers.ModelSerializer[Request]):
         read_only_fields = fields
 
     def get_status(self, request: Request) -> str:
-        return workflow_status(RequestStatus(request.status))
+        return workflow_status(request.status)
 
 
 class WorkflowDetail(WorkflowRow):
@@ -90,46 +91,29 @@ class WorkflowDetail(WorkflowRow):
         return rounds_of(workflow=request.workflow)
 
 
-class DatasetBody(serializers.Serializer[DatasetSummary]):
-    """One output dataset; its status is that of its least advanced block."""
-
-    dataset_name = serializers.CharField()
-    status = serializers.CharField(
-        help_text="`awaiting_announcement`: all blocks are ready, the dataset is not VALID in DBS yet."
-    )
-    transfers_complete = serializers.BooleanField()
-    blocks = serializers.IntegerField()
-    blocks_announced = serializers.IntegerField()
-    blocks_archived = serializers.IntegerField(help_text="Blocks with a complete copy on tape.")
-    files = serializers.IntegerField()
-    events = serializers.IntegerField()
-    size_bytes = serializers.IntegerField()
-    shared_with = serializers.ListField(
-        child=serializers.CharField(), help_text="Other requests that may write into the dataset."
-    )
-
-
-class PilotBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class PilotMetrics:
     """What the pilot measured."""
 
-    time_per_event_sec = serializers.FloatField()
-    memory_peak_mb = serializers.IntegerField()
-    output_size_per_event_kb = serializers.FloatField()
-    recommended_events_per_job = serializers.IntegerField()
+    time_per_event_sec: float
+    memory_peak_mb: int
+    output_size_per_event_kb: float
+    recommended_events_per_job: int
 
 
-class WorkflowStatusBody(serializers.Serializer[Any]):
+@dataclass(frozen=True, slots=True)
+class WorkflowStatus:
     """State of a workflow: measurements, DAG and outputs."""
 
-    workflow_id = serializers.UUIDField()
-    request_name = serializers.CharField()
-    status = serializers.CharField()
-    pilot_metrics = PilotBody(allow_null=True)
-    dag = DAGRow(allow_null=True)
-    outputs = DatasetBody(many=True)
-    forecast = serializers.DictField(help_text="Estimated and measured values per event, and their ratio.")
-    progress_percent = serializers.FloatField()
-    estimated_completion = serializers.DateTimeField(allow_null=True)
+    workflow_id: UUID
+    request_name: str
+    status: str
+    pilot_metrics: PilotMetrics | None
+    dag: Annotated[DAG | None, DAGRow]
+    outputs: list[DatasetSummary]
+    forecast: Annotated[dict[str, Any], "Estimated and measured values per event, and their ratio."]
+    progress_percent: float
+    estimated_completion: datetime | None
 
 
 class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
@@ -144,10 +128,10 @@ class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
         return rows.filter(status__in=[one for one in RequestStatus if workflow_status(one) in given])
 
 
-@extend_schema_view(get=extend_schema(operation_id="workflows_list", description="Workflows, newest first."))
 class WorkflowListView(ListView):
-    """List of workflows."""
+    """Workflows, newest first."""
 
+    operation_id = "workflows_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Request.objects.select_related("workflow").defer("request_data", "workflow__payload_config")
     serializer_class = WorkflowRow
@@ -155,53 +139,42 @@ class WorkflowListView(ListView):
     orders: ClassVar[dict[str, tuple[str, ...]]] = ListView.orders | {"request_name": ("request_name",)}
 
 
-class WorkflowView(ApiView):
-    """One workflow."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="workflows_get", responses=WorkflowDetail)
-    def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
-        """Return one workflow with its parameters and rounds."""
-        return Response(WorkflowDetail(_request_of(workflow_id)).data)
+@reads("workflows/<uuid:workflow_id>")
+def workflows_get(request: HttpRequest, workflow_id: UUID) -> Annotated[Request, WorkflowDetail]:
+    """Return one workflow with its parameters and rounds."""
+    return _request_of(workflow_id)
 
 
-class WorkflowStatusView(ApiView):
-    """State of a workflow."""
-
-    roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
-
-    @extend_schema(operation_id="workflows_status", responses=WorkflowStatusBody)
-    def get(self, request: HttpRequest, workflow_id: UUID) -> Response:
-        """Return measurements, the latest DAG, outputs and progress."""
-        row = _request_of(workflow_id)
-        progress = progress_of(row)
-        body = {
-            "workflow_id": row.workflow_id,
-            "request_name": row.request_name,
-            "status": workflow_status(RequestStatus(row.status)),
-            "pilot_metrics": _measured(row.workflow),
-            "dag": newest_dag(workflow=row.workflow),
-            "outputs": datasets_of(workflow=row.workflow),
-            "forecast": forecast_of(workflow=row.workflow),
-            "progress_percent": round(100 * progress.fraction, 1),
-            "estimated_completion": progress.estimated_completion,
-        }
-        return Response(WorkflowStatusBody(body).data)
+@reads("workflows/<uuid:workflow_id>/status")
+def workflows_status(request: HttpRequest, workflow_id: UUID) -> WorkflowStatus:
+    """Return measurements, the latest DAG, outputs and progress."""
+    row = _request_of(workflow_id)
+    progress = progress_of(row)
+    return WorkflowStatus(
+        workflow_id=row.workflow_id,
+        request_name=row.request_name,
+        status=workflow_status(row.status),
+        pilot_metrics=_measured(row.workflow),
+        dag=newest_dag(workflow=row.workflow),
+        outputs=datasets_of(workflow=row.workflow),
+        forecast=forecast_of(workflow=row.workflow),
+        progress_percent=round(100 * progress.fraction, 1),
+        estimated_completion=progress.estimated_completion,
+    )
 
 
-def _measured(workflow: Workflow) -> dict[str, Any] | None:
+def _measured(workflow: Workflow) -> PilotMetrics | None:
     """Return the main numbers of the pilot report."""
     report = workflow.pilot_metrics
     if not report:
         return None
     estimate = estimate_from_pilot(report, minimum_memory_mb=0)
-    return {
-        "time_per_event_sec": estimate.time_per_event_sec,
-        "memory_peak_mb": max((part.get("memory_mb", 0) for part in report["iterations"]), default=0),
-        "output_size_per_event_kb": estimate.size_per_event_kb,
-        "recommended_events_per_job": report["recommended"].get("events_per_job", 0),
-    }
+    return PilotMetrics(
+        time_per_event_sec=estimate.time_per_event_sec,
+        memory_peak_mb=max((part.get("memory_mb", 0) for part in report["iterations"]), default=0),
+        output_size_per_event_kb=estimate.size_per_event_kb,
+        recommended_events_per_job=report["recommended"].get("events_per_job", 0),
+    )
 
 
 def _request_of(workflow_id: UUID) -> Request:

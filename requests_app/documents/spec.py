@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from dags_app.planning.parameters import SplitterParams
 from dags_app.states import SplittingAlgo
 from requests_app.states import CleanupPolicy
 
@@ -51,8 +52,8 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SplittingParams:
-    """Parameters of the splitters. Ranges are inclusive; an empty list or mask selects everything.
+class SplittingParams(SplitterParams):
+    """Splitting of a request. Ranges are inclusive; an empty list or mask selects everything.
 
     `events_per_job` is derived from the time per event unless the requestor fixed it; only then
     measurements leave it as it is. `events_per_lumi` applies to requests that generate events.
@@ -60,23 +61,15 @@ class SplittingParams:
 
     files_per_job: int = 1
     events_per_job: int = 1
-    events_per_job_fixed: bool = False
-    events_per_lumi: int | None = None
-    lumi_mode: LumiMode = LumiMode.PER_JOB
     lumis_per_job: int = 8
-    job_time_limit: int = 172_800
+    events_per_job_fixed: bool = False
+    lumi_mode: LumiMode = LumiMode.PER_JOB
     include_parents: bool = False
-    split_on_run: bool = True
-    halt_job_on_file_boundaries: bool = False
-    apply_lumi_correction: bool = False
     run_whitelist: tuple[int, ...] = ()
     run_blacklist: tuple[int, ...] = ()
     block_whitelist: tuple[str, ...] = ()
     block_blacklist: tuple[str, ...] = ()
     lumi_mask: LumiMask = field(default_factory=dict)
-    total_files: int | None = None
-    total_lumis: int | None = None
-    total_events: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the parameters as plain JSON, without empty ones."""

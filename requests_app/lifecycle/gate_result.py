@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from wms2_project.api.bodies import INTERNAL
 
 
 class Verdict(StrEnum):
@@ -18,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Verdict of one gate, with evidence and remedy."""
+    """Result of one gate."""
 
     name: str
     verdict: Verdict
@@ -26,8 +28,9 @@ class Gate:
     evidence: dict[str, Any] = field(default_factory=dict)
     since: datetime | None = None
     remedy: str = ""
-    opens_at: datetime | None = None  # when the gate opens automatically, if known
-    needs_operator: bool = False  # opens only after an operator's action: the lifecycle holds the request
+    opens_at: Annotated[datetime | None, "When the gate opens automatically, if known."] = None
+    # Opens only after an operator's action: the lifecycle holds the request.
+    needs_operator: Annotated[bool, INTERNAL] = False
 
     @property
     def blocks(self) -> bool:

@@ -1,9 +1,10 @@
-"""What people can do to requests, DAGs, admission and alerts, and the list of all operations."""
+"""What people can do to requests, DAGs, admission, quotas and alerts, and the list of all operations."""
 
 from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
-from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS
+from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS, QUOTA_OPERATIONS
 from requests_app.operations.requests import BY_NAME, REQUEST_OPERATIONS, RESCUE_DAG
 from sites_app.operations import OPERATIONS as SITE_OPERATIONS
+from wms2_project.access.operations import TOKEN_OPERATIONS
 
 ALL_OPERATIONS = (
     *REQUEST_OPERATIONS,
@@ -12,7 +13,9 @@ ALL_OPERATIONS = (
     *SITE_OPERATIONS,
     *SCHEDD_OPERATIONS,
     *ADMISSION_OPERATIONS,
+    *QUOTA_OPERATIONS,
     *ALERT_OPERATIONS,
+    *TOKEN_OPERATIONS,
 )
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "ALERT_OPERATIONS",
     "ALL_OPERATIONS",
     "BY_NAME",
+    "QUOTA_OPERATIONS",
     "REQUEST_OPERATIONS",
     "RESCUE_DAG",
 ]

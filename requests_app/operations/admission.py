@@ -1,4 +1,4 @@
-"""What operators can do to admission and to an alert."""
+"""What operators can do to admission, to a quota and to an alert."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from requests_app.admission import change_limits, limits
-from requests_app.api.inputs import LimitsInput
+from requests_app.api.inputs import LimitsInput, QuotaInput, QuotaKey
 from requests_app.api.serializers import AlertRow, LimitsBody
 from requests_app.models import AdmissionConfig
 from requests_app.services.alerts import acknowledge_alert, alert_by_id
+from requests_app.services.quotas import LIMITS, QuotaState, change_quota, quota_of, state_of
 from requests_app.states import AlertState
+from wms2_project.api.bodies import body_of, render
 from wms2_project.operations import Call, Done, Operation, Target, Weight
 
 ADMISSION = Target(
     kind="admission",
     route="admission/config",
-    find=lambda key: limits(),
+    find=limits,
     body=LimitsBody,
     render=lambda call, done: LimitsBody(done.row).data,
 )
@@ -43,6 +45,44 @@ ADMISSION_OPERATIONS = (
         path="",
         initial=_limits,
         strict_form=True,
+        icon="tune",
+        weight=Weight.USUAL,
+    ),
+)
+
+QUOTA = Target(
+    kind="quota",
+    route="quotas/<quota_scope:scope>/<quota_name:name>",
+    find=quota_of,
+    new=QuotaKey,
+    body=body_of(QuotaState),
+    render=lambda call, done: render(state_of(done.row, now=call.now)),
+)
+
+
+def _set_quota(call: Call) -> Done:
+    row = change_quota(
+        scope=call.row.scope,
+        name=call.row.name,
+        changes=call.values,
+        expected_version=call.expected_version,
+        **call.signed,
+    )
+    return Done(row, f"The quota of {row} is changed.")
+
+
+QUOTA_OPERATIONS = (
+    Operation(
+        target=QUOTA,
+        name="set",
+        label="Change limits",
+        effect="The limits of a requestor or group, or the default (`*`), change at once. A limit without a"
+        " value uses the default.",
+        input=QuotaInput,
+        run=_set_quota,
+        method="PATCH",
+        path="",
+        initial=lambda row: {name: getattr(row, name) for name in LIMITS},
         icon="tune",
         weight=Weight.USUAL,
     ),

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
-from rest_framework.exceptions import PermissionDenied
 
 from dags_app.api.serializers import DAGRow
 from dags_app.operations import DAG_TARGET
@@ -21,13 +20,7 @@ from requests_app.api.inputs import (
     modifications_of,
 )
 from requests_app.api.request_table import render_detail
-from requests_app.api.serializers import (
-    ActionBody,
-    EffectsBody,
-    RequestDetail,
-    RestartBody,
-    RestartPreviewBody,
-)
+from requests_app.api.serializers import ActionBody, RequestDetail, RestartBody
 from requests_app.models import Request
 from requests_app.selectors.requests import owners_of, request_by_name
 from requests_app.services import (
@@ -42,8 +35,9 @@ from requests_app.services import (
 )
 from requests_app.states import TERMINAL, RequestStatus, may_move
 from wms2_project.access.roles import Role
-from wms2_project.errors import Conflict
-from wms2_project.operations import Call, Done, Operation, Target, Weight
+from wms2_project.api.bodies import body_of
+from wms2_project.errors import Conflict, NotAllowed
+from wms2_project.operations import Call, Done, Operation, Run, Target, Weight
 
 S = RequestStatus
 
@@ -51,9 +45,7 @@ S = RequestStatus
 def _check_owner(call: Call) -> None:
     """Operators may touch every request, requestors their own."""
     if not call.caller.operates and call.caller.username not in owners_of(call.row):
-        raise PermissionDenied(
-            f"{call.row} is {call.row.requestor}'s; you may change only your own requests."
-        )
+        raise NotAllowed(f"{call.row} belongs to {call.row.requestor}", cure="Ask the owner or an operator")
 
 
 def _acted(call: Call, done: Done) -> Any:
@@ -77,18 +69,26 @@ REQUEST = Target(
     body=ActionBody,
     render=_acted,
     guard=_check_owner,
+    guarded="below operators for their own requests only",
 )
 
 
-def _submit(call: Call) -> Done:
-    row = drafting.submit_draft(request=call.row, expected_version=call.expected_version, **call.signed)
-    return Done(row, "Submitted: its input is being resolved.")
+def _arguments(call: Call) -> dict[str, Any]:
+    return {"request": call.row, "expected_version": call.expected_version, **call.signed}
+
+
+def _calls(service: Callable[..., Request], message: str, *, dated: bool = False) -> Run:
+    """Return a run that calls a service with the input; `dated`, also with the time of the call."""
+
+    def run(call: Call) -> Done:
+        more = {"now": call.now} if dated else {}
+        return Done(service(**_arguments(call), **call.values, **more), message)
+
+    return run
 
 
 def _stop(call: Call) -> Done:
-    row = stopping.stop_request(
-        request=call.row, expected_version=call.expected_version, **call.signed, **call.values
-    )
+    row = stopping.stop_request(**_arguments(call), **call.values)
     more = {"stop_reason": call.reason}
     if row.status == S.HELD:
         return Done(row, "Nothing was running: the request is held until it is released.", more)
@@ -98,11 +98,7 @@ def _stop(call: Call) -> Done:
 
 def _release(call: Call) -> Done:
     row = releasing.release_request(
-        request=call.row,
-        now=call.now,
-        expected_version=call.expected_version,
-        modifications=modifications_of(call.values),
-        **call.signed,
+        **_arguments(call), modifications=modifications_of(call.values), now=call.now
     )
     return Done(row, "Released: it waits for admission.")
 
@@ -130,29 +126,8 @@ def _rescue_dag(call: Call) -> Done:
     return Done(made, f"{made.pk} is prepared and queued.")
 
 
-def _fail(call: Call) -> Done:
-    row = failing.fail_request(
-        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed
-    )
-    return Done(row, "Failed: its outputs are being invalidated.")
-
-
-def _invalidate(call: Call) -> Done:
-    row = failing.invalidate_request(
-        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed
-    )
-    return Done(row, "Its outputs are being invalidated.")
-
-
-def _abort(call: Call) -> Done:
-    row = stopping.abort_request(request=call.row, expected_version=call.expected_version, **call.signed)
-    return Done(row, "Aborted: what runs is being removed.")
-
-
 def _restart(call: Call) -> Done:
-    made = restarting.restart_request(
-        request=call.row, expected_version=call.expected_version, **call.signed, **call.values
-    )
+    made = restarting.restart_request(**_arguments(call), **call.values)
     return Done(made, f"{call.row} is {call.row.status}; {made} replaces it.")
 
 
@@ -160,28 +135,13 @@ def _preview_restart(call: Call) -> Any:
     return restarting.preview_restart(request=call.row, actor=call.caller.actor, **call.values)
 
 
-def _render_restart(call: Call, done: Done) -> Any:
-    made = done.row
-    body = {"previous": call.row, "current": made, "output_datasets": made.workflow.output_datasets}
-    return RestartBody(body).data
-
-
-def _share(call: Call) -> Done:
-    row = owning.share_outputs(
-        request=call.row, now=call.now, expected_version=call.expected_version, **call.signed, **call.values
-    )
-    return Done(row, "Sharing is allowed: a draft can be submitted now, a held request released.")
-
-
 def _change(call: Call) -> Done:
     effects = _preview_change(call)
     row = editing.change_request(
-        request=call.row,
+        **_arguments(call),
         changes=call.values,
-        expected_version=call.expected_version,
         on_behalf=call.caller.operates,
         groups=call.caller.groups,
-        **call.signed,
     )
     lines = [*effects.now, *(f"next round: {one}" for one in effects.next_round)]
     lines += [f"never: {one}" for one in effects.never]
@@ -204,9 +164,11 @@ def _check_change(call: Call) -> None:
     if call.caller.operates or call.row.status == S.NEW:
         return
     if set(call.values) != {"priority"}:
-        raise PermissionDenied("Requestors change the priority only; ask an operator for the rest.")
+        raise NotAllowed("Requestors may change the priority only", cure="Ask an operator")
     if call.values["priority"] > settings.REQUESTOR_MAX_PRIORITY:
-        raise PermissionDenied(f"Requestors go up to {settings.REQUESTOR_MAX_PRIORITY}; ask an operator.")
+        raise NotAllowed(
+            f"Requestors may set priorities up to {settings.REQUESTOR_MAX_PRIORITY}", cure="Ask an operator"
+        )
 
 
 def _may_become(status: RequestStatus) -> Callable[[Request], bool]:
@@ -219,7 +181,7 @@ REQUEST_OPERATIONS = (
         name="submit",
         label="Submit",
         effect="WMS2 takes the draft over as it is. Its document cannot be edited any more.",
-        run=_submit,
+        run=_calls(drafting.submit_draft, "Submitted: its input is being resolved."),
         role=Role.REQUESTOR,
         allows=lambda row: row.status == S.NEW,
         allowed_in="new",
@@ -279,7 +241,7 @@ REQUEST_OPERATIONS = (
         method="PATCH",
         path="",
         preview=_preview_change,
-        preview_body=EffectsBody,
+        preview_body=body_of(editing.Effects),
         body=RequestDetail,
         render=lambda call, done: render_detail(done.row),
         guard=_check_change,
@@ -297,9 +259,17 @@ REQUEST_OPERATIONS = (
         input=RestartInput,
         run=_restart,
         preview=_preview_restart,
-        preview_body=RestartPreviewBody,
+        preview_body=body_of(restarting.RestartPreview),
         body=RestartBody,
-        render=_render_restart,
+        render=lambda call, done: (
+            RestartBody(
+                {
+                    "previous": call.row,
+                    "current": done.row,
+                    "output_datasets": done.row.workflow.output_datasets,
+                }
+            ).data
+        ),
         status=201,
         allows=lambda row: row.status != S.NEW,
         allowed_in="every status but new",
@@ -313,7 +283,7 @@ REQUEST_OPERATIONS = (
         label="Fail",
         effect="The request ends as failed: its jobs are removed, its outputs are invalidated in DBS and"
         " their rules deleted in Rucio. May be repeated.",
-        run=_fail,
+        run=_calls(failing.fail_request, "Failed: its outputs are being invalidated.", dated=True),
         allows=_may_become(S.FAILED),
         allowed_in="until it has ended",
         problems=(409, 503),
@@ -325,7 +295,7 @@ REQUEST_OPERATIONS = (
         name="abort",
         label="Abort",
         effect="The request ends for good and its jobs are removed. Registered outputs stay as they are.",
-        run=_abort,
+        run=_calls(stopping.abort_request, "Aborted: what runs is being removed."),
         role=Role.REQUESTOR,
         allows=_may_become(S.ABORTED),
         allowed_in="until it has ended",
@@ -341,7 +311,11 @@ REQUEST_OPERATIONS = (
         effect="The request may write into output datasets that belong to another request, or that DBS has"
         " already. Then submit it, if it is a draft, or release it.",
         input=ShareInput,
-        run=_share,
+        run=_calls(
+            owning.share_outputs,
+            "Sharing is allowed: a draft can be submitted now, a held request released.",
+            dated=True,
+        ),
         allows=lambda row: row.status not in TERMINAL,
         allowed_in="until it has ended",
         problems=(409, 503),
@@ -354,7 +328,7 @@ REQUEST_OPERATIONS = (
         label="Invalidate outputs",
         effect="The datasets of an ended request become INVALID in DBS and lose their rules in Rucio. Its"
         " status stays. May be repeated.",
-        run=_invalidate,
+        run=_calls(failing.invalidate_request, "Its outputs are being invalidated.", dated=True),
         allows=lambda row: row.status in TERMINAL,
         allowed_in="after it has ended",
         problems=(409, 503),

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
+from typing import Annotated
+from uuid import UUID
 
 from requests_app import admission
 from requests_app.models import Request
 from requests_app.selectors.progress import Subject, paces_of_subjects
+from requests_app.selectors.requests import NextInQueue
 from requests_app.states import TAKES_CAPACITY
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Estimated admission time of a queued request; 80 % confidence between earliest and latest."""
+    """Estimated admission of a queued request, from the pace of running requests.
+
+    With 80 % confidence it is between earliest and latest.
+    """
 
     position: int
-    places_needed: int  # number of running requests that must end first
-    estimated_from: int  # number of running requests with a known pace
+    places_needed: Annotated[int, "Number of running requests that must end first."]
+    estimated_from: Annotated[int, "Number of running requests with a known pace."]
     earliest: datetime
     likely: datetime
     latest: datetime
@@ -61,24 +68,44 @@ def forecast_ends(*, now: datetime) -> Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Queue position and estimated start of a queued request; both None if another gate blocks it."""
+class QueuedRow(NextInQueue):
+    """One queued request."""
 
-    position: int | None = None
-    turn: Turn | None = None
+    position: Annotated[int | None, "Queue position, 1 being next; null if another gate blocks the request."]
+    gate: Annotated[str, "The gate that blocked it at the last check."]
+    wait_reason: str
+    expected_start: Turn | None
 
 
-def places_of(page: Sequence[Request], *, now: datetime) -> list[Place]:
-    """Return the places of a page of consecutive queued requests, in either order."""
-    standing = [request for request in page if admission.in_line(request)]
+def queued_rows(page: Sequence[Request], *, now: datetime) -> list[QueuedRow]:
+    """Return the rows of a page of consecutive queued requests, in either order."""
+    turns = _turns_of([request for request in page if admission.in_line(request)], now=now)
+    rows = []
+    for request in page:
+        position, turn = turns.get(request.pk, (None, None))
+        rows.append(
+            QueuedRow(
+                request_name=request.request_name,
+                priority=request.priority,
+                rank=request.rank,
+                queued_since=request.status_since,
+                position=position,
+                gate=request.wait_gate,
+                wait_reason=request.wait_reason,
+                expected_start=turn,
+            )
+        )
+    return rows
+
+
+def _turns_of(standing: Sequence[Request], *, now: datetime) -> dict[UUID, tuple[int, Turn | None]]:
+    """Return position and estimated admission of consecutive requests that no other gate blocks."""
     if not standing:
-        return [Place() for _ in page]
+        return {}
     first, last = admission.ahead_of(standing[0]) + 1, admission.ahead_of(standing[-1]) + 1
-    step = 1 if first <= last else -1
-    positions = {request.pk: first + step * number for number, request in enumerate(standing)}
+    positions = count(first, 1 if first <= last else -1)
     ends = forecast_ends(now=now)
-    found = (positions.get(request.pk) for request in page)
-    return [Place(one, ends.turn_at(one)) if one is not None else Place() for one in found]
+    return {request.pk: (one, ends.turn_at(one)) for request, one in zip(standing, positions, strict=False)}
 
 
 def expected_turn(request: Request, *, now: datetime) -> Turn | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -23,17 +23,21 @@ BAND = 1.28  # standard deviations: 80 % confidence
 FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later estimates are meaningless and may exceed the datetime range
 SHOWN_GROUPS = 200
 
+# Events of a group's finished jobs, until its outputs are collected. The first node is the landing.
+RUNNING_EVENTS = """CASE m.status WHEN 'collected' THEN 0 WHEN 'done' THEN m.input_events
+  ELSE m.input_events * least(greatest(m.nodes_done - 1, 0), m.jobs) / m.jobs END"""
 # Unfinished work of a closed round is planned again and counted there.
-GROUP_PARTS = """
+GROUP_PARTS = f"""
 LEFT JOIN LATERAL (
   SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
          sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
          sum(m.input_events) FILTER (WHERE m.status = 'collected' AND d.status = 'planned') AS open_done,
+         sum({RUNNING_EVENTS}) AS running,
          min(d.created_at) AS began,
          count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
     FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
-   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""
+   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""  # noqa: S608 — ours
 PARTS = f"""{GROUP_PARTS}
 LEFT JOIN LATERAL (
   SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
@@ -45,7 +49,7 @@ LEFT JOIN LATERAL (
    WHERE s.workflow_id = w.id) b ON true"""  # noqa: S608 — ours
 SUMS = """
 SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
-       w.input_events_excluded, w.input_events_done, g.open_done, g.groups, g.done, g.jobs, g.read,
+       w.input_events_excluded, w.input_events_done, g.open_done, g.running, g.groups, g.done, g.jobs, g.read,
        g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
 # Groups with the nodes of their DAGs. All nodes of a finished group count as done.
 COUNTED = f"""(
@@ -70,6 +74,9 @@ LEFT JOIN LATERAL (
            count(m.id) FILTER (WHERE m.status = 'failed') AS failed,
            coalesce(sum(m.events_read), 0) AS events_read,
            coalesce(sum(m.events_written), 0) AS events_written,
+           coalesce(round(least(sum(m.events_read + {RUNNING_EVENTS})::numeric
+                               / nullif(d.input_events, 0), 1), 4), 0)
+             AS fraction,
            coalesce(sum(m.nodes), 0) AS nodes, coalesce(sum(m.nodes_done), 0) AS nodes_done,
            coalesce(sum(m.nodes_failed), 0) AS nodes_failed,
            coalesce(sum(m.nodes - m.nodes_done - m.nodes_failed) FILTER (WHERE m.status = 'failed'), 0)
@@ -90,6 +97,7 @@ LEFT JOIN LATERAL (
      WHERE workflow_id = w.id AND status IN ('submitted', 'running', 'halted')
      ORDER BY created_at DESC LIMIT 1) v) z ON true
 WHERE w.id = ANY(%(workflows)s)"""  # noqa: S608 — ours
+_NODES = ("nodes", "nodes_done", "nodes_failed", "nodes_skipped", "jobs_dropped")
 
 
 class Subject(NamedTuple):
@@ -102,15 +110,17 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a request by events. `events_total` grows while rounds are being planned.
+    """Progress of a request by events.
 
-    Excluded events count in the total, so a request that completes without them ends below 1.
+    `events_total` grows while rounds are being planned. It includes excluded events, so a request that
+    completes without them ends below 1.
     """
 
-    fraction: float
+    fraction: Annotated[float, {"min_value": 0, "max_value": 1}]
     events_total: int
     events_done: int
-    events_excluded: int
+    events_running: Annotated[int, "Events of finished jobs in groups whose outputs are not collected yet."]
+    events_excluded: Annotated[int, "Events of the total that are excluded from processing."]
     events_written: int
     groups_total: int
     groups_done: int
@@ -123,7 +133,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Processing rate and estimated completion. The interval is wider when fewer groups have finished."""
+    """Processing rate, number of groups it is based on, and interval of the estimated end."""
 
     events_per_sec: float
     groups_seen: int
@@ -133,14 +143,76 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """The progress of one request with its pace, rounds, newest groups and running DAG."""
+class NodeCounts:
+    """DAG nodes of all rounds: jobs, landing, merge and cleanup of each group."""
 
-    progress: Progress
+    total: int
+    completed: int
+    running: int
+    pending: int
+    failed: int
+    skipped: Annotated[int, "Not run, because a parent failed or no input is left."]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDAG:
+    """The running DAG."""
+
+    node_id: str
+    task_id: Annotated[str, "The DAG's batch name in HTCondor."]
+    progress_percent: float
+    progress_message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProgress:
+    """One round."""
+
+    number: int
+    kind: str
+    status: str
+    fraction: float
+    jobs: int
+    input_events: int
+    events_read: int
+    events_written: int
+    groups: int
+    planned: Annotated[int, "Unfinished groups."]
+    done: Annotated[int, "Finished groups whose outputs are not collected yet."]
+    collected: int
+    failed: int
+    created_at: str
+    resolved_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """One merge group of the newest round."""
+
+    index: int
+    status: str
+    site: str
+    jobs: int
+    nodes_done: Annotated[int, "Nodes of its jobs, landing, merge and cleanup."]
+    nodes_failed: int
+    input_events: int
+    events_read: int
+    events_written: int
+    finished_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressDetail(Progress):
+    """The progress of one request."""
+
+    request_name: str
+    status: str
+    overall_percent: float
+    nodes: NodeCounts
+    current_tasks: list[RunningDAG]
     pace: Pace
-    rounds: list[dict[str, Any]]
-    groups: list[dict[str, Any]]
-    dag: dict[str, Any] | None
+    rounds: list[RoundProgress]
+    groups: list[GroupProgress]
 
 
 class _Sums(NamedTuple):
@@ -154,6 +226,7 @@ class _Sums(NamedTuple):
     excluded: int
     input_done: int
     open_done: int | None
+    running: int | None
     groups: int
     groups_done: int
     jobs: int | None
@@ -205,13 +278,53 @@ def _subject(request: Request) -> Subject:
     return Subject(request.pk, request.workflow_id, request.status)
 
 
-def detail_of(request: Request) -> Detail:
-    """Return the progress with pace, rounds and groups."""
+def detail_of(request: Request) -> ProgressDetail:
+    """Return the progress with its pace, rounds, newest groups and running DAG."""
     now = timezone.now()
     (row,) = _read(_DETAIL, [request.workflow_id], now)
-    *sums, rounds, groups, dag = row
+    *sums, found, groups, dag = row
     progress, pace = _progress(request.status, _Sums(*sums), now)
-    return Detail(progress, pace, rounds or [], groups or [], dag)
+    nodes = {name: sum(one.pop(name) for one in found or ()) for name in _NODES}
+    rounds = [RoundProgress(**one) for one in found or ()]
+    return ProgressDetail(
+        **asdict(progress),
+        request_name=request.request_name,
+        status=request.status,
+        overall_percent=round(100 * progress.fraction, 1),
+        nodes=_node_counts(**nodes, running=dag["nodes_running"] if dag else 0),
+        current_tasks=[_running(dag, rounds[-1])] if dag and rounds else [],
+        pace=pace,
+        rounds=rounds,
+        groups=[GroupProgress(**one) for one in groups or ()],
+    )
+
+
+def _node_counts(
+    *, nodes: int, nodes_done: int, nodes_failed: int, nodes_skipped: int, jobs_dropped: int, running: int
+) -> NodeCounts:
+    """Skipped nodes are unreachable in a failed group, or were left without input by a repair."""
+    left = nodes - nodes_done - nodes_failed - nodes_skipped
+    running = min(running, left)
+    return NodeCounts(
+        total=nodes + jobs_dropped,
+        completed=nodes_done,
+        running=running,
+        pending=left - running,
+        failed=nodes_failed,
+        skipped=nodes_skipped + jobs_dropped,
+    )
+
+
+def _running(dag: dict[str, Any], newest: RoundProgress) -> RunningDAG:
+    return RunningDAG(
+        node_id=f"round {newest.number}",
+        task_id=dag["token"],
+        progress_percent=round(100 * newest.fraction, 1),
+        progress_message=(
+            f"{newest.done + newest.collected} of {newest.groups} groups done,"
+            f" {dag['nodes_running']} jobs running, {dag['nodes_idle']} idle, {dag['nodes_held']} held"
+        ),
+    )
 
 
 def _read(sql: str, workflows: list[UUID], now: datetime) -> list[tuple[Any, ...]]:
@@ -231,13 +344,15 @@ def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
         total = sums.input_events
         done = min(max(sums.input_done + int(sums.open_done or 0), int(sums.read or 0)), total)
     possible = total - sums.excluded
-    fraction = min((possible if finished else done) / total, 1.0) if total else float(finished)
+    running = min(int(sums.running or 0), max(total - done, 0)) if status in SWEPT else 0
+    fraction = min((possible if finished else done + running) / total, 1.0) if total else float(finished)
     left = possible - done if status in SWEPT else 0
     pace = decide_pace(sums, left=left, fraction=fraction, now=now)
     progress = Progress(
         fraction=round(fraction, 4),
         events_total=total,
         events_done=done,
+        events_running=running,
         events_excluded=sums.excluded,
         events_written=int(sums.written or 0),
         groups_total=sums.groups,
@@ -275,26 +390,3 @@ def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pa
 def _after(now: datetime, seconds: float) -> datetime | None:
     """Return the moment, or None if it is too far ahead."""
     return now + timedelta(seconds=seconds) if seconds <= FORESEEABLE_SEC else None
-
-
-def node_counts(detail: Detail) -> dict[str, int]:
-    """Count the DAG nodes of the request: jobs, landing, merge and cleanup of each group.
-
-    Skipped nodes are unreachable in a failed group, or were left without input by a repair.
-    """
-
-    def sum_of(*names: str) -> int:
-        return sum(int(one[name]) for one in detail.rounds for name in names)
-
-    total, skipped = sum_of("nodes", "jobs_dropped"), sum_of("nodes_skipped", "jobs_dropped")
-    completed, failed = sum_of("nodes_done"), sum_of("nodes_failed")
-    left = total - completed - failed - skipped
-    running = min(detail.dag["nodes_running"] if detail.dag else 0, left)
-    return {
-        "total": total,
-        "completed": completed,
-        "running": running,
-        "pending": left - running,
-        "failed": failed,
-        "skipped": skipped,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet
@@ -13,20 +13,41 @@ from django.utils import timezone
 
 from requests_app import admission
 from requests_app.models import Request, TimelineEntry
-from requests_app.states import SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
+from requests_app.states import STATUSES, SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
 from wms2_project.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
+class NextInQueue:
+    """The next request to be admitted."""
+
+    request_name: str
+    priority: int
+    rank: float
+    queued_since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class AdmissionQueue:
-    """Capacity of admission and the next request."""
+    """Used capacity and the next request."""
 
     active_dags: int
     max_active_dags: int
     queued_workflows: int
     paused: bool
     pause_reason: str
-    next_in_queue: Request | None
+    next_in_queue: NextInQueue | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """State of the lifecycle."""
+
+    due: Annotated[int, "Due requests that wait for a worker."]
+    sweep_lag_sec: Annotated[float, "Waiting time of the oldest due request (s)."]
+    in_work: int
+    failing: Annotated[int, "Requests whose last step failed."]
+    by_status: Annotated[dict[str, int], "Requests that have not ended, by status."]
 
 
 def request_by_name(name: str, *, bare: bool = False) -> Request:
@@ -69,13 +90,15 @@ def admission_queue() -> AdmissionQueue:
         active=Count("pk", filter=Q(status__in=sorted(TAKES_CAPACITY))),
         queued=Count("pk", filter=Q(status=RequestStatus.QUEUED)),
     )
+    line = admission.line().order_by("-rank", "created_at")
+    first = line.values_list("request_name", "priority", "rank", "status_since").first()
     return AdmissionQueue(
         active_dags=counts["active"],
         max_active_dags=config.max_active_dags,
         queued_workflows=counts["queued"],
         paused=config.paused,
         pause_reason=config.pause_reason,
-        next_in_queue=admission.line().order_by("-rank", "created_at").first(),
+        next_in_queue=NextInQueue(*first) if first else None,
     )
 
 
@@ -84,16 +107,9 @@ def position_in_queue(request: Request) -> int | None:
     return admission.ahead_of(request) + 1 if admission.in_line(request) else None
 
 
-_WORKFLOW_STATUS = {
-    RequestStatus.NEW: "new",
-    RequestStatus.SUBMITTED: "new",
-    RequestStatus.QUEUED: "new",
-}
-
-
 def workflow_status(status: RequestStatus | str) -> str:
     """Derive the workflow status: new until admission, then the status of the request."""
-    return _WORKFLOW_STATUS.get(RequestStatus(status), str(status))
+    return "new" if STATUSES[RequestStatus(status)].public == "accepted" else str(status)
 
 
 def by_status(rows: QuerySet[Any]) -> dict[str, int]:
@@ -112,17 +128,16 @@ def sweep_lag_sec(*, now: datetime) -> float:
     return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
 
 
-def lifecycle_status() -> dict[str, Any]:
-    """Return the state of the lifecycle: due requests, lag and workers."""
+def lifecycle_status() -> Lifecycle:
     now = timezone.now()
     swept = Request.objects.filter(status__in=sorted(SWEPT))
-    return {
-        "due": _due(now).count(),
-        "sweep_lag_sec": round(sweep_lag_sec(now=now), 1),
-        "in_work": swept.exclude(owner="").count(),
-        "failing": swept.filter(attempt__gt=0).count(),
-        "by_status": by_status(open_requests()),
-    }
+    return Lifecycle(
+        due=_due(now).count(),
+        sweep_lag_sec=round(sweep_lag_sec(now=now), 1),
+        in_work=swept.exclude(owner="").count(),
+        failing=swept.filter(attempt__gt=0).count(),
+        by_status=by_status(open_requests()),
+    )
 
 
 def _due(now: datetime) -> QuerySet[Request]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import connection
 
@@ -53,26 +54,71 @@ SELECT b.at AS bucket, count(t.id) FILTER (WHERE t.to_status = 'submitted') AS s
  GROUP BY b.at ORDER BY b.at"""
 
 
-def workflow_metrics(*, now: datetime, days: int, campaign: str = "") -> list[dict[str, Any]]:
-    """Return outcomes, durations and common failures per campaign."""
+@dataclass(frozen=True, slots=True)
+class FailureKind:
+    """One kind of failure. Its pattern is a message without numbers and names."""
+
+    pattern: str
+    status: str
+    campaign: str
+    occurrences: int
+    requests: int
+    last_seen: datetime
+    example: Annotated[str, "The last affected request."]
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignMetrics:
+    """Outcomes of the requests of a campaign."""
+
+    campaign: str
+    total: int
+    completed: int
+    failed: int
+    aborted: int
+    success_rate: float
+    avg_duration_sec: float | None
+    p50_duration_sec: float | None
+    p95_duration_sec: float | None
+    common_failures: list[FailureKind]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Counts of one time bucket, which starts at `bucket`."""
+
+    bucket: datetime
+    submitted: int
+    completed: int
+    failed: int
+    aborted: int
+    held: int
+    avg_duration_sec: float | None
+
+
+def workflow_metrics(*, now: datetime, days: int, campaign: str = "") -> list[CampaignMetrics]:
+    """Return the campaigns, the one with most requests first."""
     values = {"since": now - timedelta(days=days), "campaign": campaign, "limit": ROWS}
-    rows = _read(_ENDED, values)
     failures = failure_metrics(now=now, days=days, campaign=campaign, limit=ROWS)
-    for row in rows:
-        own = [one for one in failures if one["campaign"] == row["campaign"]]
-        row["common_failures"] = own[:5]
-    return rows
+    return [
+        CampaignMetrics(
+            **row, common_failures=[one for one in failures if one.campaign == row["campaign"]][:5]
+        )
+        for row in _read(_ENDED, values)
+    ]
 
 
-def failure_metrics(*, now: datetime, days: int, campaign: str = "", limit: int) -> list[dict[str, Any]]:
-    """Return failures by kind, the most frequent first."""
-    return _read(_FAILURES, {"since": now - timedelta(days=days), "campaign": campaign, "limit": limit})
+def failure_metrics(*, now: datetime, days: int, campaign: str = "", limit: int) -> list[FailureKind]:
+    """Return the kinds of failures, the most frequent first."""
+    values = {"since": now - timedelta(days=days), "campaign": campaign, "limit": limit}
+    return [FailureKind(**row) for row in _read(_FAILURES, values)]
 
 
-def throughput_metrics(*, now: datetime, hours: int, bucket_minutes: int) -> list[dict[str, Any]]:
-    """Return submitted, ended and held requests per time bucket. The last bucket ends now."""
+def throughput_metrics(*, now: datetime, hours: int, bucket_minutes: int) -> list[Bucket]:
+    """Return the time buckets, oldest first. The last one ends now."""
     bucket = timedelta(minutes=bucket_minutes)
-    return _read(_THROUGHPUT, {"since": now - timedelta(hours=hours), "until": now, "bucket": bucket})
+    values = {"since": now - timedelta(hours=hours), "until": now, "bucket": bucket}
+    return [Bucket(**row) for row in _read(_THROUGHPUT, values)]
 
 
 def _read(sql: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:

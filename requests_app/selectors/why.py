@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from django.db.models import Max
 
@@ -26,12 +27,16 @@ from wms2_project.errors import Wms2Error
 class Why:
     """Explanation of a request's status: a summary sentence and its evidence."""
 
+    request_name: str
+    status: str
+    status_why: str
+    status_since: datetime
     summary: str
     gates: list[Gate]
     turn: Turn | None
     idle_jobs: MatchAnalysis | None
     idle_jobs_note: str
-    gaps: str = ""
+    gaps: Annotated[str, "Input that will not be processed, and why."]
 
 
 def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
@@ -48,7 +53,18 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
         summary = f"{summary.rstrip('.')}; {gap}"
     if status in TERMINAL:
         summary += _removed(request)
-    return Why(summary, asked, turn, analysis, note, str(gap or ""))
+    return Why(
+        request_name=request.request_name,
+        status=request.status,
+        status_why=WHY[status],
+        status_since=request.status_since,
+        summary=summary,
+        gates=asked,
+        turn=turn,
+        idle_jobs=analysis,
+        idle_jobs_note=note,
+        gaps=str(gap or ""),
+    )
 
 
 def _removed(request: Request) -> str:

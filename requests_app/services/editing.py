@@ -33,11 +33,12 @@ from wms2_project.words import counted
 SITE_LISTS = ("site_whitelist", "site_blacklist")
 MAX_NAMED = 10
 LIVE = tuple(one.name for one in EDITABLE)
+ON_REQUEST = frozenset(one.name for one in EDITABLE if one.stored == "request")
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a change reaches: at once, when the next round is planned, or not at all."""
+    """When the changed fields take effect: at once, at the next round, or never."""
 
     now: list[str] = field(default_factory=list)
     next_round: list[str] = field(default_factory=list)
@@ -93,9 +94,8 @@ def change_request(
 
 def present_values(request: Request, names: Iterable[str] = LIVE) -> dict[str, Any]:
     """Return the present values of editable fields by name."""
-    workflow = request.workflow
     return {
-        name: request.priority if name == "priority" else getattr(workflow, COLUMNS.get(name, name))
+        name: getattr(request if name in ON_REQUEST else request.workflow, COLUMNS.get(name, name))
         for name in names
     }
 
@@ -118,7 +118,7 @@ def preview_change(
     queued = dag is not None and dag.status in IN_QUEUE
     plans = _will_plan(request, dag)
     later = effects.next_round if plans else effects.never
-    scope = "jobs planned from then on" if plans else "everything is planned already"
+    then = "jobs planned from then on" if plans else "everything is planned already"
     if "priority" in changes:
         effects.now.append(
             f"priority: the place in the admission queue becomes that of {changes['priority']}"
@@ -126,17 +126,17 @@ def preview_change(
         if queued:
             effects.now.append("priority: every job in the queue, and those the DAG submits from now on")
     if any(name in changes for name in SITE_LISTS):
-        later.append(f"sites: {scope}")
+        later.append(f"sites: {then}")
         if dag is not None and queued:
             _preview_sites(
                 effects, dag, before=request.workflow, after=_changed(request.workflow, on_workflow)
             )
     if "memory_mb" in changes:
         _preview_memory(effects, changes["memory_mb"], plans=plans, dag=dag)
-    if "category_throttles" in changes:
-        later.append(f"category_throttles: {scope}")
+    for name in (one for one in changes if one not in ("priority", *SITE_LISTS, "memory_mb")):
+        later.append(f"{name}: {then}")
         if queued:
-            effects.never.append("category_throttles: the DAG that runs now")
+            effects.never.append(f"{name}: the DAG that runs now")
     return effects
 
 
@@ -207,11 +207,12 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     wrong = {name: only_draft for name in changes if name not in LIVE}
     if wrong or not changes:
         raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
-    on_workflow = {COLUMNS.get(name, name): value for name, value in changes.items()}
-    on_request: dict[str, Any] = {}
-    if "priority" in on_workflow:
-        priority = on_workflow.pop("priority")
-        on_request = {"priority": priority, "rank": float(priority)}
+    on_request = {name: value for name, value in changes.items() if name in ON_REQUEST}
+    if "priority" in on_request:
+        on_request["rank"] = float(on_request["priority"])
+    on_workflow = {
+        COLUMNS.get(name, name): value for name, value in changes.items() if name not in ON_REQUEST
+    }
     if throttles := on_workflow.get("category_throttles"):
         on_workflow["category_throttles"] = request.workflow.category_throttles | throttles
     if on_workflow and (wrong := _impossible(request.workflow, on_workflow)):

@@ -7,10 +7,10 @@ admission. A request without a group counts for its requestor only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -19,7 +19,6 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from dags_app.states import IN_QUEUE, DAGStatus
 from requests_app.models import Quota, Request
 from requests_app.states import TAKES_CAPACITY, TERMINAL, QuotaScope, RequestStatus
-from sandbox.values import is_whole
 from wms2_project.access import audit
 from wms2_project.errors import InvalidInput, QuotaExceeded, StaleVersion
 from wms2_project.grammar import Name, matches
@@ -62,6 +61,11 @@ LIMITS: dict[str, Limit] = {
 }
 Share = tuple[QuotaScope, str]
 Numbers = dict[str, int]
+QuotaNumbers = make_dataclass(
+    "QuotaNumbers",
+    [(name, Annotated[int, limit.help]) for name, limit in LIMITS.items()],
+    namespace={"__doc__": "One number per limit."},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,10 @@ class QuotaState:
     """Limits and usage of one requestor or group. The default has no usage."""
 
     scope: QuotaScope
-    name: str
-    limits: Numbers
-    usage: Numbers | None
-    own: list[str]  # limits set in its own row
+    name: Annotated[str, "`*` is the default."]
+    limits: Annotated[Numbers, QuotaNumbers]
+    usage: Annotated[Numbers | None, QuotaNumbers]
+    own: Annotated[list[str], "Limits set for this name; the others come from `*`."]
     updated_by: str
     updated_at: datetime | None
     version: int
@@ -128,6 +132,16 @@ def states_of(shares: Iterable[Share], *, now: datetime) -> list[QuotaState]:
                 version=row.version if row else 0,
             )  # fmt: skip
     return [found[share] for share in wanted]
+
+
+def state_of(row: Quota, *, now: datetime) -> QuotaState:
+    """Return limits and usage of the name the quota is for."""
+    return states_of([(QuotaScope(row.scope), row.name)], now=now)[0]
+
+
+def quota_of(scope: str, name: str) -> Quota:
+    """Return the quota of this name; an unsaved one if none is set."""
+    return Quota.objects.filter(scope=scope, name=name).first() or Quota(scope=scope, name=name)
 
 
 def _effective(own: Quota | None, rest: Quota) -> Numbers:
@@ -316,10 +330,6 @@ def _wrong(scope: str, name: str, changes: Mapping[str, int | None]) -> dict[str
     if not changes:
         wrong["changes"] = f"name at least one of {', '.join(LIMITS)}"
     for what, value in changes.items():
-        if what not in LIMITS:
-            wrong[what] = f"is not a limit; use one of {', '.join(LIMITS)}"
-        elif value is None and name == DEFAULT:
+        if value is None and name == DEFAULT:
             wrong[what] = "must be a number, because it is the default"
-        elif value is not None and not is_whole(value, 0, LIMITS[what].most):
-            wrong[what] = f"must be a whole number from 0 to {LIMITS[what].most:,}"
     return wrong

@@ -17,7 +17,7 @@ from cms.reqmgr2 import Assignment
 from dags_app.adapters import reqmgr2
 from outputs_app.models import ReqMgr2Report
 from requests_app.models import Request
-from requests_app.states import TERMINAL
+from requests_app.states import STATUSES, TERMINAL
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from wms2_project.errors import Wms2Error
@@ -28,15 +28,7 @@ logger = logging.getLogger(__name__)
 FROM_REQMGR2 = "reqmgr2"
 BATCH = 100
 KEEP_TRYING = timedelta(days=7)
-REPORTED_AS: dict[S, str] = {
-    S.QUEUED: "acquired",
-    S.PILOT_RUNNING: "acquired",
-    S.PLANNING: "acquired",
-    S.ACTIVE: "running-open",
-    S.COMPLETED: "announced",
-    S.ABORTED: "aborted",
-    S.FAILED: "aborted",
-}
+REPORTED_AS = {status: one.reqmgr2 for status, one in STATUSES.items() if one.reqmgr2}
 
 
 def report_statuses(*, now: datetime) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.conf import settings
@@ -38,14 +38,14 @@ MAX_NAME = 190  # leaves space for the version within the 200 characters of a re
 
 @dataclass(frozen=True, slots=True)
 class RestartPreview:
-    """Effect of a restart: ended version, new version and carried decisions."""
+    """Effect of a restart."""
 
     request_name: str
     processing_version: int
     output_datasets: list[str]
     cleanup_policy: str
-    ends_as: str  # status of the present version afterwards
-    decisions: dict[str, Any]
+    ends_as: Annotated[str, "Status of the present version after the restart."]
+    decisions: Annotated[dict[str, Any], "Operator decisions carried over to the next version."]
 
 
 def preview_restart(

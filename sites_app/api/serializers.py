@@ -12,7 +12,7 @@ from rest_framework import serializers
 from sites_app.models import Site, SiteBan
 from sites_app.services.bans import in_force
 from sites_app.states import CLOSED
-from wms2_project.api.views import ReasonInput
+from wms2_project.api.views import ChangesInput, ReasonInput
 from wms2_project.fields import LegalName
 from wms2_project.grammar import Name
 
@@ -71,7 +71,7 @@ class SiteDetail(SiteRow):
         return BanRow(bans.order_by("expires_at")[:100], many=True).data
 
 
-class SiteInput(ReasonInput):
+class SiteInput(ChangesInput):
     """Site settings beyond CRIC. Absent fields are unchanged; null removes a value."""
 
     elsewhere: ClassVar[dict[str, str]] = {
@@ -108,12 +108,6 @@ class SiteInput(ReasonInput):
         help_text="Used by admission. Overrides the value from Rucio until set to null.",
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Raise if no field is given."""
-        if set(attrs) == {"reason"}:
-            raise serializers.ValidationError({"body": "Give at least one field to change."})
-        return attrs
-
 
 def in_the_future(value: datetime) -> None:
     """Raise if the time is in the past."""
@@ -121,45 +115,36 @@ def in_the_future(value: datetime) -> None:
         raise serializers.ValidationError("Must be in the future.")
 
 
+def _until(help_text: str) -> Any:
+    return serializers.DateTimeField(
+        required=False, allow_null=True, default=None, validators=[in_the_future], help_text=help_text
+    )
+
+
+def _request_name(help_text: str) -> Any:
+    return serializers.CharField(required=False, allow_null=True, default=None, help_text=help_text)
+
+
 class DrainInput(ReasonInput):
     """Stop new work at a site."""
 
-    until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, validators=[in_the_future],
-        help_text="When the drain ends automatically. Absent: never.",
-    )  # fmt: skip
+    until = _until("When the drain ends automatically. Absent: never.")
 
 
 class MaintenanceInput(ReasonInput):
     """Close a site for maintenance."""
 
-    until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, validators=[in_the_future],
-        help_text="When the site takes work again by itself. Leave empty for a maintenance without an end.",
-    )  # fmt: skip
+    until = _until("When the site takes work again by itself. Leave empty for a maintenance without an end.")
 
 
 class BanInput(ReasonInput):
     """Keep work away from a site."""
 
-    request_name = serializers.CharField(
-        required=False,
-        allow_null=True,
-        default=None,
-        help_text="Ban only this request. Absent: all requests.",
-    )
-    until = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, validators=[in_the_future],
-        help_text="When the ban ends. Absent: after the default duration.",
-    )  # fmt: skip
+    request_name = _request_name("Ban only this request. Absent: all requests.")
+    until = _until("When the ban ends. Absent: after the default duration.")
 
 
 class LiftInput(ReasonInput):
     """Let work go to a site again."""
 
-    request_name = serializers.CharField(
-        required=False,
-        allow_null=True,
-        default=None,
-        help_text="Lift only the ban of this request. Absent: all bans.",
-    )
+    request_name = _request_name("Lift only the ban of this request. Absent: all bans.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -15,8 +15,7 @@ from sites_app.operations import BY_NAME
 from sites_app.selectors import site_by_name
 from sites_app.states import SiteStatus
 from wms2_project.access.roles import Role
-from wms2_project.api.filters import AnyOfFilter
-from wms2_project.api.views import ListView, versioned
+from wms2_project.api.views import AnyOfFilter, ListView, versioned
 from wms2_project.fields import choices
 from wms2_project.operations import Operation
 from wms2_project.operations.rest import OperationView
@@ -31,10 +30,10 @@ class SiteFilter(filters.FilterSet):  # type: ignore[misc]
     name = filters.CharFilter(lookup_expr="startswith", label="Prefix of the name.")
 
 
-@extend_schema_view(get=extend_schema(operation_id="sites_list", description="Sites, by name."))
 class SiteListView(ListView):
-    """List of sites."""
+    """Sites, by name."""
 
+    operation_id = "sites_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.VIEWER}
     queryset = Site.objects.all()
     serializer_class = SiteRow

@@ -1,4 +1,4 @@
-"""Accounts of people and robots, the identities linked to them, and their roles."""
+"""Accounts of people and robots, and the certificates and token subjects linked to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wms2_project.models import X509, Identity
 
 
 def person_of_certificate(dn: str, *, now: datetime) -> User | None:
-    """Return the account linked to the certificate, or to the one that signed a grid proxy."""
+    """Return the account of a certificate. A grid proxy counts as the certificate that made it."""
     for name in dict.fromkeys((dn, without_proxy(dn))):
         if identity := _identity(X509, name):
             return _noted(identity, now)
@@ -28,7 +28,7 @@ def person_of_certificate(dn: str, *, now: datetime) -> User | None:
 
 
 def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
-    """Return the account of the token's subject, created at the first call, with the token's roles."""
+    """Return the account of a token's subject, created at its first call. The token gives the roles."""
     identity = _identity(bearer.issuer, bearer.subject) or _first_seen(bearer)
     user = _noted(identity, now)
     if user is not None:
@@ -37,7 +37,7 @@ def person_of_bearer(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
-    """Return the account for a console login, with staff status and the roles of the token."""
+    """Return the account that logs in to the console, with the roles of the issuer's groups."""
     user = person_of_bearer(bearer, now=now)
     if user is None:
         return None
@@ -50,7 +50,7 @@ def sign_in(bearer: Bearer, *, now: datetime) -> User | None:
 
 
 def link_identity(*, user: User, issuer: str, subject: str, actor: str, reason: str) -> Identity:
-    """Link a certificate or a token subject to the account."""
+    """Link a certificate or token subject to an account."""
     subject = normal_dn(subject) if issuer == X509 else subject
     if not subject:
         raise InvalidInput("the identity was not linked", fields={"subject": "not a usable name"})
@@ -73,7 +73,7 @@ def unlink_identity(*, identity: Identity, actor: str, reason: str) -> None:
 
 
 def set_roles(*, user: User, roles: Iterable[str], actor: str, reason: str) -> None:
-    """Replace the account's roles. `site_admin:T2_CH_CERN` is the role of an admin of one site."""
+    """Replace the roles of an account. `site_admin:T2_CH_CERN` is the role of one site's admin."""
     wanted = sorted(set(roles))
     if wrong := [role for role in wanted if not is_role(role)]:
         raise InvalidInput(
@@ -97,7 +97,7 @@ def _noted(identity: Identity, now: datetime) -> User | None:
 
 
 def _first_seen(bearer: Bearer) -> Identity:
-    """Create an account without password or local roles. The hash in its name makes the name unique."""
+    """Create an account without password and roles. Its name ends in a hash, so that it is unique."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", bearer.name).strip("-._")[:60] or "person"
     unique = hashlib.sha256(f"{bearer.issuer} {bearer.subject}".encode()).hexdigest()[:12]
     try:
@@ -114,5 +114,5 @@ def _first_seen(bearer: Bearer) -> Identity:
 
 
 def _target(user: User) -> str:
-    """Return the audit's name for the account, distinct from names of requests."""
+    """Return the account's name in the audit. A request may have the same name."""
     return f"person {user.username}"

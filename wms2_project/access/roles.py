@@ -1,4 +1,4 @@
-"""Roles: each view names the role each method needs; a view that names none is closed.
+"""Roles. Every view names the role each method needs; a view that names none is denied.
 
 Roles are Django groups of the same name; each includes the ones below it. Superusers are admins. The group
 `site_admin:T2_CH_CERN` makes its members admins of that site only. The group `member:higgs` is not a role:
@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest as DjangoRequest
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request as HttpRequest
 
@@ -21,7 +20,7 @@ from wms2_project.grammar import Name, matches
 
 
 class Role(IntEnum):
-    """Permission levels in ascending order."""
+    """Roles, each with the permissions of the lower ones."""
 
     ANONYMOUS = 0
     VIEWER = 1
@@ -58,7 +57,7 @@ def role_of(user: User | AnonymousUser) -> Role:
 
 
 def sites_of(user: User | AnonymousUser) -> frozenset[str]:
-    """Return the sites of which the user is an admin."""
+    """Return the sites the user administers."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(OWN_SITE) for name in names if name.startswith(OWN_SITE))
 
@@ -70,7 +69,7 @@ def groups_of(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def _names(user: User | AnonymousUser) -> frozenset[str]:
-    """Return role names: the bearer token's, else the groups', read once per user object."""
+    """Return the names of the user's roles, from the bearer token or the groups. Read once per call."""
     granted: frozenset[str] | None = getattr(user, "granted_roles", None)
     if granted is not None:
         return granted
@@ -81,7 +80,7 @@ def _names(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
-    """Set the user's groups as already read, to save a query."""
+    """Set the user's groups, if they were read with the user. This saves a query."""
     user.__dict__["_wms2_groups"] = frozenset(names)
 
 
@@ -90,18 +89,12 @@ def operates(user: User | AnonymousUser) -> bool:
 
 
 def may_steer_site(user: User | AnonymousUser, site: str) -> bool:
-    """Return whether the user is an operator or an admin of this site."""
+    """Return whether the user may operate the site: operators every site, site admins their own."""
     return operates(user) or site in sites_of(user)
 
 
-def check_site(request: HttpRequest, site: str) -> None:
-    """Raise PermissionDenied unless the caller is an operator or an admin of this site."""
-    if not may_steer_site(request.user, site):
-        raise PermissionDenied(f"You are not an admin of {site}. Ask its admins or an operator.")
-
-
 class RolePermission(BasePermission):
-    """Compares the caller's role with the view's `roles` for the method; denied without an entry."""
+    """Compares the caller's role with the view's `roles` for this method. No entry denies access."""
 
     def has_permission(self, request: HttpRequest, view: Any) -> bool:
         method = request.method or ""
@@ -112,13 +105,13 @@ class RolePermission(BasePermission):
 
 
 class WithRoles:
-    """Mixin of views: the role each HTTP method needs."""
+    """Mixin with the role each HTTP method needs."""
 
     roles: ClassVar[dict[str, Role]] = {}
 
 
 def role_needed(view: Any, method: str) -> Role | None:
-    """Return the role the method needs; None if the method is closed to all."""
+    """Return the role this method needs, or None if the method is closed to all."""
     roles: dict[str, Role] = getattr(view, "roles", {})
     if method in ("OPTIONS", "HEAD"):  # they reveal no more than the view's least protected method
         return roles.get("GET", min(roles.values(), default=None))
@@ -126,5 +119,5 @@ def role_needed(view: Any, method: str) -> Role | None:
 
 
 def actor_of(request: DjangoRequest | HttpRequest) -> str:
-    """Return the audit's name for the caller."""
+    """Return the caller's name in the audit."""
     return f"user:{request.user.get_username()}"

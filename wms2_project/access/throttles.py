@@ -1,4 +1,4 @@
-"""Call limits per user and per address, counted in Redis for all processes. No limits without Redis."""
+"""Limits of calls per person and address, counted in Redis for all processes. No limit without Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _limiter(url: str) -> SlidingWindowCounterRateLimiter:
 
 
 def seconds_to_wait(kind: str, who: str) -> float:
-    """Count one call of this kind; return 0 if it is allowed, else the seconds until the next one is."""
+    """Count one call. Return 0 if it is allowed, else the seconds to wait."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def count(_client: Any) -> float:
@@ -41,7 +41,7 @@ def seconds_to_wait(kind: str, who: str) -> float:
 
 
 def seconds_until_allowed(kind: str, who: str) -> float:
-    """Return the seconds until the next call of this kind is allowed, without counting one."""
+    """Return the seconds until the next call is allowed, without counting one."""
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def read(_client: Any) -> float:
@@ -54,7 +54,7 @@ def seconds_until_allowed(kind: str, who: str) -> float:
 
 
 def address_block(address: str) -> str:
-    """Return what counts as one address: the /64 network of an IPv6 address, else the address itself."""
+    """Return what counts as one address: the /64 network of an IPv6 address, or the address itself."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -63,7 +63,7 @@ def address_block(address: str) -> str:
 
 
 def refusal(request: HttpRequest, reason: str) -> APIException:
-    """Return the error for a wrong credential: 401 with the reason, or 429 after too many of them."""
+    """Return the error for a wrong credential: its reason, or a throttle after too many attempts."""
     wait = seconds_to_wait("failures", address_block(client_address(request._request)))
     return Throttled(wait) if wait else AuthenticationFailed(reason)
 

@@ -1,4 +1,4 @@
-"""API tokens: shown once, stored as a hash."""
+"""API tokens. The clear text is shown once; only its hash is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTE_USE_EVERY = timedelta(minutes=1)  # one write per API call would be most of
 
 
 def digest_of(clear_text: str) -> str:
-    """Return the stored hash. The token is 256 random bits, so a plain hash cannot be inverted."""
+    """Return the stored hash. A plain hash is safe, because the token has 256 random bits."""
     return hashlib.sha256(clear_text.encode()).hexdigest()
 
 
@@ -37,9 +37,9 @@ def issue_token(
     clear_text: str = "",
     expires_at: datetime | None = None,
 ) -> str:
-    """Create the user's token of this name, replacing an older one, and return its clear text.
+    """Create a token and return its clear text. An older token of the same name stops working.
 
-    If an issuer grants the user's roles, the token expires with them at the latest.
+    The token of an account whose roles come from an issuer expires with them, whatever was asked for.
     """
     clear_text = clear_text or new_token()
     if user.identities.exclude(issuer=X509).exists():
@@ -61,12 +61,12 @@ def issue_token(
 
 
 def roles_last_until(now: datetime) -> datetime:
-    """Return until when roles granted by an issuer are valid without asking it again."""
+    """Return until when roles from an issuer are valid without asking it again."""
     return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
 
 
 def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
-    """Revoke the token at once. Revoking it again changes nothing."""
+    """Revoke the token with immediate effect. Repeating it changes nothing."""
     audit.need_reason(reason)
     with transaction.atomic():
         live = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
@@ -87,7 +87,7 @@ SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.us
 
 
 def token_of(clear_text: str, *, now: datetime) -> ApiToken | None:
-    """Return the live token with this text and note its use; None if it is unknown, expired or revoked."""
+    """Return the valid token with this text and record its use; None if it is unknown, expired or revoked."""
     with connection.cursor() as cursor:
         cursor.execute(_LIVE, {"digest": digest_of(clear_text), "now": now})
         row = cursor.fetchone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django_filters import rest_framework as filters
-from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 
 from wms2_project.access.audit import shown_detail
@@ -49,10 +48,10 @@ class AuditFilter(filters.FilterSet):  # type: ignore[misc]
     before = filters.IsoDateTimeFilter(field_name="at", lookup_expr="lt")
 
 
-@extend_schema_view(get=extend_schema(operation_id="audit_list", description="The audit, newest first."))
 class AuditListView(ListView):
-    """List of audit events."""
+    """The audit, newest first."""
 
+    operation_id = "audit_list"
     roles: ClassVar[dict[str, Role]] = {"GET": Role.OPERATOR}
     queryset = AuditEvent.objects.all()
     serializer_class = AuditRow

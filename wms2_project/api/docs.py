@@ -1,4 +1,4 @@
-"""The OpenAPI description: every operation also says which problems it may answer with."""
+"""The OpenAPI description, with the problems each operation may answer with."""
 
 from __future__ import annotations
 
@@ -46,16 +46,21 @@ class Problem(serializers.Serializer[Any]):
 class ProblemSchema(AutoSchema):
     """Adds to each operation the problems that follow from its role, path and body, and the view's own."""
 
+    def get_operation_id(self) -> str:
+        """Return the id that a list declares, else the derived one."""
+        own: str = getattr(self.view, "operation_id", "") if self.method == "GET" else ""
+        return own or str(super().get_operation_id())
+
     def get_override_parameters(self) -> list[Any]:
-        """A JSON answer to a GET can be narrowed to some members, and every list can be turned."""
+        """Add `fields` to JSON reads and `ordering` to lists."""
         view: Any = self.view
         if self.method != "GET" or not any(one.format == "json" for one in view.renderer_classes):
             return []
         if not hasattr(view, "orders"):
             return [FIELDS]
         both = [f"{sign}{name}" for name in view.orders for sign in ("", "-")]
-        told = "Sort order. A leading minus reverses it."
-        return [FIELDS, OpenApiParameter("ordering", str, enum=both, default=view.order, description=told)]
+        text = "Sort order. A leading minus reverses it."
+        return [FIELDS, OpenApiParameter("ordering", str, enum=both, default=view.order, description=text)]
 
     def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
@@ -88,7 +93,7 @@ class ProblemSchema(AutoSchema):
 
 
 def close_bodies(result: dict[str, Any], **given: Any) -> dict[str, Any]:
-    """Say of every body of ours that it takes no other members than those it names."""
+    """Forbid additional members in every request body."""
     schemas = result["components"]["schemas"]
     for item in result["paths"].values():
         for operation in item.values():
@@ -101,7 +106,7 @@ def close_bodies(result: dict[str, Any], **given: Any) -> dict[str, Any]:
 
 
 def tell_queries(result: dict[str, Any], **given: Any) -> dict[str, Any]:
-    """Say of every GET what its query may hold: no filter is empty, `fields` names members of the answer."""
+    """Describe query parameters: filters are not empty, `fields` names members of the answer."""
     for item in result["paths"].values():
         for one in item.get("get", {}).get("parameters", ()):
             schema = one["schema"]
@@ -114,7 +119,7 @@ def tell_queries(result: dict[str, Any], **given: Any) -> dict[str, Any]:
 
 
 def _members(operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
-    """What is always in the answer, or in each row of it; nothing if only the code knows."""
+    """Return the members that are always in the answer, or in each row of it; none if unknown."""
     (media,) = operation["responses"]["200"]["content"].values()
     named = media["schema"].get("$ref", "")
     body = schemas[named.rpartition("/")[2]] if named else {}
@@ -124,13 +129,12 @@ def _members(operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
 
 
 class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the API token shows in the description."""
+    """Describes API tokens."""
 
     target_class = "wms2_project.access.authentication.TokenAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
-        """A bearer token."""
         return {
             "type": "http",
             "scheme": "bearer",
@@ -139,25 +143,25 @@ class BearerToken(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 class ClientCertificate(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the certificate shows in the description."""
+    """Describes client certificates."""
 
     target_class = "wms2_project.access.authentication.CertificateAuthentication"
     name = "certificate"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
-        """OpenAPI 3.0 has no word for mutual TLS: what the proxy passes on stands for it."""
+        """Describe the header of the proxy: OpenAPI 3.0 cannot describe mutual TLS."""
         words = "A client certificate linked to your account, verified by the proxy."
         return {"type": "apiKey", "in": "header", "name": settings.X509_DN_HEADER, "description": words}
 
 
 class SchemaView(SpectacularAPIView):
-    """The OpenAPI document. It says nothing the documentation does not, so anybody may read it."""
+    """The OpenAPI document. It is public."""
 
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}
 
     @extend_schema(exclude=True)
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """The document in the form asked for."""
+        """Return the document in the requested format."""
         form: Any = request.accepted_renderer
         headers = {"Content-Disposition": f'inline; filename="WMS2.{form.format}"'}
         return HttpResponse(_written(form.format), content_type=form.media_type, headers=headers)
@@ -165,14 +169,14 @@ class SchemaView(SpectacularAPIView):
 
 @cache
 def _written(form: str) -> bytes:
-    """The document as bytes, made once per process: it takes seconds, and anybody may ask for it."""
+    """Return the document as bytes. It is made once per process, because that takes seconds."""
     described = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     renderer = OpenApiJsonRenderer() if form == "json" else OpenApiYamlRenderer()
     return bytes(renderer.render(described, renderer_context={}))
 
 
 class DocsView(SpectacularSwaggerSplitView):
-    """Swagger UI, served from our own static files, its script apart from the page."""
+    """Swagger UI, served from our own static files. Its script is separate from the page."""
 
     http_method_names = ["get", "head"]  # a page has nothing to tell about its options
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}

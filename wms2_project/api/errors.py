@@ -68,7 +68,7 @@ _RETRY_AFTER_SEC = 10  # after an outage of something outside
 
 
 class BodyTooLarge(exceptions.APIException):
-    """The body is longer than we read."""
+    """The body exceeds the size limit."""
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
     default_code = "body_too_large"
@@ -78,7 +78,6 @@ class BodyTooLarge(exceptions.APIException):
 def problem_body(
     *, status_code: int, detail: str, code: str, cure: str = "", fields: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The members of one problem."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": TITLES.get(status_code, "Error"),
@@ -94,7 +93,10 @@ def problem_body(
 
 
 def problem_details(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception handler: our errors and DRF's own, in one shape; a bug stays a 500 with its log."""
+    """Render errors of WMS2 and of DRF as problems. DRF's exception handler.
+
+    Other exceptions become a 500 and are logged with their traceback.
+    """
     set_rollback()
     if isinstance(error, InterfaceError | OperationalError):  # it is away, or gave up: no bug of ours
         logger.error("PostgreSQL: %s", error)
@@ -145,7 +147,7 @@ def _of_drf(error: exceptions.APIException) -> Response:
 
 
 def field_messages(detail: Any, prefix: str = "") -> dict[str, str]:
-    """DRF's nested field errors as one message per dotted field."""
+    """Return DRF's nested field errors as one message per dotted field."""
     if isinstance(detail, dict):
         flat: dict[str, str] = {}
         for key, value in detail.items():
@@ -167,7 +169,7 @@ def _plain(status_code: int, detail: str, code: str) -> JsonResponse:
 
 
 def _page(request: HttpRequest, status_code: int, detail: str, cure: str = "") -> HttpResponse:
-    """The same for people; without the console around it, which may be what broke."""
+    """Return an error page without the console around it, which may be the cause of the error."""
     body = problem_body(status_code=status_code, detail=detail, code="", cure=cure)
     return HttpResponse(render_to_string("error.html", {"problem": body}), status=status_code)
 
@@ -178,12 +180,12 @@ def _in_api(request: HttpRequest) -> bool:
 
 @csrf_exempt
 def unknown_url(request: HttpRequest) -> HttpResponse:
-    """What lies below /api/ and is no endpoint."""
+    """Answer a path below /api/ that is no endpoint."""
     return _plain(404, f"There is no {request.path} here. See /api/v1/docs for all paths", "not_found")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Django's own 400, such as an unknown host or a broken header."""
+    """Answer Django's own 400, such as an unknown host or a malformed header."""
     if _in_api(request):
         return _plain(400, "The HTTP request is malformed or not meant for this host", "bad_request")
     return _page(
@@ -192,29 +194,27 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A page or a button that is not this person's."""
     return _page(request, 403, f"{request.user} is not allowed to do this.")
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form that was opened before the login it came with."""
+    """Answer a form that was opened before the present login."""
     return _page(
         request, 403, "The form is older than your login.", "Go back, reload the page and submit again"
     )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A page that is not, or not any more."""
     return _page(
         request, 404, f"There is no {request.path} here.", "Check the address, or search for it in a list"
     )
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """A bug, or no database. The log has the traceback under the same request id."""
+    """Answer a bug or a missing database. The log has the traceback under the same request id."""
     if isinstance(sys.exc_info()[1], InterfaceError | OperationalError):
-        told, code = "The database does not answer", errors.ServiceUnavailable.code
-        answer = _plain(503, told, code) if _in_api(request) else _page(request, 503, f"{told}.")
+        message, code = "The database does not answer", errors.ServiceUnavailable.code
+        answer = _plain(503, message, code) if _in_api(request) else _page(request, 503, f"{message}.")
         answer.headers["Retry-After"] = str(_RETRY_AFTER_SEC)
         return answer
     if _in_api(request):

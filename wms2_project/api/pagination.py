@@ -1,7 +1,7 @@
-"""Cursor pages: page N costs what page 1 costs, however many rows there are and however many are alike.
+"""Cursor pages: every page costs the same, whatever the number of rows and of equal values.
 
-A cursor holds all columns of the order, so it names one row; rows beyond it are found through an index of
-these columns.
+A cursor holds all columns of the order, so it identifies one row. Rows beyond it are found through an index
+of these columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CursorPages(CursorPagination):
     max_page_size = 500
 
     def get_ordering(self, request: HttpRequest, queryset: Any, view: Any) -> tuple[str, ...]:
-        """The order the caller names, else the view's own; a minus turns it round."""
+        """Return the columns of the requested order, or of the view's default. A minus reverses it."""
         wanted = request.query_params.get("ordering", view.order)
         columns: tuple[str, ...] | None = view.orders.get(wanted.removeprefix("-"))
         if columns is None:
@@ -41,7 +41,7 @@ class CursorPages(CursorPagination):
         return _turned(columns) if wanted.startswith("-") else columns
 
     def get_page_size(self, request: HttpRequest) -> int:
-        """The size asked for; one we would not keep to is refused, not bent."""
+        """Return the requested size. Raise if it is out of range."""
         given = request.query_params.getlist("page_size")
         if not given:
             return self.page_size
@@ -54,7 +54,7 @@ class CursorPages(CursorPagination):
         return int(given[0])
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        """As DRF describes them, with the bounds."""
+        """Add the range of `page_size`."""
         found: list[dict[str, Any]] = super().get_schema_operation_parameters(view)
         for one in found:
             if one["name"] == self.page_size_query_param:
@@ -64,7 +64,7 @@ class CursorPages(CursorPagination):
     def paginate_queryset(
         self, queryset: Any, request: HttpRequest, view: APIView | None = None
     ) -> list[Any] | None:
-        """One page; a cursor somebody made up is a 404, not an error of ours."""
+        """Return one page. An invalid cursor is a 404."""
         self.request, self.base_url = request, request.build_absolute_uri()
         self.page_size = self.get_page_size(request)
         self.columns = self.get_ordering(request, queryset, view)
@@ -82,13 +82,11 @@ class CursorPages(CursorPagination):
         return self.page
 
     def get_next_link(self) -> str | None:
-        """The page after the last row of this one."""
         if not self.has_next:
             return None
         return self._link(self.page[-1]) if self.page else self._without_cursor()
 
     def get_previous_link(self) -> str | None:
-        """The page before the first row of this one."""
         return self._link(self.page[0] if self.page else None, r="1") if self.has_previous else None
 
     def _link(self, row: Any, **tokens: str) -> str:
@@ -102,7 +100,7 @@ class CursorPages(CursorPagination):
 
 
 def beyond(order: Sequence[str], values: Sequence[Any]) -> Any:
-    """The condition for rows that come after the one with these values of the first columns of the order."""
+    """Return the condition for rows after the one with these values of the first columns of the order."""
     if len(values) > len(order):
         raise ValueError("more values than columns")
     pairs = [(column.removeprefix("-"), value) for column, value in zip(order, values, strict=False)]
@@ -122,6 +120,6 @@ def _turned(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _decoded(cursor: str) -> tuple[bool, list[str]]:
-    """Whether the page lies before the position, and the position."""
+    """Return whether the page lies before the position, and the position."""
     tokens = parse_qs(b64decode(cursor.encode("ascii")).decode("ascii"), keep_blank_values=True)
     return tokens.get("r") == ["1"], tokens.get("p", [])

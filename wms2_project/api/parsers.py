@@ -15,12 +15,12 @@ from wms2_project.api.errors import BodyTooLarge
 
 
 class BoundedJSONParser(JSONParser):
-    """Reads at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes; DRF's own parser reads whatever comes."""
+    """Reads at most DATA_UPLOAD_MAX_MEMORY_SIZE bytes. DRF's own parser has no limit."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        """The parsed body, or a ParseError that names what is wrong with it."""
+        """Return the parsed body, or raise ParseError with the cause."""
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         raw = stream.read(limit + 1)
         if len(raw) > limit:
@@ -40,7 +40,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _check_storable(value: Any) -> None:
-    """Refuse what JSON can write and PostgreSQL cannot: NUL, half surrogate pairs, infinities."""
+    """Raise ValueError for JSON values PostgreSQL cannot store: NUL, half surrogate pairs, infinities."""
     if isinstance(value, str):
         if "\x00" in value:
             raise ValueError("a string contains the NUL character")

@@ -1,4 +1,4 @@
-"""Probes. They are anonymous and therefore say which part fails, never why."""
+"""Probes. They are anonymous, so they name the failing component but no details."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STATUSES = ["ok", "degraded", "down"]
 
 
 class HealthBody(serializers.Serializer[Any]):
-    """ok: everything works. degraded: the API works, something behind it does not. down: it does not."""
+    """ok: all works. degraded: the API works, a component behind it does not. down: the API does not work."""
 
     status = serializers.ChoiceField(choices=STATUSES)
     parts = serializers.DictField(child=serializers.ChoiceField(choices=["ok", "down"]), required=False)
 
 
 class ProbeView(ApiView):
-    """A probe looks at no session and no token and is not throttled: it must answer when they cannot."""
+    """Base of probes: no authentication and no throttle, because both may be what fails."""
 
     authentication_classes = ()
     throttle_classes: Sequence[type[BaseThrottle]] = ()
@@ -34,35 +34,35 @@ class ProbeView(ApiView):
 
 
 class LivezView(ProbeView):
-    """This process answers; nothing else is asked."""
+    """Liveness of this process."""
 
     @extend_schema(operation_id="livez", responses=HealthBody)
     def get(self, request: HttpRequest) -> Response:
-        """Always 200 while the process lives."""
+        """Return 200 while the process runs."""
         return Response({"status": "ok"})
 
 
 class ReadyzView(ProbeView):
-    """This process can serve calls."""
+    """Readiness of this process."""
 
     @extend_schema(operation_id="readyz", responses={200: HealthBody, 503: HealthBody})
     def get(self, request: HttpRequest) -> Response:
-        """200 when the database answers and its schema is ours, else 503."""
-        return _told(readiness())
+        """Return 200 if the database answers and its schema is current, else 503."""
+        return _answer(readiness())
 
 
 class HealthView(ProbeView):
-    """The whole of WMS2, workers included."""
+    """Health of all components, including workers."""
 
     throttle_classes = ApiView.throttle_classes  # asking the workers costs more than a probe should
 
     @extend_schema(operation_id="health", responses={200: HealthBody, 503: HealthBody})
     def get(self, request: HttpRequest) -> Response:
-        """200 when ok or degraded, 503 when down."""
-        return _told(health())
+        """Return 200 when ok or degraded, 503 when down."""
+        return _answer(health())
 
 
-def _told(parts: list[Part]) -> Response:
+def _answer(parts: list[Part]) -> Response:
     down = any(part.needed and not part.works for part in parts)
     degraded = not all(part.works for part in parts)
     body = {

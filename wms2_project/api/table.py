@@ -1,4 +1,4 @@
-"""Every endpoint there is, read from the URL configuration, with the role each method needs."""
+"""All endpoints of the URL configuration, with the role each method needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROOT = "api/v1/"
 
 
 def endpoints(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every route below /api/v1/ with its view class."""
+    """Yield every route below /api/v1/ with its view class."""
     for entry in (resolver or get_resolver()).url_patterns:
         route = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver):
@@ -22,7 +22,7 @@ def endpoints(resolver: URLResolver | None = None, prefix: str = "") -> Iterator
 
 
 def render_table() -> str:
-    """The table as Markdown: who may call what."""
+    """Return the roles per endpoint and method as Markdown."""
     lines = ["| endpoint | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 1) + "|"]
     for route, view in sorted(endpoints(), key=lambda pair: pair[0]):
         cells = [view.roles[method].name.lower() if method in view.roles else "" for method in METHODS]

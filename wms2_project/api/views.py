@@ -1,4 +1,4 @@
-"""What every endpoint shares: roles, bounded JSON, documented problems, strict input, versions as ETags."""
+"""Base classes of endpoints: roles, bounded JSON, documented problems, strict input, versions as ETags."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from wms2_project.api.docs import ProblemSchema
 from wms2_project.api.parsers import BoundedJSONParser
 from wms2_project.errors import InvalidInput, StaleVersion
 
+DRY_RUN = "dry_run"  # the member of an input that asks for a preview
+
 
 class ApiView(WithRoles, APIView):
-    """One endpoint. `problems` names, per method, the errors beyond those every endpoint has."""
+    """Base of endpoints. `problems` lists, per method, errors beyond those of every endpoint."""
 
     parser_classes = [BoundedJSONParser]
     schema = ProblemSchema()
     problems: ClassVar[dict[str, tuple[int, ...]]] = {}
 
     def check_permissions(self, request: HttpRequest) -> None:
-        """Count the call before judging it: DRF would let a caller be refused without end."""
+        """Count the call before checking it, so that refused calls count, too."""
         super().check_throttles(request)
         super().check_permissions(request)
 
     def check_throttles(self, request: HttpRequest) -> None:
-        """The call is counted already."""
+        """Do nothing: `check_permissions` has counted the call."""
 
     def finalize_response(self, request: HttpRequest, response: Any, *args: Any, **kwargs: Any) -> Response:
-        """The answer; of what a GET found, only the members that `fields` names."""
+        """Reduce the body of a GET to the members that `fields` names."""
         wanted = request.query_params.get("fields") if request.method == "GET" else None
         if wanted is not None and response.status_code == 200 and isinstance(response.data, dict):
             try:
@@ -48,14 +50,15 @@ class ApiView(WithRoles, APIView):
         return super().finalize_response(request, response, *args, **kwargs)
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
-        """The wanted members of the body."""
+        """Return the wanted members of the body."""
         check_fields(wanted, known=set(body))
         return {name: value for name, value in body.items() if name in wanted}
 
 
 class ListView(ApiView, ListAPIView[Any]):
-    """One list in cursor pages. An unknown filter is refused: ignoring it would answer another question."""
+    """Base of lists in cursor pages. An unknown filter is refused. The docstring describes the list."""
 
+    operation_id: ClassVar[str]
     filterset_class: Any = None
     other_parameters: ClassVar[frozenset[str]] = frozenset()
     # What `ordering` may name, and the columns behind it. No two rows are alike in all of them, or a cursor
@@ -64,14 +67,14 @@ class ListView(ApiView, ListAPIView[Any]):
     order: ClassVar[str] = "-created_at"
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows the caller asked for."""
+        """Return the matching rows."""
         given = set(self.request.query_params)
         filters = set(self.filterset_class.base_filters) if self.filterset_class else set()
         known = {"cursor", "page_size", "fields", "ordering"} | self.other_parameters | filters
         unknown = sorted(given - known)
         if unknown:
-            told = f"Unknown parameter. Use one of {', '.join(sorted(known))}."
-            raise ValidationError(dict.fromkeys(unknown, told))
+            message = f"Unknown parameter. Use one of {', '.join(sorted(known))}."
+            raise ValidationError(dict.fromkeys(unknown, message))
         check_once(self.request, several=self._several(filters))
         if empty := [name for name in given & filters if "" in self.request.query_params.getlist(name)]:
             raise ValidationError(dict.fromkeys(empty, "Must not be empty. Omit it instead."))
@@ -81,34 +84,44 @@ class ListView(ApiView, ListAPIView[Any]):
         return super().filter_queryset(queryset)
 
     def _several(self, filters: set[str]) -> set[str]:
-        """The filters that may be given several times."""
+        """Return the filters that may be repeated."""
         known = self.filterset_class.base_filters if filters else {}
         return {name for name in filters if isinstance(known[name], MultipleChoiceFilter)}
 
     def select(self, body: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
-        """The page, with the wanted members of each row."""
+        """Return the page with the wanted members of each row."""
         check_fields(wanted, known=set(self.get_serializer_class()().fields))  # type: ignore[attr-defined]
         rows = [{name: row[name] for name in row if name in wanted} for row in body["results"]]
         return body | {"results": rows}
 
 
+class AnyOfFilter(MultipleChoiceFilter):  # type: ignore[misc]
+    """Filter by one or more values. The error for an unknown value lists the known ones."""
+
+    def __init__(self, *, choices: list[tuple[str, str]], **options: Any) -> None:
+        legal = ", ".join(value for value, _ in choices)
+        messages = {"invalid_choice": f"%(value)s is not one of {legal}"}
+        # DISTINCT would sort a million rows
+        super().__init__(choices=choices, distinct=False, error_messages=messages, **options)
+
+
 @lru_cache(maxsize=256)
 def _narrowed(filterset: Any, names: frozenset[str]) -> Any:
-    """The filters of these names alone: a form with all of them would take milliseconds to build."""
+    """Return a filter set with these filters only: a form with all of them takes milliseconds to build."""
     made: Any = type(filterset.__name__, (filterset,), {})
     made.base_filters = {name: one for name, one in filterset.base_filters.items() if name in names}
     return made
 
 
 def check_once(request: HttpRequest, *, several: Collection[str] = ()) -> None:
-    """Refuse a parameter that is given twice: only one of the two could be followed."""
+    """Raise if a parameter is given twice."""
     query = request.query_params
     if twice := [name for name in query if name not in several and len(query.getlist(name)) > 1]:
         raise ValidationError(dict.fromkeys(twice, "Given more than once."))
 
 
 def check_fields(wanted: frozenset[str], *, known: set[str]) -> None:
-    """Refuse a selection that names what is not there."""
+    """Raise if `fields` names an unknown member."""
     if unknown := sorted(wanted - known):
         there = ", ".join(sorted(known))
         raise ValidationError({"fields": f"There is no {', '.join(unknown)[:200]}; there are {there}."})
@@ -124,45 +137,53 @@ _JSON: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...]
 
 
 def _mismatch(field: serializers.Field[Any, Any, Any, Any], value: Any) -> Any:
-    """What is wrong with the type of the value; nothing for null, which each field judges itself."""
-    for kind, types, told in _JSON:
+    """Return the error in the type of the value, or an empty text. Null is left to the field."""
+    for kind, types, expected in _JSON:
         if value is not None and isinstance(field, kind):
             right = isinstance(value, types) and (bool in types or not isinstance(value, bool))
-            return "" if right else f"This must be {told}."
+            return "" if right else f"This must be {expected}."
     return ""
 
 
 class Input(serializers.Serializer[Any]):
-    """A body of which every member is known; `elsewhere` says where else a refused one belongs."""
+    """Base of request bodies. Unknown members are refused; `elsewhere` has the message for some of them."""
 
     elsewhere: ClassVar[dict[str, str]] = {}
     from_json: ClassVar[bool] = True  # a query string knows only text
 
     def to_internal_value(self, data: Any) -> Any:
-        """The validated body."""
         if isinstance(data, Mapping):
-            told = f"Unknown field. Use one of {', '.join(self.fields)}."
-            unknown = {name: self.elsewhere.get(name, told) for name in data if name not in self.fields}
+            message = f"Unknown field. Use one of {', '.join(self.fields)}."
+            unknown = {name: self.elsewhere.get(name, message) for name in data if name not in self.fields}
             if unknown := unknown or self._mistyped(data):
                 raise ValidationError(unknown)
         return super().to_internal_value(data)
 
     def _mistyped(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """A JSON body says 7, not "7" and not true, where a number is meant; DRF would take them all."""
+        """Return type errors. DRF would also accept "7" and true for 7."""
         if not self.from_json:
             return {}
-        told = {name: _mismatch(self.fields[name], value) for name, value in data.items()}
-        return {name: mismatch for name, mismatch in told.items() if mismatch}
+        found = {name: _mismatch(self.fields[name], value) for name, value in data.items()}
+        return {name: mismatch for name, mismatch in found.items() if mismatch}
 
 
 class ReasonInput(Input):
-    """Every action says why."""
+    """Input of an operation without other fields."""
 
     reason = serializers.CharField(max_length=1000, help_text="Reason, recorded in the audit with your name.")
 
 
+class ChangesInput(ReasonInput):
+    """Base of inputs whose fields are all optional, but one of them is needed."""
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs.keys() - {"reason", DRY_RUN}:
+            raise ValidationError({"body": "Name at least one field to change."})
+        return attrs
+
+
 def parsed(kind: type[Input], data: Any) -> dict[str, Any]:
-    """The validated body as a plain dict, or a 422 that names each wrong field."""
+    """Return the validated body as a plain dict. Raise with a message per field."""
     if not isinstance(data, Mapping):
         raise InvalidInput("The body must be a JSON object", fields={"body": "not a JSON object"})
     body = kind(data=data)
@@ -171,7 +192,7 @@ def parsed(kind: type[Input], data: Any) -> dict[str, Any]:
 
 
 def asked(kind: type[Input], request: HttpRequest) -> dict[str, Any]:
-    """The query as a checked dict; repeated members become lists where the field takes several."""
+    """Return the validated query. Repeated members become lists where the field takes several."""
     query = request.query_params
     named = [name for name in query if name != "fields"]  # that one every endpoint takes
     several = {
@@ -182,12 +203,12 @@ def asked(kind: type[Input], request: HttpRequest) -> dict[str, Any]:
 
 
 def versioned(data: Any, *, version: int) -> Response:
-    """A response whose ETag is the row's version, to be sent back in If-Match."""
+    """Return a response whose ETag is the row's version, to be sent back in If-Match."""
     return Response(data, headers={"ETag": f'"{version}"'})
 
 
 def expected_version(request: HttpRequest, *, current: int) -> int | None:
-    """The version If-Match insists on; None when the caller insists on nothing."""
+    """Return the version that If-Match requires, or None. Raise StaleVersion if it is not the present one."""
     header = request.headers.get("If-Match", "").strip()
     if header in ("", "*"):
         return None

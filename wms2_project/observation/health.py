@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass
+from typing import Annotated
 
 import redis
 from django.conf import settings
@@ -20,6 +21,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from wms2_project.access import audit
+from wms2_project.api.bodies import INTERNAL
 from wms2_project.locks import lock_key
 from wms2_project.observation.heartbeat import queue_names, workers_per_queue
 from wms2_project.service_guards import SERVICES, outages
@@ -31,12 +33,12 @@ _migrated = False  # once applied, migrations stay applied for the life of this 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The state of one component."""
+    """Health of one component."""
 
     name: str
     works: bool
-    needed: bool = False  # the API cannot respond without it
-    detail: str = ""  # what is wrong; shown to authorised callers
+    needed: Annotated[bool, INTERNAL] = False  # without it the API itself cannot answer
+    detail: str = ""  # the error; anonymous callers do not see it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Operations: what people may do to requests, DAGs, sites and so on, each declared once.
+"""Operations: what people may do to requests, DAGs, sites, tokens and so on, each declared once.
 
 An app lists its operations in `operations.py`. REST endpoints (`rest`), console buttons and forms
 (`console`, `forms`), management commands (`command`) and docs/operations.md (`document`) are derived from
@@ -7,6 +7,7 @@ the declarations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,9 +20,7 @@ from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
 from wms2_project.access.roles import Role, groups_of, role_of, sites_of
-from wms2_project.api.views import Input, ReasonInput
-
-DRY_RUN = "dry_run"
+from wms2_project.api.views import DRY_RUN, Input, ReasonInput
 
 
 class Weight(StrEnum):
@@ -41,6 +40,7 @@ class Caller:
     role: Role
     sites: frozenset[str] = frozenset()  # those the caller is the admin of
     groups: frozenset[str] = frozenset()  # those the caller is a member of
+    auth: Any = None  # what authenticated an HTTP call: an ApiToken, a Bearer, or None
 
     @property
     def actor(self) -> str:
@@ -89,16 +89,32 @@ class Target:
     """A kind of thing operations act on: how to find one, who may touch it, how a response shows it."""
 
     kind: str  # the word of the management command
-    route: str  # below /api/v1/; the last part is the key
-    find: Callable[[Any], Any]  # the key → the row; raises NotFound
+    route: str  # below /api/v1/
     body: Body
     render: Render  # the body of a response
-    key: Callable[[Any], Any] = str  # a key as people type it; int for numbers
-    guard: Callable[[Call], None] | None = None  # raises PermissionDenied
+    find: Callable[..., Any] | None = None  # the key → the row, or NotFound; None: operations make new rows
+    key: Callable[[Any], Any] = str  # a part of the key as people type it; int for numbers
+    new: type[Input] | None = None  # the key as input, if operations also make new rows
+    guard: Callable[[Call], None] | None = None  # raises NotAllowed
+    guarded: str = ""  # the same, in words
 
     @property
     def plural(self) -> str:
         return self.route.partition("/")[0]
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the parts of the key."""
+        return re.findall(r"<\w+:(\w+)>", self.route)
+
+    @property
+    def metavars(self) -> list[str]:
+        """Names of the parts of the key in the shell."""
+        return [self.kind.upper()] if len(self.parts) == 1 else [part.upper() for part in self.parts]
+
+    def row(self, *key: Any) -> Any:
+        """Return the row with this key; None if operations make new rows."""
+        return None if self.find is None else self.find(*key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +136,7 @@ class Operation:
     guard: Callable[[Call], None] | None = None  # beside the target's
     initial: Callable[[Any], Mapping[str, Any]] | None = None  # present values, for forms
     status: int = 200
+    reveals: str = ""  # the member of the result that is shown only once
     body: Body | None = None  # if not the target's
     render: Render | None = None
     preview_body: Body | None = None
@@ -152,7 +169,11 @@ def caller_of(request: DjangoRequest | HttpRequest) -> Caller:
     """Return who sent the HTTP request."""
     user = request.user
     return Caller(
-        username=user.get_username(), role=role_of(user), sites=sites_of(user), groups=groups_of(user)
+        username=user.get_username(),
+        role=role_of(user),
+        sites=sites_of(user),
+        groups=groups_of(user),
+        auth=getattr(request, "auth", None),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +14,13 @@ from rest_framework.exceptions import ValidationError
 
 from wms2_project.access.roles import Role
 from wms2_project.api.errors import field_messages
-from wms2_project.api.views import parsed
+from wms2_project.api.views import DRY_RUN, parsed
 from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import InvalidInput, Wms2Error
-from wms2_project.operations import DRY_RUN, Caller, Operation, make_call
+from wms2_project.operations import Caller, Operation, make_call
 from wms2_project.operations.forms import ONLY_JSON, parse_text
 
-KEY = "key"
+KEY = "key."  # before the name of a part of the key
 NULL = "null"
 
 
@@ -36,8 +37,8 @@ class OperationCommand(BaseCommand):
             commands.add_parser(name)
         for one in self.operations:
             sub = commands.add_parser(one.name, help=one.effect, description=one.effect)
-            if "<" in one.target.route:
-                sub.add_argument(KEY, metavar=one.target.kind.upper(), type=one.target.key)
+            for part, metavar in zip(one.target.parts, one.target.metavars, strict=True):
+                sub.add_argument(f"{KEY}{part}", metavar=metavar, type=one.target.key)
             for name, field in one.input().fields.items():
                 if not field.style.get(ONLY_JSON):
                     _add_option(sub, name, field)
@@ -49,25 +50,27 @@ class OperationCommand(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the operation and print what it did."""
         operation = next(one for one in self.operations if one.name == options["operation"])
+        key = [options[f"{KEY}{part}"] for part in operation.target.parts]
         try:
-            self.stdout.write(run_operation(operation, options.get(KEY), options))
+            self.stdout.write(run_operation(operation, *key, options=options))
         except Wms2Error as error:
             raise refusal(error) from error
-        except ValidationError as error:
-            wrong = InvalidInput("nothing was changed", fields=field_messages(error.detail))
-            raise refusal(wrong) from error
 
 
-def run_operation(operation: Operation, key: Any, options: dict[str, Any]) -> str:
-    """Validate the options, run the operation and return its message or preview."""
+def run_operation(operation: Operation, *key: Any, options: Mapping[str, Any]) -> str:
+    """Validate the options, run the operation and return its message, its preview, or what it reveals."""
     fields: dict[str, Any] = dict(operation.input().fields)
     given = {name: _typed(fields[name], options[name]) for name in fields if options.get(name) is not None}
     caller = Caller(username=shell_actor().partition(":")[2], role=Role.ADMIN)
-    call, dry_run = make_call(operation.target.find(key), caller, parsed(operation.input, given))
+    try:
+        body = parsed(operation.input, given)
+    except ValidationError as error:
+        raise InvalidInput("nothing was changed", fields=field_messages(error.detail)) from error
+    call, dry_run = make_call(operation.target.row(*key), caller, body)
     if dry_run and operation.preview is not None:
         return _lines(operation.preview(call))
     done = operation.run(call)
-    return f"{done.row}: {done.message}"
+    return str(done.more[operation.reveals]) if operation.reveals else f"{done.row}: {done.message}"
 
 
 def _add_option(parser: ArgumentParser, name: str, field: Any) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from wms2_project.access.roles import Role
-from wms2_project.operations import DRY_RUN, Operation
+from wms2_project.api.views import DRY_RUN
+from wms2_project.operations import Operation
 
 HEAD = """# Operations
 
@@ -28,18 +29,17 @@ def render_document(operations: Iterable[Operation]) -> str:
 
 
 def _section(one: Operation) -> str:
-    own = f", below operators for their own {one.target.plural} only"
-    guarded = one.target.guard is not None and one.role < Role.OPERATOR
+    guarded = f", {one.target.guarded}" if one.target.guarded and one.role < Role.OPERATOR else ""
     console = f"button *{one.label}*" if one.in_console else "–"
-    key = f" {one.target.kind.upper()}" if "<" in one.target.route else ""
+    command = " ".join(("./wms2 manage", one.target.kind, one.name, *one.target.metavars, "--reason …"))
     lines = [
         f"### {one.name}\n",
         f"{one.effect}\n",
         f"- Allowed: {one.allowed_in}",
-        f"- Role: {one.role.name.lower()}{own if guarded else ''}",
+        f"- Role: {one.role.name.lower()}{guarded}",
         f"- REST: `{one.method} /api/v1/{_plain(one.url)}`",
         f"- Console: {console}{', also for several at once' if one.bulk else ''}",
-        f"- Shell: `./wms2 manage {one.target.kind} {one.name}{key} --reason …`",
+        f"- Shell: `{command}`",
     ]
     fields: dict[str, Any] = dict(one.input().fields)
     lines += [_field(name, field) for name, field in fields.items() if name not in ("reason", DRY_RUN)]

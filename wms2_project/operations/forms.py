@@ -13,7 +13,7 @@ from django import forms
 from rest_framework import serializers
 
 from wms2_project.api.errors import field_messages
-from wms2_project.api.views import Input
+from wms2_project.api.views import DRY_RUN, Input
 from wms2_project.console import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
@@ -21,7 +21,7 @@ from wms2_project.console import (
     UnfoldAdminTextInputWidget,
     UnfoldBooleanWidget,
 )
-from wms2_project.operations import DRY_RUN, Operation
+from wms2_project.operations import Operation
 
 VERSION = "version"
 LONG = ("reason",)
@@ -53,16 +53,20 @@ class OperationForm(forms.Form):
         return typed
 
 
-def form_for(operation: Operation) -> type[OperationForm]:
-    """Return the form class of an operation."""
+def form_for(operation: Operation, *, with_key: bool = False) -> type[OperationForm]:
+    """Return the form class of an operation; `with_key`, it also asks for the key of a new row."""
     fields: dict[str, forms.Field] = {}
-    given: dict[str, Any] = dict(operation.input().fields)
-    for name in sorted(given, key=lambda one: one == "reason"):  # the reason is last
+    kind, new = operation.input, operation.target.new
+    if with_key and new is not None:
+        kind = type(kind.__name__, (kind, new), {})
+    given: dict[str, Any] = dict(kind().fields)
+    key = operation.target.parts if with_key else []
+    for name in sorted(given, key=lambda one: (one not in key, one == "reason")):  # key first, reason last
         if name != DRY_RUN and not given[name].style.get(ONLY_JSON):
             fields[name] = _form_field(name, given[name], prefilled=operation.initial is not None)
     if operation.strict_form:
         fields[VERSION] = forms.IntegerField(widget=forms.HiddenInput, required=False)
-    return type("Form", (OperationForm,), {**fields, "input": operation.input})
+    return type("Form", (OperationForm,), {**fields, "input": kind})
 
 
 def present_values(operation: Operation, row: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.urls import URLPattern, path
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
 from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
@@ -15,11 +15,13 @@ from wms2_project.api.docs import IF_MATCH
 from wms2_project.api.views import ApiView, expected_version, parsed
 from wms2_project.operations import Call, Operation, caller_of, make_call
 
+REASON = OpenApiParameter("reason", str, description="The reason; may also be sent in the body.")
 
-def perform(operation: Operation, request: HttpRequest, key: Any = None, *, data: Any = None) -> Response:
+
+def perform(operation: Operation, request: HttpRequest, *key: Any) -> Response:
     """Validate the body, find and authorize the target, run the operation and render its result."""
-    body = parsed(operation.input, request.data if data is None else data)
-    row = operation.target.find(key)
+    body = parsed(operation.input, _body(request))
+    row = operation.target.row(*key)
     version = getattr(row, "version", None)
     insists = operation.checks_version and version is not None
     expected = expected_version(request, current=int(version or 0)) if insists else None
@@ -30,6 +32,12 @@ def perform(operation: Operation, request: HttpRequest, key: Any = None, *, data
     done = operation.run(call)
     render = operation.render or operation.target.render
     return _answer(render(call, done), done.row, status=operation.status)
+
+
+def _body(request: HttpRequest) -> Any:
+    """Return the body. A DELETE may give its reason in the query, because some clients send no body."""
+    reason = request.query_params.get("reason") if request.method == "DELETE" else None
+    return {**request.data, "reason": reason} if reason and isinstance(request.data, dict) else request.data
 
 
 def _render_preview(operation: Operation, call: Call, shown: Any) -> Any:
@@ -56,23 +64,23 @@ class OperationView(ApiView):
         cls.problems = cls.problems | {method: _problems(one) for method, one in own.items()}
         for method, one in own.items():
             if method.lower() not in vars(cls):
-                setattr(cls, method.lower(), _described(one)(_handler(one)))
+                setattr(cls, method.lower(), _described(one, method)(_handler(one, method)))
 
 
 def _problems(operation: Operation) -> tuple[int, ...]:
     return (*operation.problems, *((412,) if operation.checks_version else ()))
 
 
-def _handler(operation: Operation) -> Any:
-    def handle(self: ApiView, request: HttpRequest, **kwargs: Any) -> Response:
-        return perform(operation, request, *kwargs.values())
+def _handler(operation: Operation, method: str) -> Any:
+    def handle(self: ApiView, request: HttpRequest, **key: Any) -> Response:
+        return perform(operation, request, *key.values())
 
     handle.__doc__ = operation.effect
-    handle.__name__ = operation.method.lower()
+    handle.__name__ = method.lower()
     return handle
 
 
-def _described(operation: Operation) -> Any:
+def _described(operation: Operation, method: str) -> Any:
     body: Any = operation.body or operation.target.body
     if operation.preview_body is not None and operation.status == 200:
         name = f"{operation.target.kind.capitalize()}{operation.name.capitalize()}Body"
@@ -81,11 +89,13 @@ def _described(operation: Operation) -> Any:
     responses: dict[int, Any] = {operation.status: body}
     if operation.preview_body is not None:
         responses.setdefault(200, operation.preview_body)
+    parameters = [IF_MATCH] if operation.checks_version else []
+    own = method == operation.method  # else the operation has a path of its own, too
     return extend_schema(
-        operation_id=operation.operation_id,
+        operation_id=operation.operation_id if own else f"{operation.target.plural}_{method.lower()}",
         request=operation.input,
         responses=responses,
-        parameters=[IF_MATCH] if operation.checks_version else [],
+        parameters=[*parameters, REASON] if method == "DELETE" else parameters,
     )
 
 

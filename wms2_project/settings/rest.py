@@ -53,7 +53,7 @@ SPECTACULAR_SETTINGS = {
         "wms2_project.api.docs.tell_queries",
     ],
     "ENUM_NAME_OVERRIDES": {
-        "RequestStatus": "requests_app.api.filters.STATUSES",
+        "RequestStatus": "requests_app.api.requests.STATUSES",
         "DAGStatus": "dags_app.api.views.STATUSES",
         "SiteStatus": "sites_app.api.views.STATUSES",
         "HealthStatus": "wms2_project.api.system.STATUSES",

@@ -8,7 +8,7 @@ from typing import Any
 from dags_app.models import Schedd
 from dags_app.operations import SCHEDD_OPERATIONS
 from dags_app.services.schedds import known_schedds
-from wms2_project.operations.command import OperationCommand
+from wms2_project.operations.command import KEY, OperationCommand
 
 
 class Command(OperationCommand):
@@ -23,12 +23,13 @@ class Command(OperationCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the operation, if any, then list the schedds."""
-        kept = Schedd.objects.filter(name=options.get("key"), version__gt=0)
+        """List the schedds or run the operation, then show them."""
+        name = options.get(f"{KEY}name")
+        kept = Schedd.objects.filter(name=name, version__gt=0)
         if options["operation"] != "list" and not (options.get("keep") and kept.exists()):
             super().handle(*args, **options)
         for row in known_schedds():
-            if options.get("key") not in (None, row.name):
+            if name not in (None, row.name):
                 continue
             ends = f" until {row.drain_deadline:%F %T}" if row.drain_deadline else ""
             silent = f", silent since {row.silent_since:%F %T}" if row.silent_since else ""

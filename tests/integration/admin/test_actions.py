@@ -203,7 +203,8 @@ def test_limits_changed_meanwhile_are_not_overwritten(console: Client) -> None:
 def test_a_token_is_shown_once_and_works(console: Client, client: Client) -> None:
     user = make_user("robot", role=Role.OPERATOR)
     url = reverse("admin:wms2_project_apitoken_issue")
-    answer = console.post(url, {"user": user.pk, "name": "cron", "days": "30", "reason": "nightly"})
+    asked = {"user": "robot", "name": "cron", "days": "30", "reason": "nightly", "_confirmed": "1"}
+    answer = console.post(url, asked)
     html = answer.content.decode()
     clear_text = next(
         word for word in html.replace("<", " ").replace(">", " ").split() if word.startswith("wms2_")
@@ -232,8 +233,14 @@ def test_users_see_and_create_only_their_own_tokens(onlooker: Client) -> None:
     html = onlooker.get(reverse("admin:wms2_project_apitoken_changelist")).content.decode()
     assert "another_person" not in html
     assert onlooker.post(action(token, "revoke")).status_code == 404
-    onlooker.post(reverse("admin:wms2_project_apitoken_issue"), {"user": other.pk, "name": "mine"})
+    asked = {"user": "another_person", "name": "mine", "reason": "r", "_confirmed": "1"}
+    answer = onlooker.post(reverse("admin:wms2_project_apitoken_issue"), asked)
+    assert "Only admins can create tokens for others" in messages(answer)[0]
     assert ApiToken.objects.count() == 1
+    assert (
+        onlooker.post(reverse("admin:wms2_project_apitoken_issue"), asked | {"user": ""}).status_code == 200
+    )
+    assert set(ApiToken.objects.values_list("user__username", flat=True)) == {"another_person", "vera"}
 
 
 def test_sites_memory_and_throttles_are_changed(console: Client) -> None:

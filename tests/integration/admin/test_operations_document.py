@@ -1,11 +1,17 @@
-"""docs/operations.md is what the declarations say."""
+"""docs/operations.md is what the declarations say, and the declarations are complete."""
 
 from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
 
-from django.core.management import call_command
+from django.core.management import call_command, get_commands
+
+from requests_app.operations import ALL_OPERATIONS
+from wms2_project.api.table import endpoints
+
+DOCUMENTS = {("POST", "requests"), ("POST", "requests/batch"), ("POST", "requests/plan")}
+ALIASES = {("DELETE", "requests/<request_name:name>")}  # abort
 
 
 def test_the_reference_of_operations_is_up_to_date() -> None:
@@ -13,3 +19,13 @@ def test_the_reference_of_operations_is_up_to_date() -> None:
     call_command("operations", stdout=out)
     document = Path(__file__).parents[3] / "docs" / "operations.md"
     assert document.read_text() == out.getvalue(), "run ./wms2 manage operations > docs/operations.md"
+
+
+def test_every_writing_endpoint_is_an_operation_or_takes_a_document() -> None:
+    declared = {(one.method, one.url) for one in ALL_OPERATIONS}
+    writing = {(method, route) for route, view in endpoints() for method in set(view.roles) - {"GET"}}
+    assert writing == declared | DOCUMENTS | ALIASES
+
+
+def test_every_target_has_a_command() -> None:
+    assert {one.target.kind for one in ALL_OPERATIONS} <= set(get_commands())

@@ -44,19 +44,30 @@ def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClie
 
     body = read(viewer, row)
 
-    assert (body["overall_percent"], body["events_done"], body["events_total"]) == (33.3, 100, 300)
+    assert (body["overall_percent"], body["events_done"], body["events_total"]) == (41.7, 100, 300)
     assert body["nodes"] == {
         "total": 21, "completed": 10, "running": 2, "pending": 3, "failed": 4, "skipped": 2,
     }  # fmt: skip
-    (result,) = body["rounds"]
-    assert (result["groups"], result["collected"], result["failed"], result["planned"]) == (3, 1, 1, 1)
-    assert result["fraction"] == 0.3333
+    (round_,) = body["rounds"]
+    assert (round_["groups"], round_["collected"], round_["failed"], round_["planned"]) == (3, 1, 1, 1)
+    assert round_["fraction"] == 0.4167
     shown = [(one["status"], one["nodes_done"], one["nodes_failed"]) for one in body["groups"]]
     assert shown == [("collected", 7, 0), ("failed", 2, 3), ("planned", 1, 1)]
     assert body["groups"][1]["site"] == "T2_CH_CERN"
     (task,) = body["current_tasks"]
-    assert (task["node_id"], task["progress_percent"]) == ("round 0", 33.3)
+    assert (task["node_id"], task["progress_percent"]) == ("round 0", 41.7)
     assert "2 jobs running" in task["progress_message"]
+
+
+def test_finished_jobs_of_a_running_group_move_the_bar(viewer: APIClient) -> None:
+    row, round_ = generating(wanted=300)
+    make_group(round_, status=GroupStatus.COLLECTED, input_events=100, events_read=100)
+    make_group(round_, status=GroupStatus.DONE, input_events=100)
+    make_group(round_, jobs=4, input_events=100, nodes_done=3)  # the landing and two of four jobs
+    make_group(round_, jobs=4, input_events=100, nodes_done=0)
+    body = read(viewer, row)
+    assert (body["events_done"], body["events_running"], body["events_total"]) == (100, 150, 400)
+    assert (body["fraction"], body["rounds"][0]["fraction"]) == (0.625, 0.8333)
 
 
 def test_what_a_filter_throws_away_is_part_of_the_work(viewer: APIClient) -> None:

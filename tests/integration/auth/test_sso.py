@@ -150,7 +150,7 @@ def test_a_token_made_in_such_a_session_ends_with_the_issuers_word(
 def test_the_console_makes_no_longer_token_for_them_either(issuer: Issuer, console: Client) -> None:
     log_in(Client(), issuer, **OPS)
     person = User.objects.exclude(username="adam").get()
-    given = {"user": person.pk, "name": "cli", "days": 365, "reason": "r"}
+    given = {"user": person.username, "name": "cli", "days": 365, "reason": "r", "_confirmed": "1"}
 
     assert console.post(reverse("admin:wms2_project_apitoken_issue"), given).status_code == 200
 

@@ -118,6 +118,23 @@ def test_a_robot_is_made_on_the_command_line(monkeypatch: pytest.MonkeyPatch) ->
     assert AuditEvent.objects.filter(actor="user:sam").count() == 5
 
 
+def test_a_token_is_issued_and_revoked_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WMS2_PERSON", "sam")
+    make_user("robot", role=Role.VIEWER)
+    out = StringIO()
+    call_command("token", "issue", "--user", "robot", "--name", "cron", "--reason", "nightly", stdout=out)
+    text = out.getvalue().strip()
+    assert works(text)
+    call_command("token", "revoke", str(ApiToken.objects.get().pk), "--reason", "lost", stdout=StringIO())
+    assert not works(text)
+
+
+def test_a_token_is_revoked_with_the_reason_in_the_query(viewer: APIClient) -> None:
+    made = viewer.post(URL, {"name": "a", "reason": "r"}).json()
+    assert viewer.delete(f"{URL}/{made['id']}?reason=lost").status_code == 200
+    assert not works(made["token"])
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("roles", "ana", "emperor"), ("token", "nobody", "x"), ("revoke", "ana", "x"), ("unlink", "/CN=x")],

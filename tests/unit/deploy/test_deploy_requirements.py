@@ -68,7 +68,7 @@ def test_further_packages_never_change_what_the_application_runs_on(name: str) -
     ("name", "places"),
     [
         ("requirements.in", [*PRODUCT, "docker-compose.yml"]),
-        ("requirements-lab.in", ["lab", "benchmarks"]),
+        ("requirements-lab.in", ["lab", "benchmarks", "cli"]),
         ("requirements-dev.in", ["tests", "lab", "pyproject.toml"]),
     ],
 )

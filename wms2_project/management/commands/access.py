@@ -1,21 +1,20 @@
-"""`manage.py access`: manage accounts, their roles, tokens and certificates."""
+"""`manage.py access`: accounts of people and robots, their roles, tokens and certificates."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
-from django.utils import timezone
 
+from wms2_project.access.operations import ISSUE, REVOKE
 from wms2_project.access.people import link_identity, set_roles, unlink_identity
-from wms2_project.access.tokens import issue_token, revoke_token
 from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import Wms2Error
 from wms2_project.models import X509, ApiToken, Identity
+from wms2_project.operations.command import run_operation
 
 
 class Command(BaseCommand):
@@ -61,15 +60,13 @@ class Command(BaseCommand):
         return f"{user}: {', '.join(options['roles']) or 'no roles'}"
 
     def _token(self, options: dict[str, Any], why: dict[str, str]) -> str:
-        ends = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
-        return issue_token(user=_user(options), name=options["name"], expires_at=ends, **why)
+        return run_operation(ISSUE, options=options)
 
     def _revoke(self, options: dict[str, Any], why: dict[str, str]) -> str:
         token = ApiToken.objects.filter(user=_user(options), name=options["name"]).first()
         if token is None:
             raise CommandError(f"{options['user']} has no token {options['name']}")
-        revoke_token(token=token, **why)
-        return f"the token {token.name} is revoked"
+        return run_operation(REVOKE, token.pk, options=options)
 
     def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
         made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)

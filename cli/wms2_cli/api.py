@@ -1,0 +1,138 @@
+"""Calls to the REST API. Every failure is a CliError with the problem's text and cure.
+
+The standard library's client is used because it starts several times faster than others.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from wms2_cli.config import LOGIN, Server
+from wms2_cli.errors import FAILED, UNREACHABLE, USAGE, CliError
+
+TIMEOUT_SEC = 60.0
+PAGES = 1000  # a bound for lists
+
+
+class Api:
+    """One connection to a server, opened again when it was lost."""
+
+    def __init__(self, server: Server, *, timeout_sec: float = TIMEOUT_SEC) -> None:
+        parts = urlsplit(server.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            problem = f"{server.url!r} is not a URL such as https://wms2.example.org"
+            raise CliError(problem, cure=LOGIN, exit_code=USAGE)
+        self._server, self._parts, self._timeout_sec = server, parts, timeout_sec
+        self._connection: http.client.HTTPConnection | None = None
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the body of a GET."""
+        return self.call("GET", path, query=query)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send one call and return its decoded body; raises CliError for every error."""
+        wanted = {key: value for key, value in (query or {}).items() if value not in (None, "", [])}
+        target = f"{self._parts.path.rstrip('/')}/api/v1/{path.lstrip('/')}"
+        if wanted:
+            target += f"?{urlencode(wanted, doseq=True)}"
+        status, text = self._send(method, target, body, headers or {})
+        if status == 204 or not text:
+            return {}
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            problem = f"{self._server.url} answered {status} without JSON"
+            raise CliError(problem, cure="Check the URL", exit_code=UNREACHABLE) from error
+        if status >= 400:
+            raise _problem(status, answer)
+        return answer
+
+    def pages(self, path: str, *, limit: int, **query: Any) -> Iterator[dict[str, Any]]:
+        """Yield at most `limit` rows of a list, page after page."""
+        answer = self.get(path, **query, page_size=min(limit, 200))
+        for _ in range(PAGES):
+            for row in answer["results"]:
+                if limit <= 0:
+                    return
+                limit -= 1
+                yield row
+            following = answer.get("next")
+            if not following or limit <= 0:
+                return
+            parts = urlsplit(following)
+            answer = self.get(f"{parts.path.partition('/api/v1/')[2]}?{parts.query}")
+
+    def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        sent = {"Accept": "application/json", **headers}
+        if self._server.token:
+            sent["Authorization"] = f"Bearer {self._server.token}"
+        data = None
+        if body is not None:
+            data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        reused = self._connection is not None
+        try:
+            connection = self._connect()
+            connection.request(method, target, data, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            if reused and method == "GET":  # the server closed an idle connection
+                return self._send(method, target, body, headers)
+            raise CliError(
+                f"{self._server.url} does not answer: {error or type(error).__name__}",
+                cure="Check the URL and the network, then try again",
+                exit_code=UNREACHABLE,
+            ) from error
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            host, port = str(self._parts.hostname), self._parts.port
+            if self._parts.scheme == "https":
+                import ssl  # only here: it is the slowest import
+
+                context = ssl.create_default_context(cafile=self._server.ca_file or None)
+                self._connection = http.client.HTTPSConnection(
+                    host, port, timeout=self._timeout_sec, context=context
+                )
+            else:
+                self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout_sec)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def segment(value: object) -> str:
+    """Return a value as one segment of a path."""
+    return quote(str(value), safe="")
+
+
+def _problem(status: int, answer: Any) -> CliError:
+    """Build the error of a problem document (RFC 9457)."""
+    problem = answer if isinstance(answer, dict) else {}
+    message = str(problem.get("detail") or problem.get("title") or f"the server answered {status}")
+    fields = problem.get("errors") or problem.get("fields") or {}
+    if isinstance(fields, Mapping):
+        message += "".join(f"\n  {name}: {text}" for name, text in fields.items())
+    cure = str(problem.get("cure") or "")
+    if status == 401:
+        cure = LOGIN
+    usage = status in (400, 415, 422)
+    return CliError(
+        message, cure=cure, exit_code=USAGE if usage else UNREACHABLE if status >= 500 else FAILED
+    )

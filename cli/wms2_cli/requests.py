@@ -1,0 +1,223 @@
+"""Commands that read requests, and `submit` and `plan`, which send documents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wms2_cli.api import segment
+from wms2_cli.context import Session
+from wms2_cli.errors import USAGE, CliError
+from wms2_cli.output import Column, Format, age, clean, percent, print_facts, print_json, print_rows
+
+Name = Annotated[str, typer.Argument(metavar="REQUEST", help="Name of the request.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows to print.")]
+STATUS_HELP = "Only requests in this status; may be repeated."
+COLUMNS = (
+    Column("Request", lambda row: row["request_name"]),
+    Column("Status", lambda row: row["status"]),
+    Column("Since", lambda row: age(row["status_since"])),
+    Column("Priority", lambda row: row["priority"]),
+    Column("Progress", lambda row: percent(row["progress"]["fraction"])),
+    Column("Groups", lambda row: f"{row['progress']['groups_done']}/{row['progress']['groups_total']}"),
+    Column("Waits for", lambda row: row["wait_reason"] or row["last_error"] or ""),
+)
+
+
+def add_request_commands(app: typer.Typer) -> None:
+    """Add the commands to the top level."""
+    for function in (submit, plan, show, why, errors, logs, timeline):
+        app.command()(function)
+    app.command("list")(list_requests)
+
+
+def submit(
+    ctx: typer.Context,
+    documents: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="JSON documents; - reads standard input.")
+    ],
+    key: Annotated[
+        str, typer.Option("--key", help="Idempotency key: a repetition returns the first result.")
+    ] = "",
+    reqmgr2: Annotated[
+        bool, typer.Option("--reqmgr2", help="The arguments are names of ReqMgr2 requests.")
+    ] = False,
+) -> None:
+    """Submit requests and print their names."""
+    session: Session = ctx.obj
+    if key and len(documents) > 1:
+        raise CliError("--key is for one document", cure="Submit them one by one", exit_code=USAGE)
+    failed = 0
+    for source in documents:
+        body = {"request_name": source, "source": "reqmgr2"} if reqmgr2 else read_document(source)
+        try:
+            answer = session.api.call(
+                "POST", "requests", body, headers={"Idempotency-Key": key} if key else {}
+            )
+        except CliError as error:
+            if len(documents) == 1:
+                raise
+            failed += 1
+            sys.stderr.write(f"{source}: {error}\n")
+            continue
+        if session.form is Format.JSON:
+            print_json(answer)
+        else:
+            sys.stdout.write(f"{clean(answer['request_name'])}\n")
+    if failed:
+        raise CliError(f"{failed} of {len(documents)} documents were refused")
+
+
+def plan(
+    ctx: typer.Context,
+    document: Annotated[str, typer.Argument(metavar="FILE", help="A JSON document; - reads standard input.")],
+) -> None:
+    """Print the jobs, groups, resources and sites a document would lead to. Nothing is stored."""
+    session: Session = ctx.obj
+    body = session.api.call("POST", "requests/plan", read_document(document))
+    facts = {name: value for name, value in body.items() if not isinstance(value, dict | list)}
+    for name, value in body.items():
+        if isinstance(value, dict):
+            facts |= {f"{name}.{key}": one for key, one in value.items() if not isinstance(one, dict | list)}
+        elif isinstance(value, list):
+            facts[name] = len(value)
+    print_facts(facts, session.form, body)
+
+
+def list_requests(
+    ctx: typer.Context,
+    status: Annotated[list[str] | None, typer.Option("--status", "-s", help=STATUS_HELP)] = None,
+    name: Annotated[str, typer.Option("--name", help="Only names that contain this text.")] = "",
+    campaign: Annotated[str, typer.Option("--campaign", help="Only requests of this campaign.")] = "",
+    requestor: Annotated[str, typer.Option("--requestor", help="Only requests of this requestor.")] = "",
+    limit: Limit = 50,
+) -> None:
+    """List requests, newest first."""
+    session: Session = ctx.obj
+    rows = session.api.pages(
+        "requests", limit=limit, status=status, name=name, campaign=campaign, requestor=requestor
+    )
+    print_rows(rows, COLUMNS, session.form, key="request_name")
+
+
+def show(ctx: typer.Context, name: Name) -> None:
+    """Print status, progress and settings of a request."""
+    session: Session = ctx.obj
+    body = session.api.get(f"requests/{segment(name)}")
+    progress = body["progress"]
+    facts = {
+        "request": body["request_name"],
+        "status": f"{body['status']} since {body['status_since']} ({age(body['status_since'])})",
+        "meaning": body["status_why"],
+        "waits for": body["wait_reason"],
+        "last error": body["last_error"],
+        "progress": f"{percent(progress['fraction'])} of {progress['events_total']} events",
+        "groups": f"{progress['groups_done']} of {progress['groups_total']}",
+        "blocks announced": f"{progress['blocks_announced']} of {progress['blocks']}",
+        "estimated end": progress["estimated_completion"] or "unknown",
+        "priority": body["priority"],
+        "requestor": body["requestor"],
+        "campaign": body["campaign"],
+        "input": body["input_dataset"] or "none (Monte Carlo)",
+        "queue position": body["queue_position"],
+        "alerts": "; ".join(alert["message"] for alert in body.get("alerts", [])),
+    }
+    print_facts({key: value for key, value in facts.items() if value not in (None, "")}, session.form, body)
+
+
+def why(ctx: typer.Context, name: Name) -> None:
+    """Explain the status of a request: what it waits for, since when, and the remedy."""
+    session: Session = ctx.obj
+    body = session.api.get(f"requests/{segment(name)}/why")
+    if session.form is Format.JSON:
+        print_json(body)
+        return
+    sys.stdout.write(f"{clean(body['summary'])}\n")
+    for gate in body["gates"]:
+        if gate["verdict"] != "block":
+            continue
+        since = f" (for {age(gate['since'])})" if gate.get("since") else ""
+        sys.stdout.write(f"\n{clean(gate['name'])}: {clean(gate['detail'])}{since}\n")
+        if gate.get("remedy"):
+            sys.stdout.write(f"  remedy: {clean(gate['remedy'])}\n")
+
+
+def errors(ctx: typer.Context, name: Name) -> None:
+    """List the failures of a request in clusters, each with its suggestion."""
+    session: Session = ctx.obj
+    body = session.api.get(f"requests/{segment(name)}/errors")
+    columns = (
+        Column("Jobs", lambda row: row.get("jobs")),
+        Column("Site", lambda row: row.get("site") or "all"),
+        Column("Exit code", lambda row: row.get("exit_code")),
+        Column("Category", lambda row: row.get("category")),
+        Column("Message", lambda row: row.get("message") or row.get("reason") or row.get("sample")),
+        Column("Suggestion", _suggestion),
+    )
+    if session.form is Format.JSON:
+        print_json(body)
+    else:
+        print_rows([*body["clusters"], *body["running"]], columns, session.form, key="exit_code")
+
+
+def _suggestion(row: Mapping[str, Any]) -> str:
+    found = row.get("suggestion")
+    return (
+        str(found.get("text") or found.get("action") or "") if isinstance(found, dict) else str(found or "")
+    )
+
+
+def logs(
+    ctx: typer.Context,
+    name: Name,
+    group: Annotated[str, typer.Option("--group", help="A group, such as mg_000003.")] = "",
+    node: Annotated[str, typer.Option("--node", help="A node of the group, such as proc_000012.")] = "",
+    tail: Annotated[int, typer.Option("--tail", min=1, max=500, help="Lines of each log.")] = 20,
+) -> None:
+    """Print where the logs of a request's newest DAG are, and their last lines."""
+    session: Session = ctx.obj
+    dags = list(session.api.pages("dags", limit=1, request_name=name))
+    if not dags:
+        raise CliError(f"{name} has no DAG yet", cure=f"See `wms2 why {name}`")
+    body = session.api.get(f"dags/{dags[0]['id']}/logs", group=group, node=node, tail=tail)
+    if session.form is Format.JSON:
+        print_json(body)
+        return
+    for kind, path in body["logs"].items():
+        end = body["tails"].get(kind)
+        text = "(no such file)" if end is None else end.rstrip("\n") or "(empty)"
+        sys.stdout.write(f"==> {clean(kind)}: {clean(path)}\n{clean(text)}\n")
+
+
+def timeline(ctx: typer.Context, name: Name, limit: Limit = 200) -> None:
+    """Print status changes, edits and actions, oldest first, with actor and reason."""
+    session: Session = ctx.obj
+    columns = (
+        Column("Time", lambda row: row["at"]),
+        Column("What", lambda row: row["kind"]),
+        Column("From", lambda row: row["from_status"]),
+        Column("To", lambda row: row["to_status"]),
+        Column("Actor", lambda row: row["actor"]),
+        Column("Reason", lambda row: row["reason"]),
+    )
+    rows = session.api.pages(f"requests/{segment(name)}/timeline", limit=limit)
+    print_rows(rows, columns, session.form, key="at")
+
+
+def read_document(source: str) -> dict[str, Any]:
+    """Return the JSON object of a file or of standard input."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+        found = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise CliError(
+            f"{source}: {error}", cure="Give a file with one JSON object", exit_code=USAGE
+        ) from error
+    if not isinstance(found, dict):
+        raise CliError(f"{source} is not a JSON object", exit_code=USAGE)
+    return found

@@ -1,0 +1,85 @@
+"""Response bodies, derived from the dataclasses that carry them.
+
+The type of a field decides type and nullability of the member. `Annotated` adds what a type cannot say:
+
+- `Annotated[int, "Help text."]`, or other options of the DRF field: `Annotated[float, {"max_value": 1}]`;
+- `Annotated[DAG, DAGRow]`: the serializer or DRF field to use, for model rows and special formats;
+- `Annotated[bool, INTERNAL]`: the field is not part of the body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from rest_framework import serializers
+
+INTERNAL = object()
+Body = type[serializers.Serializer[Any]]
+_PLAIN: dict[Any, Any] = {
+    bool: serializers.BooleanField,
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    str: serializers.CharField,
+    datetime: serializers.DateTimeField,
+    UUID: serializers.UUIDField,
+}
+
+
+@cache
+def body_of(kind: Any) -> Body:
+    """Return the serializer of a dataclass. Its OpenAPI component has the name of the class and `Body`."""
+    members = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        extras = getattr(hint, "__metadata__", ())
+        if INTERNAL not in extras and name in kind.__dataclass_fields__:
+            members[name] = _field(hint)
+    name = f"{kind.__name__.removesuffix('Body')}Body"
+    return type(name, (serializers.Serializer,), {**members, "__doc__": kind.__doc__})
+
+
+def render(value: Any) -> dict[str, Any]:
+    """Return a dataclass as its response body."""
+    kind: Any = type(value)
+    body: dict[str, Any] = body_of(kind)(value).data
+    return body
+
+
+def _field(hint: Any) -> Any:
+    """Return the DRF field of a type: options from `Annotated`, null from `| None`, and the kind."""
+    options: dict[str, Any] = {}
+    kind: Any = None
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        for one in extras:
+            if isinstance(one, type):
+                kind = one
+            else:
+                options |= {"help_text": one} if isinstance(one, str) else one
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = {*get_args(hint)} - {NoneType}
+        options["allow_null"] = True
+    return _field_of_kind(hint, kind, options)
+
+
+def _field_of_kind(hint: Any, kind: Any, options: dict[str, Any]) -> Any:
+    many = get_origin(hint) in (list, tuple)
+    inner = get_args(hint)[0] if many else hint
+    kind = kind or (inner if is_dataclass(inner) else None)
+    if kind is not None:
+        made: Any = body_of(kind) if is_dataclass(kind) else kind  # type: ignore[arg-type]
+        return made(many=True, **options) if many else made(**options)
+    if many:
+        return serializers.ListField(child=_field(inner), **options)
+    if get_origin(hint) is dict:
+        value = get_args(hint)[1]
+        child = {} if value is Any else {"child": _field(value)}
+        return serializers.DictField(**child, **options)
+    if issubclass(hint, Enum):
+        return serializers.ChoiceField(choices=[one.value for one in hint], **options)
+    return _PLAIN[hint](**options)
