@@ -1,4 +1,4 @@
-"""What operators can do to admission, to a quota and to an alert."""
+"""Operations on admission, quotas and alerts."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def preview_change(
     on_behalf: bool = True,
     groups: frozenset[str] = frozenset(),
 ) -> Effects:
-    """What `change_request` would reach; refused as it would be, and nothing is written."""
+    """Return the effects of `change_request` without writing; raise the same errors."""
     if request.status == RequestStatus.NEW:
         read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
         return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
@@ -141,7 +141,7 @@ def preview_change(
 
 
 def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workflow) -> None:
-    """Which groups of the DAG that runs would land elsewhere, which would wait, and which stay."""
+    """Add the groups of the running DAG that would land elsewhere, wait, or stay."""
     now = timezone.now()
     old = find_landings(dag=dag, sites=usable_sites(workflow=before, now=now))
     new = find_landings(dag=dag, sites=usable_sites(workflow=after, now=now))
@@ -185,9 +185,10 @@ def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag
 
 
 def _will_plan(request: Request, dag: DAG | None) -> bool:
-    """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through.
+    """Return whether a round is still to be planned.
 
-    The release of a held request plans anew what an ended DAG has left, unless it can be resumed.
+    A workflow that is not adaptive has one after its pilot. The release of a held request plans what an ended
+    DAG has left, unless the DAG can be resumed.
     """
     workflow = request.workflow
     planned = workflow.rounds.filter(kind=RoundKind.PRODUCTION, status=RoundStatus.PLANNED)
