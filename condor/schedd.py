@@ -310,6 +310,19 @@ class Schedd:
             raise ScheddUnreachable(f"{operation}: {error}", cure=_CURE) from error
 
 
+def find_job_owner(schedd: str, *, timeout_sec: float) -> str:
+    """Return the account that the schedd, '' for the pool's own, maps WMS2 to. Raises ScheddUnreachable."""
+    calls = BoundedCalls()
+    try:
+        return str(calls.call("identify", timeout_sec=timeout_sec, schedd=schedd)).partition("@")[0]
+    except BindingsError as error:
+        raise ScheddUnreachable(
+            f"identify: {error}", cure="Check that the schedd runs and that CONDOR_CONFIG names its pool"
+        ) from error
+    finally:
+        calls.close()
+
+
 def check_batch_name(value: str) -> str:
     """Return the batch name if it is one of WMS2: the prefix and one word."""
     if not matches(Name.WORD, value) or not value.startswith(BATCH_PREFIX):

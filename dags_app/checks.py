@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 
-from condor.identity import find_job_owner
+from condor.schedd import find_job_owner
 from wms2_project.checks import JOB_USER_HINT, JOB_USER_ID, own_account
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.settings.environment import LAB
