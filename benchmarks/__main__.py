@@ -43,6 +43,7 @@ RUNNERS = {
     "B10": "pages:deep_page",
     "B11": "pages:console_list",
     "B17": "clients:many_clients",
+    "B32": "storage:move_small_files",
 }
 BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
 
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line; an unknown benchmark is refused with the list of those there are."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="The bars of speed and memory, measured.")
-    parser.add_argument("ids", nargs="*", metavar="ID", help="B1 … B17; all of them when none is named")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="B1, B2, …; all of them when none is named")
     parser.add_argument(
         "--json", metavar="PATH", help="where the record goes (benchmarks.json in the state directory)"
     )

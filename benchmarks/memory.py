@@ -71,13 +71,13 @@ def plan_and_render(jobs: int, params: dict[str, Any]) -> None:
     plan = build_plan(spec=spec, files=ledger_rows(jobs), estimate=ESTIMATE)
     layout = LayoutSpec(
         round_number=0,
-        storage="/storage/{site}",
         output_datasets=["/Muons/Run2031A-First-v1/AOD"],
         merged_lfn_base="/store/data",
         unmerged_lfn_base="/store/unmerged",
         payload={},
         pilot=None,
         assets=(),
+        job_files=(),
         throttles=Throttles(),
         retries=Retries(),
         dagman=DagmanSettings(),

@@ -6,14 +6,17 @@ service's message. Redirects are not followed: the CMS frontends redirect unknow
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 from urllib3.util.retry import Retry
 
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
@@ -22,6 +25,7 @@ from wms2_project.observation.tracing import SpanKind, note, span
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 RETRIED_STATUSES = (429, 500, 502, 503, 504)
 MAX_MESSAGE = 500
+CHUNK_BYTES = 1 << 16
 Params = Mapping[str, str | int]
 
 
@@ -29,8 +33,9 @@ Params = Mapping[str, str | int]
 class HttpOptions:
     """Timeouts, retries and credentials.
 
-    (retries + 1) * read timeout + waits must stay below a task's time limit. Every call runs inside
-    `guard`, called with the name of the operation, which may refuse it and sees its outcome.
+    (retries + 1) * read timeout + waits has to stay below a task's time limit. Every call is made inside
+    a `guard`, which is given the name of the operation, may refuse it and sees how it ended. A certificate
+    and its key may be in one file. `token_file` holds a bearer token; it is read at each call.
     """
 
     connect_timeout_sec: float = 5.0
@@ -40,6 +45,7 @@ class HttpOptions:
     max_wait_sec: int = 10
     client_cert: str = ""
     client_key: str = ""
+    token_file: str = ""
     ca_path: str = ""
     guard: Callable[[str], AbstractContextManager[object]] = nullcontext
 
@@ -51,6 +57,37 @@ class HttpRefusal(ServiceRejected):
         super().__init__(message, cure=cure)
         self.status = status
         self.reply = reply
+
+
+class BearerTokenFile(AuthBase):
+    """Sends the bearer token of a file, by https only. Raises ServiceRejected if there is none to send."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if urlsplit(request.url or "").scheme != "https":
+            raise ServiceRejected(
+                "a bearer token is sent by https only", cure="Set the service's address to https://…"
+            )
+        request.headers["Authorization"] = f"Bearer {read_token_file(self._path)}"
+        return request
+
+
+def read_token_file(path: str) -> str:
+    """Return the bearer token in the file. Raises ServiceRejected if it cannot be read or is not one line."""
+    cure = "Write a valid token to the file, mode 0400 or 0600"
+    try:
+        token = Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServiceRejected(f"the token in {path} cannot be read: {describe(error)}", cure=cure) from None
+    if not token.isprintable() or not token or " " in token:
+        raise ServiceRejected(f"{path} does not hold one token", cure=cure)
+    return token
+
+
+class TooLarge(ServiceRejected):
+    """The answer is larger than the caller takes."""
 
 
 def build_session(options: HttpOptions) -> requests.Session:
@@ -72,8 +109,8 @@ def build_session(options: HttpOptions) -> requests.Session:
     if options.client_cert:
         cert, key = options.client_cert, options.client_key
         session.cert = (cert, key) if key else cert
-    if options.ca_path:
-        session.verify = options.ca_path
+    if options.token_file:
+        session.auth = BearerTokenFile(options.token_file)
     return session
 
 
@@ -85,6 +122,7 @@ class JsonService:
         self._base_url = base_url.rstrip("/")
         self._timeout = (options.connect_timeout_sec, options.read_timeout_sec)
         self._session = build_session(options)
+        self._ca_path = options.ca_path or None  # given to each call: REQUESTS_CA_BUNDLE beats a session's
         self._guard = options.guard
 
     def get(self, path: str, params: Params | None = None) -> Any:
@@ -97,6 +135,29 @@ class JsonService:
         return self._call("POST", path, body=body)
 
     @span("CMS call", kind=SpanKind.CLIENT)
+    def download(self, path: str, *, max_bytes: int, max_sec: float) -> bytes:
+        """Return a file as it is. Raises TooLarge above the limit, whatever length the service announces."""
+        url = f"{self._base_url}/{path}"
+        where = f"{self.service}: GET {urlsplit(url).path}"
+        note(where, service=self.service)
+        ends, data = time.monotonic() + max_sec, bytearray()
+        with self._guard("GET file"):
+            try:
+                with self._session.get(
+                    url, headers={"Accept": "*/*"}, timeout=self._timeout, allow_redirects=False, stream=True
+                ) as response:
+                    _raise_for_status(where, response)
+                    for chunk in response.iter_content(CHUNK_BYTES):
+                        data += chunk
+                        if len(data) > max_bytes:
+                            raise TooLarge(f"{where} answered more than {max_bytes >> 20} MB")
+                        if time.monotonic() > ends:
+                            raise ServiceUnavailable(f"{where} took more than {max_sec:.0f} s")
+            except requests.RequestException as error:
+                raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
+        return bytes(data)
+
+    @span("CMS call", kind=SpanKind.CLIENT)
     def _call(self, method: str, path: str, *, params: Params | None = None, body: Any = None) -> Any:
         url = f"{self._base_url}/{path}"
         where = f"{self.service}: {method} {urlsplit(url).path}"
@@ -104,9 +165,15 @@ class JsonService:
         with self._guard(f"{method} {path.partition('/')[0]}"):
             try:
                 response = self._session.request(
-                    method, url, params=params, json=body, timeout=self._timeout, allow_redirects=False
+                    method,
+                    url,
+                    params=params,
+                    json=body,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    verify=self._ca_path,
                 )
-            except requests.RequestException as error:
+            except OSError as error:  # requests' errors, and those of a certificate that cannot be loaded
                 raise ServiceUnavailable(f"{where} got no answer: {describe(error)}") from error
             _raise_for_status(where, response)
         try:
@@ -130,7 +197,9 @@ def _raise_for_status(where: str, response: requests.Response) -> None:
         raise ServiceUnavailable(message)
     if status == 404:
         raise NotFound(message)
-    cure = "Check the client certificate and its roles" if status < 400 or status in {401, 403} else ""
+    cure = (
+        "Check the client certificate or token, and its roles" if status < 400 or status in {401, 403} else ""
+    )
     raise HttpRefusal(message, status=status, reply=reply, cure=cure)
 
 

@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 
 from rucio.common import exception as rucio_errors
 
+from cms.rse_protocols import storage_prefixes
 from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, translated_errors
 from cms.subscriptions import destinations
-from cms.types import BlockFile, Destination, FileCounts, Rule, RuleState
+from cms.types import BlockFile, Destination, FileCounts, ReplicaVerdict, Rule, RuleState
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.grammar import Name, check
 
 MAX_NAMES_PER_CALL = 1000
 CONTAINER, BLOCK = "CONTAINER", "DATASET"
 EMPTY_EXPRESSION = "empty set"
+ALREADY_DECLARED, UNKNOWN_REPLICA = "Already declared", "Unknown replica"
 _T = TypeVar("_T")
 
 
@@ -49,6 +51,32 @@ class RucioClient:
                     available = (rse for rse, state in row["states"].items() if state == "AVAILABLE")
                     found[row["name"]] = tuple(sorted(available))
         return found
+
+    def declare_replica(self, lfn: str, rse: str, verdict: ReplicaVerdict, *, reason: str) -> bool:
+        """Declare the copy of a file at a storage suspicious or bad; false if Rucio has no such copy.
+
+        A copy that was declared before stays so. Rucio takes suspicious copies by their physical names only.
+        """
+        check(Name.LFN, lfn)
+        check(Name.RSE, rse)
+        with translated_errors(f"declare {lfn} at {rse} {verdict}"):
+            if verdict is ReplicaVerdict.BAD:
+                refused = self._client.declare_bad_file_replicas([{**self._did(lfn), "rse": rse}], reason)
+            else:
+                pfn = self._pfn(lfn, rse)
+                if not pfn:
+                    return False
+                refused = self._client.declare_suspicious_file_replicas([pfn], reason)
+        messages = [str(message) for errors in (refused or {}).values() for message in errors]
+        left = [message for message in messages if not message.endswith(ALREADY_DECLARED)]
+        if any(not message.endswith(UNKNOWN_REPLICA) for message in left):
+            raise ServiceRejected(f"Rucio did not declare {lfn} at {rse} {verdict}: {left[0][:300]}")
+        return not left
+
+    def _pfn(self, lfn: str, rse: str) -> str:
+        """A physical name of the file at the storage, '' if Rucio has no copy there."""
+        rows = self._client.list_replicas([self._did(lfn)], rse_expression=rse, all_states=True)
+        return next((str(pfn) for row in rows for pfn in sorted(row["rses"].get(rse, ()))), "")
 
     def ensure_container(self, name: str) -> None:
         """Create the container of a dataset unless it exists."""
@@ -164,6 +192,15 @@ class RucioClient:
         if not usage or usage[0]["free"] is None or not usage[0]["total"]:
             return None
         return float(usage[0]["used"] / usage[0]["total"])
+
+    def storage_prefixes(self, rse: str) -> tuple[str, ...]:
+        """Return the URL prefixes of a storage, the preferred one first; none if it has or is none."""
+        check(Name.RSE, rse)
+        with translated_errors(f"read the protocols of {rse}"):
+            try:
+                return storage_prefixes(self._client.get_rse(rse)["protocols"])
+            except rucio_errors.RSENotFound:
+                return ()
 
     def subscriptions_matching(self, dataset: str) -> list[Destination]:
         """Return the destinations of Rucio's subscriptions for this dataset, one per expression."""

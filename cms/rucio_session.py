@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ import requests
 from rucio.client import Client
 from rucio.common import exception as rucio_errors
 
-from cms.http import describe
+from cms.http import describe, read_token_file
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 from wms2_project.observation.tracing import SpanKind, note, span
 
@@ -41,18 +42,40 @@ _PASSING = (
     rucio_errors.ServerConnectionException,
     rucio_errors.ServiceUnavailable,
 )
-_DENIED = (rucio_errors.AccessDenied, rucio_errors.CannotAuthenticate)
+_DENIED = (
+    rucio_errors.AccessDenied,
+    rucio_errors.CannotAuthenticate,
+    rucio_errors.MissingClientParameter,  # a missing file
+)
+
+
+class RucioAuth(StrEnum):
+    """How we log in to Rucio."""
+
+    USERPASS = "userpass"
+    X509 = "x509"  # a certificate and its key
+    X509_PROXY = "x509_proxy"
+    TOKEN = "token"  # noqa: S105 — a JWT of an issuer that Rucio trusts, renewed by another service
 
 
 @dataclass(frozen=True, slots=True)
 class RucioConfig:
-    """Address and credentials. `scope` is the scope of all CMS names."""
+    """Where Rucio is and who we are there. `scope` is where every CMS name lives.
+
+    Files are read again at each login, so that a renewed certificate, proxy or token is used without a
+    restart. `client_cert` is the certificate of X509, with its key in `client_key` or in the same file, or
+    the proxy of X509_PROXY.
+    """
 
     url: str
     auth_url: str
     account: str
-    username: str
-    password: str = field(repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    auth: RucioAuth = RucioAuth.USERPASS
+    client_cert: str = ""
+    client_key: str = ""
+    token_file: str = ""
     scope: str = "cms"
     connect_timeout_sec: float = 5.0
     read_timeout_sec: float = 60.0
@@ -65,13 +88,14 @@ class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no
 
     def __init__(self, config: RucioConfig) -> None:
         self._guard = config.guard
+        self._token_file = config.token_file
         super().__init__(
             rucio_host=config.url.rstrip("/"),
             auth_host=config.auth_url.rstrip("/"),
             account=config.account,
             ca_cert=config.ca_path or None,
-            auth_type="userpass",
-            creds={"username": config.username, "password": config.password},
+            auth_type="oidc" if config.auth is RucioAuth.TOKEN else config.auth.value,
+            creds=_credentials(config),
             timeout=(config.connect_timeout_sec, config.read_timeout_sec),
             user_agent="wms2",
             vo="def",
@@ -94,13 +118,32 @@ class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no
         base = next((one for one in (self.host, self.auth_host) if url.startswith(one)), "")
         return url.removeprefix(base).strip("/").partition("/")[0]
 
-    # The two methods that keep the token in a file are private to Rucio, hence their mangled names.
+    # These methods are private to Rucio, hence their mangled names. The first two keep the token in a file.
 
     def _BaseClient__read_token(self) -> bool:
         return False
 
     def _BaseClient__write_token(self) -> None:
         return None
+
+    def _BaseClient__get_token_oidc(self) -> bool:
+        """Read the token anew, at login and after a 401; rucio-clients would start a login in a browser."""
+        self.auth_token = read_token_file(self._token_file)
+        return True
+
+
+def _credentials(config: RucioConfig) -> dict[str, str]:
+    """Return what rucio-clients wants for this way of logging in."""
+    match config.auth:
+        case RucioAuth.USERPASS:
+            return {"username": config.username, "password": config.password}
+        case RucioAuth.X509:
+            key = config.client_key or config.client_cert
+            return {"client_cert": config.client_cert, "client_key": key}
+        case RucioAuth.X509_PROXY:
+            return {"client_proxy": config.client_cert}
+        case RucioAuth.TOKEN:
+            return {}
 
 
 def connect(config: RucioConfig) -> MemoryTokenClient:
@@ -124,14 +167,14 @@ def translated_errors(operation: str) -> Iterator[None]:
     except _DENIED as error:
         raise ServiceRejected(
             f"Rucio denied permission to {operation}: {describe(error)}",
-            cure="Check the Rucio account, user name and password, and the rights of that account",
+            cure="Check the Rucio account, its credentials (WMS2_RUCIO_AUTH) and its rights",
         ) from error
     except _PASSING as error:
         raise ServiceUnavailable(f"Rucio could not {operation}: {describe(error)}") from error
     except rucio_errors.RucioException as error:
         raise ServiceRejected(f"Rucio refused to {operation}: {describe(error)}") from error
-    except (requests.RequestException, ValueError) as error:
-        # A ValueError is a truncated line of a stream.
+    except (OSError, ValueError) as error:
+        # OSError: requests' errors, and a certificate that cannot be loaded. ValueError: a stream cut short.
         raise ServiceUnavailable(f"Rucio did not answer a call to {operation}: {describe(error)}") from error
 
 

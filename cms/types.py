@@ -5,7 +5,8 @@ Lumi sections are inclusive ranges `(run, first, last)`, sorted, merged where th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -111,6 +112,13 @@ class RuleState(StrEnum):
     WAITING_APPROVAL = "WAITING_APPROVAL"
 
 
+class ReplicaVerdict(StrEnum):
+    """What a copy of a file is declared to be: Rucio watches a suspicious one and gives a bad one up."""
+
+    SUSPICIOUS = "suspicious"
+    BAD = "bad"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A replication rule. A deleted rule remains for an hour with `expires_at` set."""
@@ -146,3 +154,24 @@ class SiteInfo:
 def fold_lumis(rows: Iterable[tuple[int, int]]) -> Ranges:
     """Return (run, lumi) pairs, unordered and repeated, as sorted ranges."""
     return merged({(run, lumi, lumi) for run, lumi in rows})
+
+
+@dataclass(frozen=True, slots=True)
+class OutputModule:
+    """The data tier that an output module writes, and the filter that is part of its dataset's name."""
+
+    tier: str
+    filter_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration and its output modules by label."""
+
+    config_id: str
+    content: bytes
+    modules: Mapping[str, OutputModule]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()

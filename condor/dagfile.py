@@ -25,6 +25,7 @@ from condor.submitfile import (
     PRIORITY_FILE,
     Role,
     SubmitDescription,
+    goes_to,
     render_priority,
     render_submit,
 )
@@ -142,13 +143,17 @@ def _submit_text(layout: DagLayout, role: Role) -> str:
             held_grace_sec=layout.held_grace_sec,
             max_transfer_output_mb=layout.max_transfer_output_mb,
             gpus=layout.gpus,
+            with_token=layout.with_token,
+            job_proxy=layout.job_proxy,
+            job_files=[asset.path for asset in layout.job_files if goes_to(asset.path, role)],
+            required_os=layout.required_os,
         )
     )
 
 
 def _asset_entries(layout: DagLayout) -> Iterator[DagEntry]:
     made: set[str] = set()
-    for asset in sorted(layout.assets, key=lambda item: item.path):
+    for asset in sorted((*layout.assets, *layout.job_files), key=lambda item: item.path):
         for parent in reversed(Path(asset.path).parents[:-1]):
             if str(parent) not in made:
                 made.add(str(parent))

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from sandbox.scram import ANY_OS
 from sandbox.values import is_whole
 from wms2_project.errors import InvalidInput
 from wms2_project.grammar import Name, check
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 GROUP_NAME = re.compile(r"mg_[0-9]{6}", re.ASCII)
 NODE_NAME = re.compile(r"proc_[0-9]{6}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_SYSTEM = re.compile(r"rhel[1-9][0-9]?", re.ASCII)
 MAX_SITES = 500
 
 
@@ -43,6 +45,22 @@ def check_path(field_name: str, value: object) -> str:
     if not text or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
         raise refuse(field_name, f"{value!r:.80} is not a plain path inside the submit directory")
     return str(PurePosixPath(text))
+
+
+def check_absolute_path(field_name: str, value: object) -> str:
+    """An absolute path of plain segments, as an administrator may set one."""
+    text = value if isinstance(value, str) else ""
+    parts = text.split("/")[1:]
+    if not text.startswith("/") or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
+        raise refuse(field_name, f"{value!r:.80} is not a plain absolute path")
+    return text
+
+
+def check_os(field_name: str, value: object) -> str:
+    """An operating system as pilots know it: rhel8, or any."""
+    if isinstance(value, str) and (value == ANY_OS or _SYSTEM.fullmatch(value)):
+        return value
+    raise refuse(field_name, f"{value!r:.80} is not a system such as rhel8, or {ANY_OS}")
 
 
 def check_uuid(field_name: str, value: object) -> str:
@@ -181,8 +199,12 @@ class DagLayout:
     held_grace_sec: int = 60
     max_transfer_output_mb: int = 32
     payload: bytes = b"{}"  # configuration of the payload, for all jobs
+    job_files: Sequence[Asset] = ()  # what else every job gets
     priority: int = 0
     gpus: int = 0
+    with_token: bool = False
+    job_proxy: str = ""
+    required_os: str = ANY_OS
 
     def __post_init__(self) -> None:
         check(Name.REQUEST, self.request_name, field="request_name")
@@ -191,12 +213,15 @@ class DagLayout:
         check_int("wall_time_ceiling_minutes", self.wall_time_ceiling_minutes, 1, 60 * 24 * 60)
         check_int("disk_ceiling_kb", self.disk_ceiling_kb, 1, 10**12)
         check_int("gpus", self.gpus, 0, 64)
+        check_os("required_os", self.required_os)
         check_int("held_grace_sec", self.held_grace_sec, 0, 1_000_000)
         check_int("max_transfer_output_mb", self.max_transfer_output_mb, 1, 100_000)
         check_int("priority", self.priority, -1_000_000_000, 1_000_000_000)
+        if self.job_proxy:
+            check_absolute_path("job_proxy", self.job_proxy)
         for role in ("landing", "merge", "cleanup"):
             if getattr(self, role).name != role:
                 raise refuse(role, f"the node must be named {role!r}")
-        paths = [asset.path for asset in self.assets]
+        paths = [asset.path for asset in (*self.assets, *self.job_files)]
         if len(set(paths)) != len(paths):
             raise refuse("assets", "two assets have the same path")

@@ -11,12 +11,16 @@ a job that dies at once still has one, and is not held for a missing output.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from condor.layout import check_int, check_path, check_uuid
+from condor.layout import check_absolute_path, check_int, check_os, check_path, check_uuid
 from condor.types import RenderError
+from sandbox.cmssw.config import PSET_NAMES
 from sandbox.elect_site import ELECTED_SITE
+from sandbox.scram import ANY_OS
+from sandbox.usersandbox import NAME as USER_SANDBOX
 from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
@@ -35,12 +39,15 @@ MANIFEST = "jobs.json"
 PAYLOAD = "payload.json"  # one for all groups
 
 _FORBIDDEN = re.compile(r"[^\x20-\x7e]|[\"\\$`;|]")
-_ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z_.]*) = (\S|\S.*\S)", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z][A-Za-z0-9_.]*) = (\S|\S.*\S)", re.ASCII)
+TOKEN_KEY, PROXY_KEY = "My.OAuthServicesNeeded", "x509userproxy"
+TOKEN_SERVICE = "cms"  # noqa: S105 — names the file of a token, and where HTCondor looks for it
 _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
     "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
     "allowed_job_duration", "priority", "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites",
-    "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole", "My.CMS_NodeName",
+    "My.REQUIRED_OS", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole",
+    "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -61,6 +68,11 @@ class Role(StrEnum):
         return "proc.sub" if self is Role.PROCESSING else f"{self.value}.sub"
 
 
+# Files of the DAG's directory that only jobs of these roles get.
+ROLES_OF_FILES: dict[str, frozenset[Role]] = {
+    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
+    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
+}
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
     **{
@@ -68,6 +80,10 @@ ALLOWED_KEYS: dict[Role, frozenset[str]] = {
         for role in (Role.MERGE, Role.CLEANUP)
     },
     Role.PROCESSING: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted", "request_gpus")),
+}
+# The credential of jobs that use storage; absent where none is configured.
+OPTIONAL_KEYS: dict[Role, frozenset[str]] = {
+    role: frozenset() if role is Role.LANDING else frozenset((TOKEN_KEY, PROXY_KEY)) for role in Role
 }
 
 
@@ -81,8 +97,27 @@ class SubmitDescription:
     held_grace_sec: int
     max_transfer_output_mb: int
     gpus: int = 0
+    with_token: bool = False  # jobs get the token of their workflow
+    job_proxy: str = ""  # absolute path of the X.509 proxy that jobs get
+    job_files: Sequence[str] = ()  # shared by all groups
+    required_os: str = ANY_OS
     executable: str = EXECUTABLE
     sandbox: str = SANDBOX
+
+
+def token_file_name(workflow_id: str) -> str:
+    """Return the name of the file that holds the workflow's token, in HTCondor's credential directory."""
+    return f"{TOKEN_SERVICE}_{_token_handle(workflow_id)}.use"
+
+
+def _token_handle(workflow_id: str) -> str:
+    return check_uuid("workflow_id", workflow_id).replace("-", "")
+
+
+def goes_to(job_file: str, role: Role) -> bool:
+    """Return whether jobs of the role get this file of the DAG's directory."""
+    roles = ROLES_OF_FILES.get(job_file)
+    return roles is None or role in roles
 
 
 def quote(value: str) -> str:
@@ -125,7 +160,7 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
         if not match or line.endswith("\\") or not line.isprintable() or not line.isascii():
             raise RenderError(f"{role.submit_file} contains a line that is not an assignment: {line!r:.80}")
         key, value = match.groups()
-        if key in found or key not in ALLOWED_KEYS[role]:
+        if key in found or key not in ALLOWED_KEYS[role] | OPTIONAL_KEYS[role]:
             raise RenderError(f"{role.submit_file} sets {key} twice, or the key is not allowed")
         found[key] = value
     missing = ALLOWED_KEYS[role] - set(found)
@@ -158,6 +193,7 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
         f" && time() - EnteredCurrentStatus >= {grace}",
         "ulog_execute_attrs": "GLIDEIN_CMSSite",
+        "My.REQUIRED_OS": quote(check_os("required_os", description.required_os)),
         "My.MaxWallTimeMins": "$INT(wall_minutes)",
         "My.CMS_RequestName": quote(check(Name.REQUEST, description.request_name, field="request_name")),
         "My.CMS_WorkflowID": quote(check_uuid("workflow_id", description.workflow_id)),
@@ -186,15 +222,17 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     executable = check_path("executable", description.executable)
     sandbox = check_path("sandbox", description.sandbox)
     inputs = [f"../../{sandbox}", f"../{MANIFEST}", f"../../{PAYLOAD}", f"../../{BACK_DIRECTORY}"]
+    inputs += [f"../../{check_path('job_files', path)}" for path in description.job_files]
     returned_mb = check_int("max_transfer_output_mb", description.max_transfer_output_mb, 1, 100_000)
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
     gpus = {"request_gpus": str(check_int("gpus", description.gpus, 0, 64))}
-    return (gpus if role is Role.PROCESSING else {}) | {
+    varying = (gpus if role is Role.PROCESSING else {}) | _credential_entries(description)
+    return varying | {
         # The executable is found from the group's directory, everything else from its initial directory.
         "executable": f"../{executable}",
         "arguments": f"{role.value} $(NODE) $(elected_site:none)",
-        "environment": '"WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"',
+        "environment": f'"{_variables(description)}"',
         "initialdir": "reports",
         "should_transfer_files": "YES",
         "when_to_transfer_output": "ON_EXIT",
@@ -209,3 +247,22 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         "request_memory": "$INT(memory_wanted)",
         "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',
     }
+
+
+def _variables(description: SubmitDescription) -> str:
+    """The environment of the job: numbers, and the name of its token's file, never a secret."""
+    variables = "WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"
+    if description.with_token:
+        variables += f" WMS2_TOKEN_FILE={token_file_name(description.workflow_id)}"
+    return variables
+
+
+def _credential_entries(description: SubmitDescription) -> dict[str, str]:
+    """Name the credential; HTCondor brings its file to the job, and brings it again when it has changed."""
+    entries = {}
+    if description.with_token:
+        service = f"{TOKEN_SERVICE}*{_token_handle(description.workflow_id)}"
+        entries[TOKEN_KEY] = quote(service)
+    if description.job_proxy:
+        entries[PROXY_KEY] = check_absolute_path("job_proxy", description.job_proxy)
+    return entries

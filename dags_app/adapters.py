@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
 
+from cms.configcache import ConfigCacheClient, ConfigCacheConfig
 from cms.cric import CricClient, CricConfig
 from cms.dbs import DbsClient, DbsConfig
 from cms.http import HttpOptions
 from cms.reqmgr2 import ReqMgr2Client, ReqMgr2Config
 from cms.rucio import RucioClient
-from cms.rucio_session import RucioConfig
+from cms.rucio_session import RucioAuth, RucioConfig
+from cms.token_issuer import TokenIssuer, TokenIssuerConfig
 from condor.collector import Collector
 from condor.ports import ScheddPort
 from condor.schedd import Schedd
+from sandbox.storage import Storage, Timeouts, discovered_token
 from wms2_project.errors import PermanentError
 from wms2_project.observation import counters
 from wms2_project.service_guards import Guard, GuardOptions
+
+# A worker waits less than a job: what hangs is tried again by the next task.
+STORAGE_TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 
 class NotConfigured(PermanentError):
@@ -53,6 +60,8 @@ def _options(service: str) -> HttpOptions:
     return HttpOptions(
         read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
         client_cert=services["client_cert"],
+        client_key=services["client_key"],
+        token_file=settings.SERVICE_TOKEN_FILE,
         ca_path=services["ca_bundle"],
         guard=_guard(service).calling,
     )
@@ -60,6 +69,13 @@ def _options(service: str) -> HttpOptions:
 
 def build_reqmgr2() -> ReqMgr2Client:
     return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
+
+
+def build_config_cache() -> ConfigCacheClient:
+    """Build the client of the ConfigCache from the settings."""
+    return ConfigCacheClient(
+        ConfigCacheConfig(url=_setting("config_cache_url"), http=_options("configcache"))
+    )
 
 
 def build_dbs(*, quick: bool = False) -> DbsClient:
@@ -83,16 +99,32 @@ def build_dbs(*, quick: bool = False) -> DbsClient:
 
 
 def build_rucio() -> RucioClient:
+    """Build the Rucio client from the settings. Its login needs the settings that RUCIO_AUTH implies."""
+    services, auth = settings.CMS_SERVICES, RucioAuth(settings.RUCIO_AUTH)
+    if auth is RucioAuth.TOKEN and not settings.RUCIO_TOKEN_FILE:
+        raise NotConfigured("rucio_token_file is not set", cure="Set WMS2_RUCIO_TOKEN_FILE")
+    needed = {
+        RucioAuth.USERPASS: ("rucio_username", "rucio_password"),
+        RucioAuth.X509: ("client_cert",),
+        RucioAuth.X509_PROXY: ("client_cert",),
+        RucioAuth.TOKEN: (),
+    }
+    for key in needed[auth]:
+        _setting(key)
     return RucioClient(
         RucioConfig(
             url=_setting("rucio_url"),
             auth_url=_setting("rucio_auth_url"),
             account=_setting("rucio_account"),
-            username=_setting("rucio_username"),
-            password=_setting("rucio_password"),
+            username=services["rucio_username"],
+            password=services["rucio_password"],
+            auth=auth,
+            client_cert=services["client_cert"],
+            client_key=services["client_key"],
+            token_file=settings.RUCIO_TOKEN_FILE,
             scope=settings.RUCIO_SCOPE,
             read_timeout_sec=settings.SERVICE_TIMEOUT_SEC,
-            ca_path=settings.CMS_SERVICES["ca_bundle"],
+            ca_path=services["ca_bundle"],
             guard=_guard("rucio").calling,
         )
     )
@@ -100,6 +132,36 @@ def build_rucio() -> RucioClient:
 
 def build_cric() -> CricClient:
     return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
+
+
+def build_token_issuer() -> TokenIssuer:
+    """Build the client of the token issuer from the settings."""
+    return TokenIssuer(
+        TokenIssuerConfig(
+            url=settings.TOKEN_ISSUER,
+            client_id=settings.TOKEN_CLIENT_ID,
+            client_secret_file=settings.TOKEN_CLIENT_SECRET_FILE,
+            audience=settings.TOKEN_AUDIENCE,
+            lifetime_sec=settings.TOKEN_LIFETIME_SEC,
+            token_url=settings.TOKEN_URL,
+            http=HttpOptions(
+                connect_timeout_sec=min(settings.TOKEN_TIMEOUT_SEC, 5.0),
+                read_timeout_sec=settings.TOKEN_TIMEOUT_SEC,
+                ca_path=settings.TOKEN_CA_FILE,
+                guard=_guard("token issuer").calling,
+            ),
+        )
+    )
+
+
+_token_source: ContextVar[Callable[[], str]] = ContextVar("token_source", default=discovered_token)
+
+
+def build_storage() -> Storage:
+    """Build the access to the sites' storage, with the token of `storage_with`, else of this process."""
+    return Storage(
+        token=lambda: _token_source.get()(), ca_file=settings.STORAGE_CA_FILE, timeouts=STORAGE_TIMEOUTS
+    )
 
 
 def build_schedd(name: str) -> ScheddPort:
@@ -112,10 +174,13 @@ class Adapters:
     """A factory per adapter; by default each builds its adapter from the settings at the first call."""
 
     reqmgr2: Callable[[], ReqMgr2Client] = field(default_factory=lambda: cache(build_reqmgr2))
+    config_cache: Callable[[], ConfigCacheClient] = field(default_factory=lambda: cache(build_config_cache))
     dbs: Callable[..., DbsClient] = field(default_factory=lambda: cache(build_dbs))
     rucio: Callable[[], RucioClient] = field(default_factory=lambda: cache(build_rucio))
     cric: Callable[[], CricClient] = field(default_factory=lambda: cache(build_cric))
+    token_issuer: Callable[[], TokenIssuer] = field(default_factory=lambda: cache(build_token_issuer))
     schedd: Callable[[str], ScheddPort] = field(default_factory=lambda: cache(build_schedd))
+    storage: Callable[[], Storage] = field(default_factory=lambda: cache(build_storage))
 
 
 _adapters = Adapters()
@@ -125,9 +190,12 @@ _adapters = Adapters()
 def use_adapters(
     *,
     reqmgr2: Any = None,
+    config_cache: Any = None,
     dbs: Any = None,
     rucio: Any = None,
     cric: Any = None,
+    token_issuer: Any = None,
+    storage: Any = None,
     schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
 ) -> Iterator[None]:
     """Replace the current adapters by those given until the block ends, in every thread.
@@ -136,7 +204,10 @@ def use_adapters(
     or one per name.
     """
     global _adapters
-    clients = {"reqmgr2": reqmgr2, "dbs": dbs, "rucio": rucio, "cric": cric}
+    clients = {
+        "reqmgr2": reqmgr2, "config_cache": config_cache, "dbs": dbs, "rucio": rucio, "cric": cric,
+        "token_issuer": token_issuer, "storage": storage,
+    }  # fmt: skip
     given: dict[str, Any] = {
         name: partial(_always, client) for name, client in clients.items() if client is not None
     }
@@ -158,6 +229,11 @@ def reqmgr2() -> ReqMgr2Client:
     return _adapters.reqmgr2()
 
 
+def config_cache() -> ConfigCacheClient:
+    """The configurations that documents name by ConfigCacheID."""
+    return _adapters.config_cache()
+
+
 def dbs(*, quick: bool = False) -> DbsClient:
     """Return the DBS client. `quick`: one short attempt per call, for interactive callers."""
     return _adapters.dbs(quick=quick)
@@ -171,6 +247,26 @@ def rucio() -> RucioClient:
 def cric() -> CricClient:
     """Return the CRIC client."""
     return _adapters.cric()
+
+
+def token_issuer() -> TokenIssuer:
+    """Who issues the tokens of jobs."""
+    return _adapters.token_issuer()
+
+
+def storage() -> Storage:
+    """The files on the sites' storage."""
+    return _adapters.storage()
+
+
+@contextmanager
+def storage_with(token: Callable[[], str]) -> Iterator[Storage]:
+    """Yield the access to storage. `token` is called for each request that shows one."""
+    before = _token_source.set(token)
+    try:
+        yield storage()
+    finally:
+        _token_source.reset(before)
 
 
 @cache

@@ -7,12 +7,25 @@ from collections.abc import Iterable
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup, Round, Schedd, Workflow
-from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
-from dags_app.states import DAGStatus, FileState, GroupStatus, ScheddStatus
+from dags_app.models import (
+    DAG,
+    DAGEvent,
+    InputFile,
+    MergeGroup,
+    QuarantinedReplica,
+    Round,
+    Schedd,
+    SecondaryDataset,
+    Workflow,
+)
+from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.services.quarantine import state_of
+from dags_app.states import DAGStatus, FileState, GroupStatus, QuarantineState, ScheddStatus
+from wms2_project.access.roles import may_steer_site, sites_of
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
@@ -23,6 +36,7 @@ from wms2_project.console import (
     link,
     progress_bar,
     request_link,
+    row_at,
     size_of,
 )
 from wms2_project.operations.console import OperationAdmin
@@ -226,3 +240,50 @@ class InputFileAdmin(ReadOnlyAdmin):
     @display(description="size", ordering="size_bytes")
     def size(self, row: InputFile) -> str:
         return size_of(row.size_bytes)
+
+
+@admin.register(QuarantinedReplica)
+class QuarantinedReplicaAdmin(OperationAdmin):
+    """Copies of files proved bad: which requests avoid, with the proof."""
+
+    list_display = (
+        "lfn", "site", "shown_state", "exit_code", "shown_proof", "of_request", "declared_as", "created_at",
+        "expires_at",
+    )  # fmt: skip
+    fields = (
+        "lfn", "site", "storages", "shown_state", "exit_code", "proof", "of_request", "dag", "node",
+        "created_at", "proved_at", "expires_at", "ended_at", "ended_by", "end_reason", "declared_as",
+        "declared_at", "declare_error",
+    )  # fmt: skip
+    search_fields = ("lfn", "site", "workflow__request_name")
+    list_select_related = ("workflow",)
+    ordering = ("-created_at", "-id")
+    operations = QUARANTINE_OPERATIONS
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Return whether the user may lift it: operators every one, site admins those of their site."""
+        if obj is None:
+            return super().has_operate_permission(request) or bool(sites_of(request.user))
+        row = obj if isinstance(obj, QuarantinedReplica) else row_at(QuarantinedReplica, str(obj))
+        return may_steer_site(request.user, row.site)
+
+    @display(description="state", label={QuarantineState.IN_FORCE: "warning"})
+    def shown_state(self, row: QuarantinedReplica) -> tuple[str, str]:
+        """Whether requests avoid the copy."""
+        state = state_of(row, now=timezone.now())
+        return state.value, state.value.replace("_", " ")
+
+    @display(description="proof")
+    def shown_proof(self, row: QuarantinedReplica) -> SafeString:
+        """What the job found."""
+        return clipped(row.proof)
+
+
+@admin.register(SecondaryDataset)
+class SecondaryDatasetAdmin(ReadOnlyAdmin):
+    """Datasets that jobs read besides their input, as DBS and Rucio had them."""
+
+    list_display = ("name", "files", "resolved_at", "located_at")
+    fields = ("name", "files", "places", "missing", "resolved_at", "located_at")
+    search_fields = ("name",)
+    ordering = ("name",)

@@ -1,4 +1,4 @@
-"""Checks of `manage.py check --deploy` that query the pool."""
+"""What is checked at start and by `manage.py check --deploy`: the payloads and the pool."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 
 from condor.schedd import find_job_owner
-from wms2_project.checks import JOB_USER_HINT, JOB_USER_ID, own_account
+from sandbox.registry import load_registry
+from wms2_project.checks import JOB_USER_HINT, JOB_USER_ID, STARTUP, own_account
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.settings.environment import LAB
+
+
+@register(STARTUP)
+def check_payloads(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A plugin that cannot be imported, or a default that no job can run, would refuse every request."""
+    try:
+        kinds = sorted(load_registry(tuple(settings.PAYLOAD_PLUGINS)).kinds)
+    except (ImportError, AttributeError) as error:
+        what, hint = f"WMS2_PAYLOAD_PLUGINS: {error}.", "Name packages with KINDS and MERGE_TOOLS, or none."
+        return [Error(what, hint=hint, id="wms2.E019")]
+    if settings.DEFAULT_PAYLOAD in ("", *kinds):
+        return []
+    what = f"WMS2_DEFAULT_PAYLOAD is {settings.DEFAULT_PAYLOAD}, which no job can run."
+    return [Error(what, hint=f"Leave it empty or use one of {', '.join(kinds)}.", id="wms2.E019")]
 
 
 @register(Tags.security, deploy=True)

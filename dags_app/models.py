@@ -1,4 +1,4 @@
-"""Execution: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup, InputFile.
+"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
 These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
 manifests on disk and in HTCondor.
@@ -13,12 +13,13 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from dags_app.failures.models import BadReplica, FailureCluster
+from dags_app.credentials.models import JobToken
+from dags_app.failures.models import BadReplica, FailureCluster, QuarantinedReplica
+from dags_app.input_models import InputFile, SecondaryDataset
 from dags_app.states import (
     LIVE_DAG,
     DAGKind,
     DAGStatus,
-    FileState,
     GroupStatus,
     RoundKind,
     RoundStatus,
@@ -34,9 +35,12 @@ __all__ = [
     "DAGEvent",
     "FailureCluster",
     "InputFile",
+    "JobToken",
     "MergeGroup",
+    "QuarantinedReplica",
     "Round",
     "Schedd",
+    "SecondaryDataset",
     "Workflow",
 ]
 
@@ -249,6 +253,8 @@ class DAG(models.Model):
     applied_version = models.PositiveIntegerField(default=0)
     # Sites that its landings use; null in older DAGs
     applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
+    # Since when replicas of its files have changed and its landings do not know
+    landings_stale_since = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)
@@ -349,50 +355,3 @@ class MergeGroup(models.Model):
     def name(self) -> str:
         """Name of the SUBDAG and its directory."""
         return f"mg_{self.index:06d}"
-
-
-class InputFile(models.Model):
-    """An entry of the ledger: one input file of one workflow, and its state."""
-
-    id = models.BigAutoField(primary_key=True)
-    workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="input_files")
-    lfn = name_field(Name.LFN)
-    block_name = models.CharField(max_length=600, blank=True, default="")
-    size_bytes = models.PositiveBigIntegerField()
-    events = models.PositiveBigIntegerField()
-    adler32 = models.CharField(max_length=8, blank=True, default="")
-    lumis = models.JSONField(default=list)  # [[run, first lumi, last lumi], …]
-    locations = ArrayField(models.CharField(max_length=100), default=list)  # storage names
-    state = enum_field(FileState, default=FileState.FRESH)
-    attempts = models.PositiveSmallIntegerField(default=0)
-    # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events: the
-    # wanted part of the file, if not all that is selected, and what collected groups have read. An empty
-    # `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
-    wanted = models.JSONField(null=True, blank=True)
-    done = models.JSONField(default=list, blank=True)
-    # The round to which the file is assigned, the first and last of its groups that read it, and whether they
-    # read all of the rest.
-    round = models.ForeignKey(Round, null=True, blank=True, on_delete=models.PROTECT, related_name="files")
-    first_group = models.PositiveIntegerField(null=True, blank=True)
-    last_group = models.PositiveIntegerField(null=True, blank=True)
-    whole = models.BooleanField(default=True)
-    excluded_reason = models.TextField(blank=True, default="")
-    excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: by WMS2
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workflow", "lfn"], name="input_file_once"),
-            one_of(FileState, field="state", name="input_file_state"),
-            models.CheckConstraint(
-                condition=~Q(state__in=[FileState.ASSIGNED, FileState.PROCESSED])
-                | Q(round__isnull=False, first_group__lte=F("last_group")),
-                name="input_file_held_by_groups",
-            ),
-        ]
-        indexes = [
-            models.Index(fields=["workflow", "state"], name="input_file_by_state"),
-            models.Index(fields=["round", "first_group"], name="input_file_by_group"),
-        ]
-
-    def __str__(self) -> str:
-        return self.lfn

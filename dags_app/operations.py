@@ -1,16 +1,19 @@
-"""Operations on DAGs and schedds."""
+"""What people can do to the DAGMans of a DAG, to a schedd and to a quarantined copy of a file."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from uuid import UUID
 
-from dags_app.api.serializers import ScheddDrainInput, ScheddRow
+from dags_app.api.serializers import QuarantineRow, ScheddDrainInput, ScheddRow
 from dags_app.selectors import dag_by_id, schedd_by_name
 from dags_app.services.control import Acted, DagAction, act_on_dag
+from dags_app.services.quarantine import lift_quarantine, quarantined_by_id
 from dags_app.services.schedds import drain_schedd, enable_schedd, fence_schedd
 from dags_app.states import IN_QUEUE, ScheddStatus
+from wms2_project.access.roles import Role
 from wms2_project.api.bodies import body_of, render
+from wms2_project.errors import NotAllowed
 from wms2_project.operations import Call, Done, Operation, Run, Target, Weight
 
 DAG_TARGET = Target(
@@ -27,6 +30,25 @@ SCHEDD_TARGET = Target(
     find=schedd_by_name,
     body=ScheddRow,
     render=lambda call, done: ScheddRow(done.row).data,
+)
+
+
+def _check_own_site(call: Call) -> None:
+    if not call.caller.operates and call.row.site not in call.caller.sites:
+        raise NotAllowed(
+            f"You are not an admin of {call.row.site}", cure="Ask one of its admins or an operator"
+        )
+
+
+QUARANTINE_TARGET = Target(
+    kind="quarantine",
+    route="quarantine/<int:replica_id>",
+    find=quarantined_by_id,
+    key=int,
+    body=QuarantineRow,
+    render=lambda call, done: QuarantineRow(done.row).data,
+    guard=_check_own_site,
+    guarded="below operators for copies at their own sites only",
 )
 
 
@@ -55,6 +77,27 @@ def _enable(call: Call) -> Done:
     return Done(row, f"{row} takes DAGs again.")
 
 
+def _lift(call: Call) -> Done:
+    lift_quarantine(replica=call.row, now=call.now, **call.signed)
+    kept = f" Rucio keeps it as {call.row.declared_as}." if call.row.declared_as else ""
+    return Done(call.row, f"Requests may read {call.row} again.{kept}")
+
+
+QUARANTINE_OPERATIONS = (
+    Operation(
+        target=QUARANTINE_TARGET,
+        name="lift",
+        label="Lift the quarantine",
+        effect="Requests may read this copy again from the next planning on. The declaration in Rucio stays.",
+        run=_lift,
+        role=Role.SITE_ADMIN,
+        allows=lambda row: row.ended_at is None,
+        allowed_in="while the copy is in quarantine",
+        checks_version=False,
+        icon="undo",
+        bulk=True,
+    ),
+)
 DAG_OPERATIONS = tuple(
     Operation(
         target=DAG_TARGET,

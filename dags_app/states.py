@@ -77,6 +77,14 @@ class ScheddStatus(StrEnum):
     FENCED = "fenced"  # lost: an operator confirmed that nothing runs there
 
 
+class QuarantineState(StrEnum):
+    """Is a copy of a file that was proved bad still avoided?"""
+
+    IN_FORCE = "in_force"
+    LIFTED = "lifted"
+    EXPIRED = "expired"
+
+
 LIVE_DAG = frozenset({DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED})
 IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
 FAILED_DAG = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED})

@@ -101,7 +101,7 @@ def frozen(pid: int) -> bool:
 def working_directory(pid: int) -> str | None:
     try:
         return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:  # gone, a zombie, or somebody else's
+    except OSError:  # gone, a zombie, or another user's
         return None
 
 

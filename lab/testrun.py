@@ -27,6 +27,7 @@ LEFT = "the tests created, changed or removed it: they must write below tmp_path
 PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # for tests that move DAGs between schedds
+    "WMS2_DEFAULT_PAYLOAD": "toy",
     **PLAIN_STORAGE,
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
@@ -203,6 +204,6 @@ def unit_environment(layout: Layout) -> dict[str, str]:
     }
     settings |= {
         f"WMS2_{name}_URL": f"http://{nowhere}/{name.lower()}"
-        for name in ("REQMGR2", "DBS", "DBS_WRITER", "RUCIO", "RUCIO_AUTH", "CRIC")
+        for name in ("REQMGR2", "DBS", "DBS_WRITER", "CONFIG_CACHE", "RUCIO", "RUCIO_AUTH", "CRIC")
     }
     return {**os.environ, **settings, **TESTS_OWN}

@@ -139,8 +139,11 @@ class OutputBlockAdmin(ReadOnlyAdmin):
 class OutputFileAdmin(ReadOnlyAdmin):
     """Merged files."""
 
-    list_display = ("lfn", "block", "events", "size", "adler32", "created_at")
-    fields = ("lfn", "block", "group", "events", "size", "adler32", "created_at", "parents")
+    list_display = ("lfn", "block", "events", "size", "adler32", "checked_at", "shown_problem", "created_at")
+    fields = (
+        "lfn", "block", "group", "events", "size", "adler32", "created_at", "checked_at", "checked_content",
+        "check_problem", "parents",
+    )  # fmt: skip
     search_fields = ("lfn", "block__block_name")
     list_select_related = ("block",)
     ordering = ("-id",)
@@ -148,6 +151,11 @@ class OutputFileAdmin(ReadOnlyAdmin):
     @display(description="size", ordering="size_bytes")
     def size(self, row: OutputFile) -> str:
         return size_of(row.size_bytes)
+
+    @display(description="problem")
+    def shown_problem(self, row: OutputFile) -> SafeString:
+        """How it differs from what its job reported."""
+        return clipped(row.check_problem)
 
 
 @admin.register(RucioRule)

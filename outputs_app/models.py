@@ -154,6 +154,9 @@ class OutputFile(models.Model):
     lumis = models.JSONField(default=list)
     lumi_events = models.JSONField(default=list)  # [[run, first lumi, last lumi, events in each], …]
     parents = models.JSONField(default=list)
+    checked_at = models.DateTimeField(null=True, blank=True)  # compared with what the storage has
+    checked_content = models.BooleanField(default=False)  # opened and counted, not only size and checksum
+    check_problem = models.TextField(blank=True, default="")  # how it differs from the manifest
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

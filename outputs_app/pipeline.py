@@ -15,8 +15,11 @@ from wms2_project.tables import check_complete
 
 
 class Step(StrEnum):
-    """One effect in an outside service; announcing is only noted, DBS hears of whole datasets."""
+    """One effect in an outside service; checking has none, and announcing is only noted: DBS hears of
+    whole datasets.
+    """
 
+    CHECK = "check"
     REGISTER = "register"
     PROTECT = "protect"
     REQUEST_TRANSFERS = "request_transfers"
@@ -47,7 +50,8 @@ class Stage:
 B = BlockStatus
 
 PIPELINE: dict[BlockStatus, Stage] = {
-    B.PENDING: Stage(Step.REGISTER, Tier.PROTECT, (B.DBS_REGISTERED,)),
+    B.PENDING: Stage(Step.CHECK, Tier.PROTECT, (B.CHECKED, B.FAILED)),
+    B.CHECKED: Stage(Step.REGISTER, Tier.PROTECT, (B.DBS_REGISTERED,)),
     B.DBS_REGISTERED: Stage(Step.PROTECT, Tier.PROTECT, (B.SOURCE_PROTECTED,)),
     # without a destination the block stays protected at its source and is announced there
     B.SOURCE_PROTECTED: Stage(Step.REQUEST_TRANSFERS, Tier.REQUEST, (B.TRANSFERS_REQUESTED, B.ANNOUNCED)),
@@ -57,7 +61,8 @@ PIPELINE: dict[BlockStatus, Stage] = {
     B.TRANSFERRED: Stage(Step.RELEASE_SOURCE, Tier.REQUEST, (B.SOURCE_RELEASED, B.TRANSFERRING)),
     B.SOURCE_RELEASED: Stage(Step.ANNOUNCE, Tier.REQUEST, (B.ANNOUNCED,)),
     B.ANNOUNCED: Stage(),
-    B.FAILED: Stage(),  # set by earlier versions only
+    # a file is not what its job reported; a person has it checked again
+    B.FAILED: Stage(leads_to=(B.PENDING,)),
     B.INVALIDATING: Stage(Step.UNDO, Tier.REQUEST, (B.INVALIDATED,), undo=None),
     B.INVALIDATED: Stage(undo=None),
 }

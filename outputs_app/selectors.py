@@ -142,6 +142,12 @@ def obstacles(*, workflow: Workflow, trouble: Trouble | None) -> str:
     return message
 
 
+def wrong_outputs(*, workflow: Workflow) -> QuerySet[OutputFile]:
+    """The merged files on the storage that are not what their jobs reported, by name."""
+    files = OutputFile.objects.filter(block__dataset__workflow=workflow, block__status=BlockStatus.FAILED)
+    return files.exclude(check_problem="").select_related("block").order_by("lfn")
+
+
 def summary(*, workflow: Workflow) -> OutputSummary:
     """Return the workflow's files, events and blocks."""
     files = OutputFile.objects.filter(block__dataset__workflow=workflow)

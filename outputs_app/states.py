@@ -9,6 +9,7 @@ class BlockStatus(StrEnum):
     """Progress of a block of merged files."""
 
     PENDING = "pending"
+    CHECKED = "checked"
     DBS_REGISTERED = "dbs_registered"
     SOURCE_PROTECTED = "source_protected"
     TRANSFERS_REQUESTED = "transfers_requested"

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from cms.types import BlockFile, BlockRecord, RuleState
 from dags_app.adapters import dbs, rucio
+from outputs_app.checking import check
 from outputs_app.dataset_ownership import check_registration, is_ours_alone
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
@@ -138,6 +139,7 @@ def undo(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 STEPS: dict[Step, Callable[[OutputBlock, datetime], BlockStatus]] = {
+    Step.CHECK: check,
     Step.REGISTER: register,
     Step.PROTECT: protect,
     Step.REQUEST_TRANSFERS: request_transfers,

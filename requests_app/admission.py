@@ -18,7 +18,7 @@ from sandbox.values import MAX_NUMBER, is_number, is_whole
 from wms2_project.access import audit
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
-from wms2_project.wakeups import STORAGE, take_news, wake_waiting
+from wms2_project.wakeups import DATA, PILEUP, STORAGE, take_news, wake_waiting
 
 GATE = "admission"  # name of the gate
 _NEAR, LONGEST_CHECK_SEC = 10, 300.0  # front of the queue; longest check interval
@@ -116,6 +116,8 @@ def wake_by_news() -> int:
         gates = take_news()
         if not gates:
             return 0
+        if DATA in gates:
+            gates.add(PILEUP)
         waiting = Request.objects.filter(status__in=sorted(SWEPT), wait_gate__in=sorted(gates))
         rows = list(waiting.select_for_update(skip_locked=True).values_list("pk", flat=True))
         return Request.objects.filter(pk__in=rows).update(next_check_at=Now(), wait_gate="")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
+from dags_app.services import quarantine
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.credential_gate import keep_credentials
 from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
 from requests_app.lifecycle.maintenance import clean_storage, tidy_up
 from requests_app.lifecycle.monitoring import watch_dags
@@ -53,6 +55,12 @@ def tidy() -> None:
 
 
 @shared_task(ignore_result=True)
+def credentials() -> None:
+    """Renew the tokens of jobs and report credentials that end soon."""
+    keep_credentials(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
 def clean() -> None:
     """Remove leftovers of jobs from site storage, and old submit directories."""
     clean_storage(now=timezone.now())
@@ -62,6 +70,12 @@ def clean() -> None:
 def measure() -> None:
     """Read the storage usage of sites from Rucio."""
     measure_storage()
+
+
+@shared_task(ignore_result=True)
+def declare_replicas() -> None:
+    """Declare copies proved bad to Rucio."""
+    quarantine.declare_replicas(now=timezone.now())
 
 
 @shared_task(ignore_result=True)

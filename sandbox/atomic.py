@@ -29,11 +29,15 @@ def sync(path: Path) -> None:
 def replacing(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Yield a handle on a temporary neighbour of `path`, which takes the name only on a clean exit.
 
-    `mode` are its permissions; None leaves them to the umask.
+    `mode` are its permissions, which it has from the first byte on or fewer; None leaves them to the umask.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o666 if mode is None else mode)
+
     try:
-        with open(temporary, "xb") as handle:
+        with open(temporary, "xb", opener=opener) as handle:
             yield handle
             handle.flush()
             if mode is not None:

@@ -49,6 +49,8 @@ def check_report(report: NodeReport, plan: JobsManifest) -> None:
     allowed = planned_lumis(jobs, plan) if report.outputs else None
     for output in report.outputs:
         _check_output(where, output, events, allowed)
+        if role == MERGE:
+            _same(where, f"place of {output.lfn}", output.place, 0)
     if report.outputs:
         _same(where, "events_written", report.events_written, max(one.events for one in report.outputs))
 

@@ -5,32 +5,29 @@ In that order: what is deleted here is the only other copy of the group's work.
 
 from __future__ import annotations
 
-import os
 from statistics import median
 
 from sandbox.context import Context, Tally
-from sandbox.eventfile import EventFileError, count_events
-from sandbox.faults import inject_fault
-from sandbox.knobs import read_knobs
 from sandbox.lumis import union
 from sandbox.manifest import (
     GroupManifest,
     JobsManifest,
     MergedFile,
     Metrics,
-    OutputPlan,
     write_group_manifest,
 )
 from sandbox.merge import Part, read_checked_report, read_processing_reports, refuse
+from sandbox.merge_tools import UnreadableFile
+from sandbox.registry import start_payload
 from sandbox.report import NodeReport, Output
-from sandbox.storage import unreadable, verified_input
+from sandbox.storage import remove_directory, unreadable, verified_input
 
 MANIFEST_PART = "merge_output.json.part"
 
 
 def run_cleanup(context: Context, tally: Tally) -> None:
     """Idempotent: a second run writes the same manifest and finds nothing to delete."""
-    inject_fault(context, read_knobs(context.manifest.payload))
+    start_payload(context)
     directory = context.scratch / "reports"
     reports = read_processing_reports(context.manifest, directory, context.site)
     path = directory / "merge.report.json"
@@ -39,7 +36,8 @@ def run_cleanup(context: Context, tally: Tally) -> None:
         _check_merged(context, output, [report.outputs[index] for report in reports])
     manifest = build_group_manifest(context.manifest, context.site, reports, merged)
     write_group_manifest(context.scratch / "back" / MANIFEST_PART, manifest)
-    left = [told for output in context.manifest.outputs for told in _empty(context, output)]
+    directories = [context.manifest.unmerged_directory(output) for output in context.manifest.outputs]
+    left = [lfn for directory in directories for lfn in remove_directory(context, directory)]
     # What cannot be deleted is litter, not lost work: the group is done all the same.
     tally.note = f"not deleted: {'; '.join(left[:5])}" if left else ""
     tally.events_read, tally.events_written = manifest.events_read, manifest.events_written
@@ -58,7 +56,7 @@ def build_group_manifest(
         jobs=len(reports),
         events_read=sum(report.events_read for report in reports),
         events_written=sum(report.events_written for report in reports),
-        outputs=tuple(MergedFile(**vars(output), parents=parents) for output in merged),
+        outputs=tuple(MergedFile.of(output, parents) for output in merged),
         metrics=build_metrics(reports, merged),
         pilot=next((report.pilot for report in reports if report.pilot), None),
     )
@@ -84,30 +82,12 @@ def _check_merged(context: Context, merged: Output, parts: list[Output]) -> None
     part = Part("merge", merged)
     path = verified_input(context, merged.lfn, merged.size_bytes, merged.adler32)
     try:
-        events, lumi_events = count_events(path)
-    except (EventFileError, OSError) as error:
+        counts = context.merge_tool.inspect(context, path)
+    except UnreadableFile as error:
         raise unreadable(merged.lfn, str(error)) from error
-    if events != merged.events:
-        refuse(part, "events", f"{merged.events}", f"{events}")
-    if lumi_events != merged.lumi_events:
-        refuse(part, "events by lumi", f"{merged.lumi_events!s:.500}", f"{lumi_events!s:.500}")
+    if counts is not None and counts.events != merged.events:
+        refuse(part, "events", f"{merged.events}", f"{counts.events}")
+    if counts is not None and (counts.lumi_events or {}) != merged.lumi_events:
+        refuse(part, "events by lumi", f"{merged.lumi_events!s:.500}", f"{counts.lumi_events!s:.500}")
     if merged.events != sum(one.events for one in parts) or merged.lumis != union(one.lumis for one in parts):
         refuse(part, "lumis", f"{merged.lumis!s:.500}", "others by the reports of the jobs")
-
-
-def _empty(context: Context, output: OutputPlan) -> list[str]:
-    """Delete the files of the group's own directory, then the directory; return what could not be deleted."""
-    directory = context.pfn(context.manifest.unmerged_directory(output))
-    left: list[str] = []
-    try:
-        for entry in sorted(os.listdir(directory)):
-            try:
-                os.unlink(directory / entry)
-            except OSError as error:
-                left.append(f"{entry}: {error.strerror}")
-        directory.rmdir()
-    except FileNotFoundError:
-        return left
-    except OSError as error:
-        left.append(f"{directory.name}: {error.strerror}")
-    return left

@@ -6,20 +6,26 @@ The tally is filled while the job works, so that a report can be written at what
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sandbox import names
 from sandbox.failure import BAD_CONFIGURATION, WALL_TIME, JobFailure
 from sandbox.lumis import Lumis
 from sandbox.manifest import JobsManifest
-from sandbox.report import Output, PilotReport
+from sandbox.places import Places
+from sandbox.report import Output, PilotReport, Transfer
+from sandbox.storage import Storage
 from sandbox.tree import Tree
 from sandbox.values import is_number
 
+if TYPE_CHECKING:
+    from sandbox.merge_tools import MergeTool
+    from sandbox.registry import Registry
 
-def wall_time_limit(payload: dict[str, Any]) -> float | None:
+
+def wall_time_limit(payload: Mapping[str, Any]) -> float | None:
     """The seconds a payload_config allows its jobs; None = no limit of its own."""
     limit = payload.get("max_wall_time_sec")
     if limit is None:
@@ -31,7 +37,10 @@ def wall_time_limit(payload: dict[str, Any]) -> float | None:
 
 @dataclass(frozen=True)
 class Context:
-    """`memory_mb` is what the job asked the pool for; None = it does not know."""
+    """`memory_mb` is what the job asked the pool for; None = it does not know.
+
+    `places` None = the manifest says where storage is, as in DAGs of earlier versions.
+    """
 
     manifest: JobsManifest
     node: str
@@ -39,16 +48,28 @@ class Context:
     attempt: int
     scratch: Path
     tree: Tree
+    registry: Registry
     memory_mb: int | None = None
     started: float = field(default_factory=time.monotonic)
+    places: Places | None = None
+    storage: Storage = field(default_factory=Storage)
+    transfers: list[Transfer] = field(default_factory=list)
 
-    def pfn(self, lfn: str) -> Path:
-        return Path(names.pfn(self.manifest.storage, self.site, lfn))
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Where the site keeps files, the primary prefix first."""
+        places = Places(default=self.manifest.storage) if self.places is None else self.places
+        return places.prefixes(self.site)
 
     @property
     def work(self) -> Path:
         """Where files are made before they are staged out."""
         return self.scratch / "work"
+
+    @property
+    def merge_tool(self) -> MergeTool:
+        """The tool for the files of this request. Raises JobFailure if the configuration names none."""
+        return self.registry.merge_tool_of(self.manifest.payload)
 
     @property
     def deadline(self) -> float | None:
@@ -77,3 +98,4 @@ class Tally:
     outputs: list[Output] = field(default_factory=list)
     pilot: PilotReport | None = None
     note: str = ""
+    transfers: list[Transfer] = field(default_factory=list)

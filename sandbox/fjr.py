@@ -63,6 +63,7 @@ class FjrOutput:
     module_label: str = ""
     runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    lumi_events: Mapping[int, Mapping[int, int]] | None = None  # None unless known for every lumi
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class _Reader:
         self._file: dict[str, str] = {}
         self._runs: dict[int, list[int]] = {}
         self._run: int | None = None
+        self._counts: dict[int, dict[int, int]] | None = {}
         self._parents: list[str] = []
         self._summary: dict[str, str] | None = None
         self._error: tuple[int, str] = (0, "")
@@ -203,12 +205,14 @@ class _Reader:
             raise FjrError(f"framework job report: more than {MAX_DEPTH} levels or {MAX_ELEMENTS} elements")
         self._clear_text()
         if tag in ("InputFile", "File"):
-            self._file, self._runs, self._parents = {}, {}, []
+            self._file, self._runs, self._parents, self._counts = {}, {}, [], {}
         elif tag == "Run":
             self._run = _whole(attributes.get("ID"), "Run ID")
             self._runs.setdefault(self._run, [])
         elif tag == "LumiSection" and self._run is not None:
-            self._runs[self._run].append(_whole(attributes.get("ID"), "LumiSection ID"))
+            self._add_lumi(
+                self._run, _whole(attributes.get("ID"), "LumiSection ID"), attributes.get("NEvents")
+            )
         elif tag == "FrameworkError":
             status = _whole(attributes.get("ExitStatus"), "ExitStatus")
             self._error = (status, attributes.get("Type", ""))
@@ -220,6 +224,14 @@ class _Reader:
             self._summary = self._performance.setdefault(attributes.get("Metric", ""), {})
         elif tag == "Metric" and self._summary is not None:
             self._summary[attributes.get("Name", "")] = attributes.get("Value", "")
+
+    def _add_lumi(self, run: int, lumi: int, events: str | None) -> None:
+        self._runs[run].append(lumi)
+        if not events:  # releases before 10_6 do not count them
+            self._counts = None
+        elif self._counts is not None:
+            counts = self._counts.setdefault(run, {})
+            counts[lumi] = counts.get(lumi, 0) + _whole(events, "NEvents")
 
     def characters(self, text: str) -> None:
         self._quiet = 0
@@ -269,6 +281,7 @@ class _Reader:
             module_label=self._file.get("ModuleLabel", ""),
             runs=self._lumis(),
             inputs=tuple(self._parents),
+            lumi_events=self._counts or None,
         )
 
     def _lumis(self) -> dict[int, tuple[int, ...]]:

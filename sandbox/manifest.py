@@ -19,7 +19,8 @@ from sandbox.jsonfile import (
     write_json,
 )
 from sandbox.lumis import LumiEvents, Lumis
-from sandbox.report import PilotReport, parse_output, parse_pilot
+from sandbox.places import prefix_problem
+from sandbox.report import Output, PilotReport, parse_output, parse_pilot
 
 __all__ = [
     "GroupManifest",
@@ -100,7 +101,7 @@ class JobsManifest:
     workflow_id: str
     round: int
     group: str
-    storage: str
+    storage: str  # of a DAG without storage.json; '' = it has one
     outputs: tuple[OutputPlan, ...]
     payload: dict[str, Any]
     pilot: PilotSettings | None
@@ -117,6 +118,10 @@ class JobsManifest:
         name = names.unmerged_name(node, index, len(self.outputs))
         return f"{self.unmerged_directory(self.outputs[index])}/{name}"
 
+    def is_unmerged(self, lfn: str) -> bool:
+        """Is this a file of the group's own directories?"""
+        return any(lfn.startswith(f"{self.unmerged_directory(output)}/") for output in self.outputs)
+
     def merged_lfn(self, output: OutputPlan) -> str:
         return names.merged_lfn(output.merged_base, self.merged_ids[output.dataset])
 
@@ -131,6 +136,12 @@ class MergedFile:
     lumis: Lumis
     parents: tuple[str, ...]
     lumi_events: LumiEvents = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, output: Output, parents: tuple[str, ...]) -> MergedFile:
+        """Build it from what the merge claims: it is in the primary storage of its site."""
+        facts = {key: value for key, value in vars(output).items() if key != "place"}
+        return cls(**facts, parents=parents)
 
 
 @dataclass(frozen=True)
@@ -169,9 +180,9 @@ def read_jobs(path: Path, *, payload: Path | None = None, only: str = "") -> Job
     `only` is the one node to read of the jobs: a group may have a thousand.
     """
     fields = Fields.of_file(path)
-    storage = fields.raw.get("storage")
-    if not isinstance(storage, str) or not storage.startswith("/") or "\0" in storage:
-        fields.refuse("storage", "an absolute path, with {site} where the site belongs")
+    storage = fields.text_or_empty("storage")
+    if storage and prefix_problem(storage):
+        fields.refuse("storage", "a storage prefix, with {site} where the site belongs")
     outputs = tuple(_parse_output_plan(one) for one in fields.children("outputs"))
     if not outputs or len({output.dataset for output in outputs}) != len(outputs):
         fields.refuse("outputs", "one or more different datasets")
@@ -310,4 +321,4 @@ def _parse_generate(fields: Fields | None) -> Generate | None:
 
 
 def _parse_merged_file(fields: Fields) -> MergedFile:
-    return MergedFile(**vars(parse_output(fields)), parents=fields.name_list("parents", names.LFN, "LFN"))
+    return MergedFile.of(parse_output(fields), fields.name_list("parents", names.LFN, "LFN"))

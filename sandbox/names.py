@@ -15,6 +15,9 @@ REQUEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", re.ASCII)
 DATASET = re.compile(r"/[A-Za-z0-9_-]{1,99}/[A-Za-z0-9._-]{1,199}/[A-Z0-9-]{1,99}", re.ASCII)
 LFN = re.compile(rf"/store(/{_SEGMENT})+", re.ASCII)
 LFN_BASE = re.compile(rf"/store(/{_SEGMENT})*", re.ASCII)
+RELEASE = re.compile(r"CMSSW_[0-9]+_[0-9]+_[A-Za-z0-9_]{1,60}", re.ASCII)
+SCRAM_ARCH = re.compile(r"[a-z]+[0-9]+_[a-z0-9]+_[A-Za-z0-9]{1,40}", re.ASCII)
+MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)  # label of a module in a CMSSW configuration
 ADLER32 = re.compile(r"[0-9a-f]{8}", re.ASCII)
 # Checksums of older files: capital letters, no leading zeros, or never computed.
 CATALOGUE_ADLER32 = re.compile(r"[0-9A-Fa-f]{1,8}|NOTSET", re.ASCII)
@@ -43,8 +46,3 @@ def unmerged_name(node: str, index: int, outputs: int) -> str:
 
 def merged_lfn(merged_base: str, merged_id: str) -> str:
     return f"{merged_base}/{merged_id}.root"
-
-
-def pfn(storage: str, site: str, lfn: str) -> str:
-    """Return the path of a file at a site: the storage prefix with the site filled in, then the LFN."""
-    return storage.replace("{site}", site) + lfn

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sandbox.manifest import Job, PilotSettings
 from sandbox.measure import Meter, peak_rss_mb
-from sandbox.payload import Window
+from sandbox.payloads import Window
 from sandbox.report import Iteration, PilotReport, Recommended, StepProfile
 
 MAX_EVENTS_PER_JOB = 10_000_000

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from sandbox.command import read_command, run_command
 from sandbox.context import Context, Tally
-from sandbox.eventfile import Event, FileFacts, read_events, write_events
-from sandbox.failure import MANIFEST_UNUSABLE, JobFailure
-from sandbox.faults import inject_fault
-from sandbox.knobs import read_knobs
+from sandbox.failure import MANIFEST_UNUSABLE, OUTPUT_MISSING, JobFailure
+from sandbox.filefacts import FileFacts, checksum
 from sandbox.lumis import union
-from sandbox.manifest import Job
-from sandbox.payload import Window, run_toy
+from sandbox.manifest import Job, PilotSettings
+from sandbox.merge_tools import UnreadableFile
+from sandbox.payloads import Window
 from sandbox.pilot import run_pilot
+from sandbox.registry import start_payload
 from sandbox.report import Output
 from sandbox.scratch import regular_file
 from sandbox.storage import stage_out
@@ -25,20 +24,16 @@ def run_processing(context: Context, tally: Tally) -> None:
     job = context.manifest.jobs.get(context.node)
     if job is None:
         raise JobFailure(MANIFEST_UNUSABLE, f"jobs.json: jobs: {context.node} is not among them")
-    knobs = read_knobs(context.manifest.payload)
-    command = read_command(context.manifest.payload)
-    inject_fault(context, knobs)
+    kind, config = start_payload(context)
 
     def run_window(window: Job, part: int) -> Window:
-        if command is not None:
-            return run_command(context, window, tally, command, part)
-        return run_toy(context, window, tally, knobs, part)
+        return kind.run_window(context, window, tally, config, part)
 
     if context.manifest.pilot is None:
         windows = [run_window(job, 0)]
     else:
-        threads = context.manifest.cores
-        windows, tally.pilot = run_pilot(job, context.manifest.pilot, run_window, threads=threads)
+        settings, threads = _pilot_settings(context, job, context.manifest.pilot), context.manifest.cores
+        windows, tally.pilot = run_pilot(job, settings, run_window, threads=threads)
     for index, output in enumerate(context.manifest.outputs):
         lfn = context.manifest.unmerged_lfn(context.node, index)
         path, facts = _joined(context, [window.parts[index] for window in windows], index)
@@ -50,13 +45,22 @@ def run_processing(context: Context, tally: Tally) -> None:
     tally.events_written = max(output.events for output in tally.outputs)
 
 
+def _pilot_settings(context: Context, job: Job, settings: PilotSettings) -> PilotSettings:
+    """Return the pilot's settings; one window of all events if the files of several could not be joined."""
+    if context.merge_tool.joins:
+        return settings
+    return replace(settings, initial_events=max(job.window_events, 1))
+
+
 def _joined(context: Context, parts: list[tuple[Path, FileFacts]], index: int) -> tuple[Path, FileFacts]:
     if len(parts) == 1:
         return parts[0]
-
-    def events() -> Iterator[Event]:
-        for path, _ in parts:
-            yield from read_events(regular_file(path))
-
     joined = context.work / f"joined.{index}.root"
-    return joined, write_events(joined, events())
+    try:
+        context.merge_tool.merge(context, [regular_file(path) for path, _ in parts], joined)
+        size_bytes, adler32 = checksum(regular_file(joined))
+    except UnreadableFile as error:
+        message = f"payload: output {error.path.name} is not usable: {error}"
+        raise JobFailure(OUTPUT_MISSING, message) from error
+    events, lumis = sum(facts.events for _, facts in parts), union(facts.lumis for _, facts in parts)
+    return joined, FileFacts(size_bytes, adler32, events, lumis, {})

@@ -56,11 +56,12 @@ def _broken_sandbox() -> str:
 
 
 def _broken_configuration() -> str:
-    from sandbox.command import check_payload
     from sandbox.manifest import read_jobs
+    from sandbox.registry import load_registry, shipped_plugins
 
     try:
-        check_payload(read_jobs(Path("jobs.json"), payload=PAYLOAD).payload)
+        plan = read_jobs(Path("jobs.json"), payload=PAYLOAD)
+        load_registry(shipped_plugins()).check(plan.payload)
     except ManifestError as error:
         return f"the plan that every job of the group reads is broken on the submit host: {error}"
     except JobFailure as failure:

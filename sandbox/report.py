@@ -18,8 +18,12 @@ from sandbox.jsonfile import (
     write_json,
 )
 from sandbox.lumis import LumiEvents, Lumis
+from sandbox.places import MAX_PREFIXES, prefix_problem
 
 MAX_EXIT_CODE = 999_999
+MAX_TRANSFERS = 1000  # a report has the first ones
+MAX_TRIES = 1000
+MAX_PROBLEM = 500  # characters
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,10 @@ class InputRead:
 
 @dataclass(frozen=True)
 class Output:
-    """A file on storage, of one dataset; only a merge reports the events of each lumi."""
+    """One file on storage, of one dataset; only a merge tells the events of each lumi.
+
+    `place` is the number of the site's storage prefix that holds it; 0 = the primary one.
+    """
 
     dataset: str
     lfn: str
@@ -39,6 +46,22 @@ class Output:
     events: int
     lumis: Lumis
     lumi_events: LumiEvents = field(default_factory=dict)
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One file copied from ("in") or to ("out") storage; `problem` is what went wrong before it worked."""
+
+    direction: str
+    lfn: str
+    place: int
+    prefix: str
+    size_bytes: int
+    seconds: float
+    bytes_per_sec: float
+    tries: int
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,12 +122,17 @@ class NodeReport:
     bad_inputs: tuple[str, ...] = ()
     pilot: PilotReport | None = None
     source: str = PAYLOAD  # who set the exit code
+    transfers: tuple[Transfer, ...] = ()
 
 
 def write_report(path: Path, report: NodeReport) -> None:
     document = asdict(report)
     document["schema"] = SCHEMA
     document["error"] = clean_text(report.error)
+    document["transfers"] = [
+        {**asdict(one), "problem": clean_text(one.problem, MAX_PROBLEM)}
+        for one in report.transfers[:MAX_TRANSFERS]
+    ]
     write_json(path, document)
 
 
@@ -133,6 +161,9 @@ def read_report(path: Path) -> NodeReport:
         bad_inputs=fields.name_list("bad_inputs", names.LFN, "LFN") if "bad_inputs" in fields.raw else (),
         pilot=parse_pilot(fields.optional("pilot")),
         source=WRAPPER if fields.raw.get("source") == WRAPPER else PAYLOAD,
+        transfers=tuple(_parse_transfer(one) for one in fields.children("transfers", most=MAX_TRANSFERS))
+        if "transfers" in fields.raw
+        else (),
     )
 
 
@@ -145,6 +176,31 @@ def parse_output(fields: Fields) -> Output:
         events=fields.integer("events"),
         lumis=fields.lumis("lumis", most=MAX_RANGES),
         lumi_events=fields.lumi_events("lumi_events") if "lumi_events" in fields.raw else {},
+        place=_place(fields) if "place" in fields.raw else 0,
+    )
+
+
+def _place(fields: Fields) -> int:
+    return fields.integer("place", maximum=MAX_PREFIXES - 1)
+
+
+def _parse_transfer(fields: Fields) -> Transfer:
+    direction = fields.text("direction")
+    if direction not in ("in", "out"):
+        fields.refuse("direction", "in or out")
+    prefix = fields.text("prefix")
+    if prefix_problem(prefix):
+        fields.refuse("prefix", "a storage prefix")
+    return Transfer(
+        direction=direction,
+        lfn=fields.name("lfn", names.LFN, "an LFN"),
+        place=_place(fields),
+        prefix=prefix,
+        size_bytes=fields.integer("size_bytes", maximum=MAX_FILE_BYTES),
+        seconds=fields.number("seconds"),
+        bytes_per_sec=fields.number("bytes_per_sec"),
+        tries=fields.integer("tries", minimum=1, maximum=MAX_TRIES),
+        problem=fields.text("problem", limit=MAX_PROBLEM),
     )
 
 

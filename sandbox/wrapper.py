@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -23,9 +23,11 @@ from sandbox.failure import (
     LOCAL_WRITE,
     MANIFEST_MISSING,
     MANIFEST_UNUSABLE,
+    NO_STORAGE,
     OUT_OF_MEMORY,
     PAYLOAD,
     UNCAUGHT,
+    WRAPPER,
     JobFailure,
     Terminated,
     process_exit,
@@ -34,12 +36,15 @@ from sandbox.fjr import FjrInput, FjrOutput, FrameworkError, JobReport
 from sandbox.fjrwrite import write_fjr
 from sandbox.jsonfile import clean_text
 from sandbox.lumis import expand
-from sandbox.manifest import ManifestError, ManifestMissing, read_jobs
+from sandbox.manifest import JobsManifest, ManifestError, ManifestMissing, read_jobs
 from sandbox.measure import Meter, peak_rss_mb
 from sandbox.merge import run_merge
+from sandbox.places import CA_FILE, STORAGE_FILE, Places, read_places
 from sandbox.processing import run_processing
-from sandbox.report import InputRead, NodeReport, write_report
+from sandbox.registry import load_registry, shipped_plugins
+from sandbox.report import InputRead, NodeReport, Output, write_report
 from sandbox.scratch import Scratch
+from sandbox.storage import Storage, StorageError, use_job_credentials
 from sandbox.tree import SIGNALS, Tree
 
 ROLES: dict[str, Callable[[Context, Tally], None]] = {
@@ -47,6 +52,7 @@ ROLES: dict[str, Callable[[Context, Tally], None]] = {
     "merge": run_merge,
     "cleanup": run_cleanup,
 }
+REGISTRY = load_registry(shipped_plugins())  # while the job's directory is on the import path
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
@@ -90,21 +96,24 @@ def main(arguments: Sequence[str]) -> int:
         events_read=tally.events_read,
         events_written=tally.events_written,
         inputs=tuple(InputRead(lfn, touched.events) for lfn, touched in tally.inputs.items()),
-        outputs=() if verdict.code else tuple(tally.outputs),
+        outputs=() if verdict.code else _located(tally),
         bad_inputs=tuple(lfn for lfn in verdict.bad_inputs if names.matches(names.LFN, lfn)),
         pilot=tally.pilot,
+        transfers=tuple(tally.transfers),
     )
     return _leave(scratch.back, report, tally)
 
 
 def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list[str]) -> None:
     _handle_signals(_on_signal)
+    _find_token()
     scratch = Path.cwd()
     (scratch / "back").mkdir(exist_ok=True)
     if not names.matches(names.SITE, site):
         raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
     manifest = read_jobs(scratch / "jobs.json", payload=scratch / "payload.json")
     group.append(manifest.group)
+    places = _places(scratch, manifest)
     context = Context(
         manifest=manifest,
         node=node,
@@ -112,10 +121,45 @@ def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list
         attempt=_told("WMS2_ATTEMPT") or 0,
         scratch=scratch,
         tree=tree,
+        registry=REGISTRY,
         memory_mb=_told("WMS2_MEMORY_MB"),
+        places=places,
+        storage=_storage(scratch, places.prefixes(site)),
+        transfers=tally.transfers,
     )
     context.work.mkdir(exist_ok=True)
     ROLES[role](context, tally)
+
+
+def _places(scratch: Path, manifest: JobsManifest) -> Places:
+    """Read where storage is; the manifest says it in DAGs of earlier versions."""
+    try:
+        return read_places(scratch / STORAGE_FILE)
+    except ManifestMissing:
+        if not manifest.storage:
+            raise
+        return Places(default=manifest.storage)
+
+
+def _storage(scratch: Path, prefixes: Sequence[str]) -> Storage:
+    """Prepare the access to storage; the certificates are read before a payload can replace them."""
+    use_job_credentials(os.environ)
+    ca_file = scratch / CA_FILE
+    if ca_file.exists():
+        os.environ["X509_CERT_FILE"] = str(ca_file)  # for programs of the payload, too
+    storage = Storage(ca_file=str(ca_file) if ca_file.exists() else "")
+    for prefix in prefixes:
+        try:
+            storage.backend(prefix)
+        except StorageError as error:
+            raise JobFailure(NO_STORAGE, f"StorageSetup: {error}", source=WRAPPER) from error
+    return storage
+
+
+def _located(tally: Tally) -> tuple[Output, ...]:
+    """Return the outputs with the places that they were staged out to."""
+    places = {one.lfn: one.place for one in tally.transfers if one.direction == "out"}
+    return tuple(replace(one, place=places.get(one.lfn, 0)) for one in tally.outputs)
 
 
 def _guarded(work: Callable[[], None]) -> Verdict:
@@ -124,8 +168,8 @@ def _guarded(work: Callable[[], None]) -> Verdict:
         verdict = _judged(work)
         _handle_signals(signal.SIG_IGN)
     except Terminated as end:
-        told = f"Terminated: signal {end.signal_number} ({signal.Signals(end.signal_number).name})"
-        verdict = Verdict(128 + end.signal_number, told)
+        message = f"Terminated: signal {end.signal_number} ({signal.Signals(end.signal_number).name})"
+        verdict = Verdict(128 + end.signal_number, message)
     return verdict
 
 
@@ -155,8 +199,8 @@ def _judged(work: Callable[[], None]) -> Verdict:
     except Exception as error:  # noqa: BLE001 - the report must be written whatever the bug is
         sys.stderr.write(_trace(error))
         full = isinstance(error, OSError) and error.errno in FULL_DISK
-        told = clean_text(f"{type(error).__name__}: {error}")
-        return Verdict(LOCAL_WRITE if full else UNCAUGHT, told)
+        message = clean_text(f"{type(error).__name__}: {error}")
+        return Verdict(LOCAL_WRITE if full else UNCAUGHT, message)
     return Verdict()
 
 
@@ -177,6 +221,13 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
 def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     for number in SIGNALS:
         signal.signal(number, handler)
+
+
+def _find_token() -> None:
+    """Set BEARER_TOKEN_FILE, where tools look for a token, to the file that HTCondor keeps fresh."""
+    directory, name = os.environ.get("_CONDOR_CREDS"), os.environ.get("WMS2_TOKEN_FILE")
+    if directory and name:
+        os.environ["BEARER_TOKEN_FILE"] = os.path.join(directory, name)
 
 
 def _told(variable: str) -> int | None:

@@ -1,11 +1,11 @@
-"""Health checks of the sources of sites: CRIC's list and the pool's slots."""
+"""Health of what sites are read from: CRIC's list, the pool's slots and Rucio's storages."""
 
 from __future__ import annotations
 
-from sites_app.services.sources import COLLECTOR, CRIC, failing_sources
+from sites_app.services.sources import COLLECTOR, CRIC, RUCIO, failing_sources
 from wms2_project.observation.health import Part, register_local
 
-_PARTS = {CRIC: "site_sync", COLLECTOR: "site_slots"}
+_PARTS = {CRIC: "site_sync", COLLECTOR: "site_slots", RUCIO: "site_storage"}
 
 
 def _sources() -> list[Part]:

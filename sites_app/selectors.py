@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 
-from dags_app.models import Workflow
+from dags_app.models import SecondaryDataset, Workflow
 from dags_app.planning.types import SitePool
+from dags_app.services.secondary import holds_all, secondary_datasets
 from sites_app.models import Site, SiteBan
 from sites_app.states import BY_CRIC, TIMED, CricState, SiteStatus
 from wms2_project.errors import NotFound
@@ -28,8 +30,13 @@ def open_for_work(*, now: datetime) -> Q:
     )
 
 
-def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
-    """Return the sites where this workflow may land: open for work, allowed by its lists, not banned."""
+def usable_sites(
+    *, workflow: Workflow, now: datetime, secondary: Sequence[SecondaryDataset] | None = None
+) -> SitePool:
+    """The sites this workflow may land on: enabled, wanted by its lists, not banned, with its pileup.
+
+    `secondary`: the secondary datasets, if not those that are stored for the workflow.
+    """
     takes_work = open_for_work(now=now)
     if workflow.site_whitelist:
         takes_work &= Q(name__in=workflow.site_whitelist)
@@ -37,18 +44,26 @@ def usable_sites(*, workflow: Workflow, now: datetime) -> SitePool:
     names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
+    prefixes: dict[str, list[str]] = {}
     every_site = Site.objects.annotate(takes_work=takes_work)
-    for site in every_site.only("name", "storage_elements", "thresholds"):
+    needed = secondary_datasets(workflow=workflow) if secondary is None else secondary
+    lacking: set[str] = set()
+    for site in every_site.only("name", "storage_elements", "storage_prefixes", "thresholds"):
         if site.takes_work and site.name not in unwanted:
-            names.add(site.name)
+            served = all(holds_all(row, site.storage_elements) for row in needed)
+            (names if served else lacking).add(site.name)
         if "memory_mb_per_core" in site.thresholds:
             memory[site.name] = int(site.thresholds["memory_mb_per_core"])
+        if site.storage_prefixes:
+            prefixes[site.name] = site.storage_prefixes
         for storage in site.storage_elements:
             by_storage.setdefault(storage, set()).add(site.name)
     return SitePool(
         names=frozenset(names),
         by_storage={storage: frozenset(readers) for storage, readers in by_storage.items()},
         memory_mb_per_core=memory,
+        lacking=frozenset(lacking),
+        prefixes=prefixes,
     )
 
 

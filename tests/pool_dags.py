@@ -78,8 +78,8 @@ def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
     """Build the real sandbox and its scripts in the directory; return them as assets."""
     directory.mkdir()
     copy_run_script(directory / "run.sh")
-    build_sandbox(directory / "sandbox.tar.gz")
-    copy_scripts(directory / "scripts")
+    build_sandbox(directory / "sandbox.tar.gz", plugins=("lab.toy",))
+    copy_scripts(directory / "scripts", plugins=("lab.toy",))
     return read_assets(directory)
 
 
@@ -132,6 +132,7 @@ class Bench:
         if isinstance(groups, int):
             groups = [self._group(index, behaviour or {}) for index in range(groups)]
         values: dict[str, Any] = {
+            "payload": b'{"kind": "toy"}',
             "groups": groups,
             "assets": ASSETS,
             "settings": FAST,

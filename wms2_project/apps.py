@@ -11,6 +11,7 @@ class KernelConfig(AppConfig):
     def ready(self) -> None:
         """Register the startup checks and configure tracing if enabled."""
         import_module("wms2_project.checks")
+        import_module("wms2_project.credential_checks")
         import_module("wms2_project.deploy_checks")
         if settings.TRACES in ("otlp", "console"):  # the checks refuse other values
             import_module("wms2_project.observation.tracing_setup").configure(settings.TRACES)

@@ -14,8 +14,10 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
+from sandbox.places import CURE, SITE_MARK, prefix_problem, prefixes_problem
 from wms2_project.access.bearer import ASYMMETRIC, parse_role_rule
 from wms2_project.access.roles import is_role
+from wms2_project.grammar import Name, matches
 from wms2_project.settings.environment import LAB
 
 STARTUP = "wms2"  # tag of the checks that every process must pass
@@ -101,6 +103,33 @@ def check_submit_root(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Require storage and service addresses outside the lab. A default could write to wrong places."""
     return [] if LAB else list(_missing())
+
+
+@register(STARTUP)
+def check_storage(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A malformed prefix would make every job fail, and one without the site would mix the sites' files."""
+    return [
+        Error(problem, hint=f"Correct the environment variable {variable}. {CURE}.", id="wms2.E018")
+        for variable, problem in _storage_problems()
+    ]
+
+
+def _storage_problems() -> Iterator[tuple[str, str]]:
+    default = settings.STORAGE_PREFIX
+    if default and (problem := prefix_problem(default)):
+        yield "WMS2_STORAGE_PREFIX", f"WMS2_STORAGE_PREFIX is {default!r:.200}: {problem}."
+    elif default and SITE_MARK not in default:
+        yield "WMS2_STORAGE_PREFIX", f"WMS2_STORAGE_PREFIX is {default!r:.200}, without {SITE_MARK}."
+    if not isinstance(settings.SITE_STORAGE, dict):
+        yield "WMS2_SITE_STORAGE", "WMS2_SITE_STORAGE is not a JSON object of sites and their prefixes."
+        return
+    for site, prefixes in settings.SITE_STORAGE.items():
+        if not matches(Name.SITE, site):
+            yield "WMS2_SITE_STORAGE", f"WMS2_SITE_STORAGE names {site!r:.80}, which is not a site name."
+        elif problem := prefixes_problem(prefixes):
+            yield "WMS2_SITE_STORAGE", f"WMS2_SITE_STORAGE, {site}: {problem}."
+    if settings.STORAGE_CA_FILE and not os.access(settings.STORAGE_CA_FILE, os.R_OK):
+        yield "WMS2_STORAGE_CA_FILE", f"{settings.STORAGE_CA_FILE} is not a file that can be read."
 
 
 @register(STARTUP, Tags.security)
@@ -197,10 +226,11 @@ def _wrong(parse: Callable[[str], Any], text: str) -> str:
 
 
 def _missing() -> Iterator[CheckMessage]:
-    if "{site}" not in settings.STORAGE_PREFIX:
+    if not settings.STORAGE_PREFIX and not settings.SITE_STORAGE:
         yield Error(
-            "WMS2_STORAGE_PREFIX does not contain {site}.",
-            hint="Set it to a path or URL with {site} in it, such as davs://se.example.org/{site}.",
+            "Neither WMS2_STORAGE_PREFIX nor WMS2_SITE_STORAGE says where a site's storage is.",
+            hint="Set WMS2_STORAGE_PREFIX to a path or URL with {site} in it, such as"
+            " davs://se.example.org/{site}, or WMS2_SITE_STORAGE to the prefixes of each site.",
             id="wms2.E004",
         )
     for name, variable in NEEDED_SERVICES.items():

@@ -128,8 +128,8 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
     def clean(self) -> Any:
         """Raise after too many attempts from one address, or for one name from all addresses.
 
-        Attempts refused by the address limit do not count for the name, so nobody can lock the name of others
-        from one address.
+        Attempts refused by the address limit do not count for the name, so one address cannot lock a name for
+        others.
         """
         name = str(self.cleaned_data.get("username", "")).lower()
         wait = seconds_to_wait("logins", address_block(client_address(self.request)))

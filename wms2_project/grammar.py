@@ -43,10 +43,7 @@ _PATTERNS: dict[Name, tuple[re.Pattern[str], str]] = {
     Name.LFN: (names.LFN, "/store/… without '..'"),
     Name.LFN_BASE: (names.LFN_BASE, "/store/… without '..'"),
     Name.WORD: (names.REQUEST, "letters, digits, '_', '.', '-'"),
-    Name.RELEASE: (
-        re.compile(r"CMSSW_[0-9]+_[0-9]+_[A-Za-z0-9_]{1,60}", re.ASCII),
-        "such as CMSSW_14_0_0",
-    ),
+    Name.RELEASE: (names.RELEASE, "such as CMSSW_14_0_0"),
     Name.ACTOR: (re.compile(r"[a-z]+:[A-Za-z0-9_.@=/ -]{1,240}", re.ASCII), "kind:name"),
 }
 MAX_LENGTH = names.MAX_LENGTH

@@ -11,6 +11,8 @@ from django.db import connection
 from wms2_project.models import GateNews
 
 DATA, SITES, STORAGE, SCHEDDS, SPACE = "data", "sites", "storage", "schedds", "space"
+PILEUP = "pileup"  # news for it are those for `data`
+CREDENTIAL = "credential"
 
 
 def wake_waiting(*gates: str) -> None:

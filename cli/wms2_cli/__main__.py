@@ -23,6 +23,7 @@ GROUPS = {
     "admission": "The admission queue and its limits.",
     "alert": "Alerts: list, acknowledge.",
     "quota": "Quotas of requestors and groups.",
+    "quarantine": "Replicas that were proved bad.",
     "token": "API tokens.",
 }
 INTERRUPTED = 130

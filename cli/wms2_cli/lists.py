@@ -43,6 +43,7 @@ LISTINGS = (
         _plain("id", "kind", "request_name", "site", "count", "created_at", "message"),
     ),
     Listing("quota", "quotas", "name", _plain("scope", "name", "limits", "usage"), rows="quotas"),
+    Listing("quarantine", "quarantine", "id", _plain("id", "site", "lfn", "proof", "expires_at")),
     Listing("token", "tokens", "id", _plain("id", "name", "role", "last_used_at", "expires_at")),
     Listing(
         "admission",

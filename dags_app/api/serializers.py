@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from dags_app.models import DAG, DAGEvent, Schedd
+from dags_app.models import DAG, DAGEvent, QuarantinedReplica, Schedd
 from dags_app.selectors import group_counts, group_totals
-from dags_app.states import LIVE_DAG
+from dags_app.services.quarantine import state_of
+from dags_app.states import LIVE_DAG, QuarantineState
 from wms2_project.api.views import ReasonInput
 
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -109,6 +111,29 @@ class ScheddRow(serializers.ModelSerializer[Schedd]):
 
     def get_live_dags(self, row: Schedd) -> int:
         return DAG.objects.filter(schedd_name=row.name, status__in=sorted(LIVE_DAG)).count()
+
+
+class QuarantineRow(serializers.ModelSerializer[QuarantinedReplica]):
+    """A copy of a file that was proved bad."""
+
+    request_name = serializers.CharField(
+        source="workflow.request_name", read_only=True, help_text="Whose job found it bad last."
+    )
+    state = serializers.SerializerMethodField(help_text="Whether requests avoid the copy.")
+
+    class Meta:
+        model = QuarantinedReplica
+        fields: tuple[str, ...] = (
+            "id", "lfn", "site", "storages", "state", "exit_code", "proof", "request_name", "dag", "node",
+            "created_at", "proved_at", "expires_at", "ended_at", "ended_by", "end_reason", "declared_as",
+            "declared_at", "declare_error",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field({"type": "string", "enum": [state.value for state in QuarantineState]})
+    def get_state(self, row: QuarantinedReplica) -> str:
+        """Whether requests avoid the copy."""
+        return state_of(row, now=timezone.now()).value
 
 
 class ScheddDrainInput(ReasonInput):

@@ -1,4 +1,4 @@
-"""Paths of DAGs and schedds."""
+"""Paths of DAGs, schedds and quarantined copies of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from dags_app.api import live, views
-from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.api.quarantine import QuarantineListView
+from dags_app.api.sandboxes import SandboxView
+from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
 from wms2_project.api.reads import read_paths
 from wms2_project.operations.rest import operation_paths
 
@@ -22,7 +24,10 @@ register_converter(ScheddNameConverter, "schedd_name")
 urlpatterns = [
     path("dags", views.DAGListView.as_view(), name="dag-list"),
     path("dags/<uuid:dag_id>", views.DAGView.as_view(), name="dag-detail"),
+    path("sandboxes", SandboxView.as_view(), name="sandbox-upload"),
+    path("quarantine", QuarantineListView.as_view(), name="quarantine-list"),
     *read_paths(live, views),
     *operation_paths(DAG_OPERATIONS),
     *operation_paths(SCHEDD_OPERATIONS),
+    *operation_paths(QUARANTINE_OPERATIONS),
 ]

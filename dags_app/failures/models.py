@@ -1,12 +1,16 @@
-"""Stored failures: clusters of similar ones, and replicas that could not be read."""
+"""What is kept of failures: clusters of alike ones, copies of files that could not be read, and those copies
+that were proved bad.
+"""
 
 from __future__ import annotations
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import F, Q
 
+from cms.types import ReplicaVerdict
 from sandbox.failure import PAYLOAD
-from wms2_project.fields import name_field
+from wms2_project.fields import choices, name_field
 from wms2_project.grammar import Name
 
 
@@ -48,10 +52,7 @@ class FailureCluster(models.Model):
 
 
 class BadReplica(models.Model):
-    """A file that a workflow could not read at a site.
-
-    Other workflows avoid this replica for a while, unless only a payload reported it.
-    """
+    """A file that one workflow could not read at one site. Other workflows go by `QuarantinedReplica`."""
 
     id = models.BigAutoField(primary_key=True)
     workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="bad_replicas")
@@ -67,6 +68,62 @@ class BadReplica(models.Model):
             models.UniqueConstraint(fields=["workflow", "lfn", "site"], name="bad_replica_once"),
         ]
         indexes = [models.Index(fields=["created_at"], name="bad_replica_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.lfn} at {self.site}"
+
+
+class QuarantinedReplica(models.Model):
+    """A copy of a file that was proved bad. While it is in force, every request reads another copy.
+
+    In force: not ended and not expired. The proof is what the last job reported that found it bad.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    lfn = name_field(Name.LFN)
+    site = models.CharField(max_length=100)
+    storages = ArrayField(name_field(Name.RSE), default=list, blank=True)  # of the site, that held it then
+    exit_code = models.IntegerField()
+    proof = models.TextField()  # what the job found: both checksums or sizes, or the storage's answer
+    workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="quarantined")
+    dag = models.ForeignKey("dags_app.DAG", on_delete=models.PROTECT, related_name="quarantined")
+    node = models.CharField(max_length=100, blank=True, default="")
+    created_at = models.DateTimeField()
+    proved_at = models.DateTimeField()  # by the last DAG
+    expires_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.CharField(max_length=250, blank=True, default="")
+    end_reason = models.TextField(blank=True, default="")
+    # The declaration to Rucio, by policy: when to try it next, and what came of it
+    declare_at = models.DateTimeField(null=True, blank=True)
+    declared_as = models.CharField(
+        max_length=32, blank=True, default="", choices=[("", "not declared"), *choices(ReplicaVerdict)]
+    )
+    declared_at = models.DateTimeField(null=True, blank=True)
+    declare_error = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lfn", "site"], condition=Q(ended_at__isnull=True), name="quarantined_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("created_at")), name="quarantine_ends_after_it_begins"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | ~Q(ended_by=""), name="quarantine_end_names_who"
+            ),
+            models.CheckConstraint(
+                condition=Q(declared_as__in=["", *(verdict.value for verdict in ReplicaVerdict)]),
+                name="quarantine_declared_as",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="quarantine_newest"),
+            models.Index(
+                fields=["declare_at"], name="quarantine_undeclared", condition=Q(declare_at__isnull=False)
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.lfn} at {self.site}"

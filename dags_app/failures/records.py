@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,16 @@ from dags_app.failures.clusters import (
     bad_files_of,
     build_clusters,
 )
-from dags_app.models import DAG, BadReplica, DAGEvent, FailureCluster, MergeGroup, Workflow
+from dags_app.failures.recovery import common_sites
+from dags_app.models import (
+    DAG,
+    BadReplica,
+    DAGEvent,
+    FailureCluster,
+    MergeGroup,
+    QuarantinedReplica,
+    Workflow,
+)
 from dags_app.planning.types import SitePool
 from dags_app.states import (
     FAILED_DAG,
@@ -246,7 +255,9 @@ def files_read_elsewhere(*, dag: DAG) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class BadCopies:
-    """By file, the sites where a copy could not be read lately: by this workflow, and by any workflow."""
+    """By file, the sites whose copy to avoid: those one workflow could not read lately, and with these those
+    that are in quarantine for all.
+    """
 
     own: dict[str, frozenset[str]]
     reported: dict[str, frozenset[str]]
@@ -261,19 +272,26 @@ class BadCopies:
             return sites
         return sites - self.reported[lfn] or sites - self.own.get(lfn, frozenset()) or sites
 
+    def choose_all(
+        self, files: Mapping[str, frozenset[str]], *, within: frozenset[str]
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the sites to read each file of a group from; all of them if the group had no site then."""
+        chosen = {lfn: self.choose(lfn, sites) for lfn, sites in files.items()}
+        return chosen if common_sites(chosen, within=within) else files
+
 
 def bad_copies(*, workflow: Workflow) -> BadCopies:
-    """Return the failed reads of the last days. Older ones are ignored, because copies get repaired.
+    """Return the workflow's failed reads of the last days, and what is in quarantine.
 
-    Reports of a payload count for its own workflow only.
+    Older failures are forgotten because copies get repaired.
     """
     since = Now() - timedelta(days=settings.SITE_BAN_DURATION_DAYS)
-    known = BadReplica.objects.filter(Q(workflow_id=workflow.pk) | ~Q(source=PAYLOAD), created_at__gt=since)
-    rows = known.order_by("-created_at")
+    failed = BadReplica.objects.filter(workflow_id=workflow.pk, created_at__gt=since).order_by("-created_at")
+    avoided = QuarantinedReplica.objects.filter(ended_at__isnull=True, expires_at__gt=Now())
     own: dict[str, frozenset[str]] = {}
-    reported: dict[str, frozenset[str]] = {}
-    for lfn, site, reporter in rows.values_list("lfn", "site", "workflow_id")[:MAX_REPLICAS]:
+    for lfn, site in failed.values_list("lfn", "site")[:MAX_REPLICAS]:
+        own[lfn] = own.get(lfn, frozenset()) | {site}
+    reported = dict(own)
+    for lfn, site in avoided.order_by("-created_at").values_list("lfn", "site")[:MAX_REPLICAS]:
         reported[lfn] = reported.get(lfn, frozenset()) | {site}
-        if reporter == workflow.pk:
-            own[lfn] = own.get(lfn, frozenset()) | {site}
     return BadCopies(own=own, reported=reported)

@@ -163,7 +163,7 @@ def decide_repair(group: BrokenGroup) -> Repair:
         return Repair(
             group.name, frozenset(), False, excluded, tuple(sorted(aside)), group.gone, emptied=True
         )
-    return _settled(group, _common(rest, group.fitting), excluded, aside)
+    return _settled(group, common_sites(rest, within=group.fitting), excluded, aside)
 
 
 def _in_the_way(group: BrokenGroup, readable: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -171,13 +171,15 @@ def _in_the_way(group: BrokenGroup, readable: Mapping[str, frozenset[str]]) -> f
     every = frozenset(group.bad) & frozenset(readable) - group.shared
     here = frozenset(lfn for lfn in every if group.elected in group.bad[lfn].sites)
     for aside in (frozenset[str](), here):
-        if _common({lfn: sites for lfn, sites in readable.items() if lfn not in aside}, group.fitting):
+        rest = {lfn: sites for lfn, sites in readable.items() if lfn not in aside}
+        if common_sites(rest, within=group.fitting):
             return aside
     return every
 
 
-def _common(files: Mapping[str, frozenset[str]], fitting: frozenset[str]) -> frozenset[str]:
-    found = fitting
+def common_sites(files: Mapping[str, frozenset[str]], *, within: frozenset[str]) -> frozenset[str]:
+    """Return the sites that read all of these files."""
+    found = within
     for sites in files.values():
         found &= sites
     return found

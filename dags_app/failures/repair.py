@@ -26,7 +26,7 @@ from condor.dag_edits import (
 )
 from condor.dagfile import submit_lock
 from condor.submitfile import MANIFEST
-from dags_app.failures.records import CREDITED, failed_sites
+from dags_app.failures.records import CREDITED, bad_copies, failed_sites
 from dags_app.failures.recovery import Blame, BrokenGroup, Repair, decide_repair
 from dags_app.models import DAG, DAGEvent, InputFile, MergeGroup
 from dags_app.planning.names import group_index
@@ -70,6 +70,12 @@ def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
         bad.setdefault(lfn, {})[site] = exit_code
     fitting = frozenset(usable_now(dag=dag, sites=sites))
     broken = [_broken(dag, group, files.get(group.index, ()), bad, sites, fitting) for group in groups]
+    avoided = bad_copies(workflow=dag.workflow)
+    # A group that has landed stays with the copies it reads there until one of them fails
+    broken = [
+        one if one.elected else replace(one, files=avoided.choose_all(one.files, within=fitting))
+        for one in broken
+    ]
     if dag.round.kind == RoundKind.PILOT:  # one job is no evidence against a site, so another site is tried
         left = failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
         broken = [replace(group, failed_at=left) for group in broken]
@@ -89,16 +95,22 @@ def _broken(
     gone = frozenset(file.lfn for file in files if file.state == FileState.EXCLUDED)
     files = [file for file in files if file.lfn not in gone]
     blamed = {file.lfn: _blame(file, bad[file.lfn], sites) for file in files if file.lfn in bad}
+    lost_inputs = bool(elected) and _lost_inputs(last_records(directory).get(MERGE))
+    readable = {file.lfn: sites.reading(frozenset(file.locations)) for file in files}
+    if elected in fitting and not lost_inputs:
+        gone_there = {lfn for lfn, read_at in readable.items() if elected not in read_at} - blamed.keys()
+        for lfn in gone_there - _still_read(directory) if gone_there else ():
+            readable[lfn] |= {elected}  # nothing more is read of it there
     return BrokenGroup(
         name=group.name,
         fitting=fitting,
         elected=elected,
         gone=gone,
-        files={file.lfn: sites.reading(frozenset(file.locations)) for file in files},
+        files=readable,
         bad=blamed,
         read=_read_so_far(directory) if blamed else frozenset(),
         shared=frozenset(file.lfn for file in files if file.first_group != file.last_group),
-        lost_inputs=bool(elected) and _lost_inputs(last_records(directory).get(MERGE)),
+        lost_inputs=lost_inputs,
     )
 
 
@@ -122,6 +134,14 @@ def _read_so_far(group: Path) -> frozenset[str]:
     manifest: Any = read_json(group / MANIFEST)
     jobs = manifest["jobs"].items()
     return frozenset(file["lfn"] for node, job in jobs if node in done for file in job["files"])
+
+
+def _still_read(group: Path) -> frozenset[str]:
+    """The files that unfinished jobs of the group read."""
+    done = _done_nodes(group)
+    manifest: Any = read_json(group / MANIFEST)
+    jobs = manifest["jobs"].items()
+    return frozenset(file["lfn"] for node, job in jobs if node not in done for file in job["files"])
 
 
 def _lost_inputs(merge: PostRecord | None) -> bool:

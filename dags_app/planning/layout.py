@@ -10,26 +10,30 @@ from typing import Any
 
 from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries, Throttles
 from dags_app.planning import names
+from dags_app.planning.payloads import CMSSW
 from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, Plan, PlanSpec
 from sandbox.lumis import LumiRange, by_run
+from sandbox.scram import ANY_OS
 
 WALL_MARGIN = 3  # allowed wall time as a multiple of the estimate
 MIN_WALL_MINUTES = 60
 MIN_DISK_KB = 100_000
+MIN_MERGE_MEMORY_MB = 500
+MERGE_MEMORY_MB = {CMSSW: 2000}  # cmsRun itself merges its files
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """What the files contain besides the plan: storage, payload, DAGMan's settings."""
+    """What the files say besides the plan: names of data, what runs, how DAGMan is paced."""
 
     round_number: int
-    storage: str  # PFN prefix with {site}
     output_datasets: Sequence[str]
     merged_lfn_base: str
     unmerged_lfn_base: str
     payload: Mapping[str, Any]
     pilot: Mapping[str, Any] | None
     assets: Sequence[Asset]
+    job_files: Sequence[Asset]
     throttles: Throttles
     retries: Retries
     dagman: DagmanSettings
@@ -39,6 +43,9 @@ class LayoutSpec:
     disk_ceiling_per_core_mb: int
     held_grace_sec: int
     max_transfer_output_mb: int
+    with_token: bool = False
+    job_proxy: str = ""
+    required_os: str = ANY_OS
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -48,6 +55,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         workflow_id=spec.workflow_id,
         groups=_Groups(plan, spec, layout),
         assets=layout.assets,
+        job_files=layout.job_files,
         throttles=layout.throttles,
         retries=layout.retries,
         settings=layout.dagman,
@@ -62,6 +70,9 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         payload=json.dumps(dict(layout.payload), sort_keys=True).encode(),
         priority=layout.priority,
         gpus=spec.gpus,
+        with_token=layout.with_token,
+        job_proxy=layout.job_proxy,
+        required_os=layout.required_os,
     )
 
 
@@ -85,14 +96,15 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
         manifest=json.dumps(
             build_manifest(group, spec, layout, cores=estimate.cores), sort_keys=True
         ).encode(),
-        merge=_merge_node(group),
+        merge=_merge_node(group, layout.payload),
     )
 
 
-def _merge_node(group: GroupSpec) -> NodeLayout:
+def _merge_node(group: GroupSpec, payload: Mapping[str, Any]) -> NodeLayout:
     """Return the merge node, with disk for the files of all datasets before and after the merge."""
     disk_kb = max(MIN_DISK_KB, 2 * group.estimated_output_kb)
-    return NodeLayout("merge", memory_mb=500, cpus=1, disk_kb=disk_kb, wall_minutes=720)
+    memory_mb = MERGE_MEMORY_MB.get(str(payload.get("kind")), MIN_MERGE_MEMORY_MB)
+    return NodeLayout("merge", memory_mb=memory_mb, cpus=1, disk_kb=disk_kb, wall_minutes=720)
 
 
 def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:
@@ -131,7 +143,6 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         "workflow_id": spec.workflow_id,
         "round": layout.round_number,
         "group": names.group_name(group.index),
-        "storage": layout.storage,
         "outputs": outputs,
         "merged_ids": merged_ids,
         "cores": cores,

@@ -15,9 +15,12 @@ MAX_JOBS = 1000
 
 
 def group_jobs(jobs: Iterable[JobSpec], spec: PlanSpec, estimate: Estimate) -> Iterator[GroupSpec]:
-    """Yield groups in job order: filled to the target size if sizes are measured, else by number of jobs."""
+    """Fill groups in job order. Measured sizes fill to the target size; guesses only count jobs.
+
+    Files that cannot be joined are alone in their group.
+    """
     measured = estimate.source != "hints"
-    most = MAX_JOBS if measured else spec.jobs_per_group
+    most = (MAX_JOBS if measured else spec.jobs_per_group) if spec.joins_files else 1
     group: list[JobSpec] = []
     size_kb = 0.0
     index = first_job = 0

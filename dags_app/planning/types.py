@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ class SitePool:
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
     memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites with a limit
+    lacking: frozenset[str] = frozenset()  # not usable only because they lack secondary input
+    prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of storage, as Rucio knows them
 
     def without(self, names: Collection[str]) -> SitePool:
         """Return the pool without these usable sites."""
@@ -155,6 +157,7 @@ class PlanSpec:
     jobs_per_group: int
     target_merged_size_kb: int
     gpus: int = 0
+    joins_files: bool = True  # False: the merge tool takes one file
 
 
 @dataclass(frozen=True, slots=True)

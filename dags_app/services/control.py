@@ -158,8 +158,8 @@ def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
 
 
 def lags_behind(*, dag: DAG, sites: SitePool, version: int) -> bool:
-    """Return whether the priority or the usable sites have changed since they were applied to the DAG."""
-    if dag.applied_version != version:
+    """Have the priority, the usable sites or replicas changed since they were last applied to the DAG?"""
+    if dag.applied_version != version or dag.landings_stale_since is not None:
         return True
     return dag.applied_sites is not None and dag.applied_sites != usable_now(dag=dag, sites=sites)
 
@@ -170,6 +170,7 @@ def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> li
     Landed groups stay where they are. Return the groups that may land nowhere: they wait.
     """
     directory, port = Path(dag.submit_dir), schedd(dag.schedd_name)
+    stale_since = dag.landings_stale_since
     found = find_landings(dag=dag, sites=sites)
     write_priority(directory, priority)  # files first, for jobs that are submitted meanwhile
     write_landing_sites(directory, found.waiting)
@@ -180,6 +181,8 @@ def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> li
     detail["landings_without_site"] = found.stranded[:MAX_NAMED]
     with transaction.atomic():
         DAG.objects.filter(pk=dag.pk).update(applied_version=version, applied_sites=usable)
+        # Replicas that have changed since the landings were decided are applied at the next check
+        DAG.objects.filter(pk=dag.pk, landings_stale_since=stale_since).update(landings_stale_since=None)
         _note(dag, EDITED, detail)
     return found.stranded
 

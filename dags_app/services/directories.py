@@ -10,12 +10,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
 from dags_app.models import DAG, DAGEvent, Round
 from dags_app.services.leftovers import has_left_queue
+from dags_app.services.storage_places import is_storage_configured
 from dags_app.states import LIVE_DAG, GroupStatus
 from wms2_project.errors import NotFound
 
@@ -32,7 +32,7 @@ def remove_directories(*, ended: QuerySet[Any, Any], now: datetime, seconds: flo
     """
     kept = Round.objects.filter(directory_removed_at__isnull=True, workflow__in=ended)
     idle = kept.exclude(dags__status__in=sorted(LIVE_DAG)).exclude(groups__status=GroupStatus.DONE)
-    if "{site}" in settings.STORAGE_PREFIX:  # otherwise files of jobs are not removed
+    if is_storage_configured():  # otherwise files of jobs are not removed
         idle = idle.filter(sweep_at__isnull=True)
     ends, done = monotonic() + seconds, 0
     for round_ in idle.order_by("created_at")[:MAX_ROUNDS]:

@@ -23,6 +23,7 @@ from dags_app.planning.splitters import SPLITTERS
 from dags_app.planning.types import Estimate, PlanSpec
 from dags_app.planning.yields import RoundYield
 from dags_app.services.decisions import decided_numbers
+from dags_app.services.payloads import payload_rules
 from dags_app.states import GroupStatus, RoundKind, SplittingAlgo
 
 _DECIDABLE = ("memory_mb", "time_per_event_sec")
@@ -43,6 +44,7 @@ def asked_spec(workflow: Workflow) -> PlanSpec:
         gpus=workflow.gpus,
         jobs_per_group=workflow.jobs_per_group or settings.JOBS_PER_GROUP,
         target_merged_size_kb=workflow.target_merged_size_kb,
+        joins_files=payload_rules().joins(workflow.payload_config),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dags_app.failures.records import CREDITED, bad_copies, failed_sites
+from dags_app.failures.recovery import common_sites
 from dags_app.models import DAG, InputFile
 from dags_app.planning.types import SitePool
 from dags_app.services.decisions import decided_numbers
@@ -39,11 +40,12 @@ def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
         if site := elected_site(directory / group.name):
             landed[group.name] = site
             continue
-        found = fitting
-        for file in files.get(group.index, ()):
-            if file.state != FileState.EXCLUDED:
-                found &= bad.choose(file.lfn, sites.reading(frozenset(file.locations)))
-        waiting[group.name] = found
+        read = {
+            file.lfn: sites.reading(frozenset(file.locations))
+            for file in files.get(group.index, ())
+            if file.state != FileState.EXCLUDED
+        }
+        waiting[group.name] = common_sites(bad.choose_all(read, within=fitting), within=fitting)
     return Landings(landed=landed, waiting=waiting)
 
 

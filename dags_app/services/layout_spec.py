@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,38 +13,52 @@ from django.conf import settings
 from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
+from dags_app.planning.configurations import system_of
 from dags_app.planning.layout import LayoutSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
+from dags_app.services.payloads import payload_of, payload_rules
+from dags_app.services.secondary import pileup_of
+from dags_app.services.storage_places import storage_files
 from dags_app.states import RoundKind
 from sandbox import build
 
 
 @cache
-def sandbox_assets() -> tuple[Asset, ...]:
+def sandbox_assets(plugins: tuple[str, ...]) -> tuple[Asset, ...]:
     """Return the files of every DAG directory: the executable, the sandbox, scripts of the submit host."""
     with TemporaryDirectory() as made:
         root = Path(made)
         build.copy_run_script(root / "run.sh")
-        build.build_sandbox(root / "sandbox.tar.gz")
-        build.copy_scripts(root / "scripts")
+        build.build_sandbox(root / "sandbox.tar.gz", plugins=plugins)
+        build.copy_scripts(root / "scripts", plugins=plugins)
         return read_assets(root)
 
 
-def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, priority: int) -> LayoutSpec:
-    """Return all that `build_layout` needs besides the plan."""
+def layout_spec(
+    *,
+    workflow: Workflow,
+    round_number: int,
+    kind: RoundKind,
+    priority: int,
+    prefixes: Mapping[str, Sequence[str]],
+) -> LayoutSpec:
+    """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
+    files = pileup_of(workflow=workflow)
+    pileup = {"pileup": files} if files else {}
     retry["processing"] = decided_numbers(workflow).get("retry_count", retry["processing"])
+    payload = payload_of(workflow)
     return LayoutSpec(
         round_number=round_number,
-        storage=settings.STORAGE_PREFIX,
         output_datasets=workflow.output_datasets,
         merged_lfn_base=workflow.merged_lfn_base,
         unmerged_lfn_base=workflow.unmerged_lfn_base,
-        payload=workflow.payload_config,
+        payload=payload | pileup,
         pilot=_pilot(workflow) if kind == RoundKind.PILOT else None,
-        assets=sandbox_assets(),
+        assets=sandbox_assets(payload_rules().plugins),
+        job_files=storage_files(prefixes=prefixes),
         throttles=Throttles(
             processing=throttle["Processing"],
             merge=throttle["Merge"],
@@ -68,6 +83,9 @@ def layout_spec(*, workflow: Workflow, round_number: int, kind: RoundKind, prior
         disk_ceiling_per_core_mb=settings.DISK_CEILING_PER_CORE_MB,
         held_grace_sec=settings.HELD_GRACE_SEC,
         max_transfer_output_mb=settings.MAX_TRANSFER_OUTPUT_MB,
+        with_token=bool(settings.TOKEN_ISSUER),
+        job_proxy=settings.JOB_PROXY,
+        required_os=system_of(payload, workflow.scram_arch),
     )
 
 

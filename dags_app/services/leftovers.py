@@ -10,24 +10,25 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from dags_app.models import DAG, DAGEvent, FailureCluster, Round
 from dags_app.planning import names
 from dags_app.services import control
+from dags_app.services.credentials import storage_of
 from dags_app.services.production import merged_lfns
+from dags_app.services.storage_places import dag_places, is_storage_configured
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundStatus
 from sandbox.elect_site import elected_site
-from sandbox.names import pfn
+from sandbox.storage import Entry, Kind, Storage, StorageError, is_mounted, local_path
 from wms2_project.errors import Wms2Error
 from wms2_project.grammar import Name, matches
 
@@ -35,7 +36,8 @@ logger = logging.getLogger(__name__)
 MAX_ROUNDS = 200  # of one call
 MAX_GROUPS = 500  # uncollected groups whose elected site is read
 MAX_NAMED = 20
-_PART = re.compile(r"\.([0-9a-f]+\.root)\.[0-9]+\.[0-9a-f]+\.tmp", re.ASCII)  # see sandbox/atomic.py
+# A file that a killed job had not finished: `<name>.part-…` and, by earlier versions, `.<name>.….tmp`.
+_PART = re.compile(r"\.?([0-9a-f]+\.root)(?:\.part-[0-9a-f]+|\.[0-9]+\.[0-9a-f]+\.tmp)", re.ASCII)
 AGAIN_AFTER, GIVE_UP_AFTER = timedelta(minutes=10), timedelta(days=7)
 
 
@@ -57,7 +59,7 @@ def remove_leftovers(
     Failed removals are retried with growing intervals for a week; then their names are recorded in the
     DAG's events.
     """
-    if "{site}" not in settings.STORAGE_PREFIX:
+    if not is_storage_configured():
         return 0
     over = Round.objects.filter(Q(status=RoundStatus.RESOLVED) | Q(workflow__in=ended), sweep_at__lte=now)
     idle = over.exclude(dags__status__in=sorted(LIVE_DAG)).select_related("workflow")
@@ -69,7 +71,8 @@ def remove_leftovers(
         if dag is not None and not has_left_queue(dag):
             _postpone(round_, dag, now)
             continue
-        swept = _sweep(round_, dag, sites, ends)
+        with storage_of(workflow=round_.workflow, now=now) as access:
+            swept = _sweep(access, round_, dag, sites, ends)
         if swept.out_of_time:
             return done
         done += _conclude(round_, dag, swept, now)
@@ -109,22 +112,28 @@ def _ended_at(round_: Round, dag: DAG | None) -> datetime:
     return round_.resolved_at or (dag.completed_at if dag is not None else None) or round_.created_at
 
 
-def _sweep(round_: Round, dag: DAG | None, sites: Collection[str], ends: float) -> Swept:
+def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[str], ends: float) -> Swept:
+    """Look at the sites that were used and, where storage is mounted, at all others."""
     workflow, swept = round_.workflow, Swept()
-    used = _used_sites(round_, dag)
-    own = re.compile(rf"mg_[0-9]+_r{round_.number}", re.ASCII)
+    used, places = _used_sites(round_, dag), dag_places(dag)
     every, given_up = _merged_names(round_)
     for site in sorted(used.union(sites)):
-        root = Path(pfn(settings.STORAGE_PREFIX, site, ""))
-        if not root.is_dir():
-            if site in used:
-                swept.left.append(f"the storage of {site} does not exist")
-            continue
-        for dataset in workflow.output_datasets:
-            base = names.dataset_directory(workflow.unmerged_lfn_base, dataset)
-            _empty_unmerged(root, f"{base}/{workflow.pk}", own, swept, ends)
-            base = names.dataset_directory(workflow.merged_lfn_base, dataset)
-            _remove_merged(root, base, every, given_up, swept)
+        for prefix in places.prefixes(site):
+            if not is_mounted(prefix) and site not in used:
+                continue
+            if is_mounted(prefix) and not local_path(prefix).is_dir():
+                if site in used:
+                    swept.left.append(f"the storage of {site} does not exist")
+                continue
+            sweeper = _Sweeper(access, prefix, swept, ends)
+            try:
+                for dataset in workflow.output_datasets:
+                    base = names.dataset_directory(workflow.unmerged_lfn_base, dataset)
+                    sweeper.empty_unmerged(f"{base}/{workflow.pk}", round_.number)
+                    base = names.dataset_directory(workflow.merged_lfn_base, dataset)
+                    sweeper.remove_merged(base, every, given_up)
+            except StorageError as error:
+                swept.left.append(f"{site}: {error}")
             if swept.out_of_time:
                 return swept
     return swept
@@ -153,65 +162,55 @@ def _merged_names(round_: Round) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(every), frozenset(given_up)
 
 
-def _empty_unmerged(root: Path, lfn: str, own: re.Pattern[str], swept: Swept, ends: float) -> None:
-    directory = _below(root, lfn, swept)
-    if directory is None:
-        return
-    for entry in _entries(directory, swept):
-        if own.fullmatch(entry.name):
-            if time.monotonic() >= ends:
-                swept.out_of_time = True
-                return
-            _remove(entry, swept)
-    try:
-        directory.rmdir()  # succeeds once it is empty
-    except OSError:
-        return
+class _Sweeper:
+    """Removes files below one prefix. Links on mounted storage are removed, never followed."""
 
+    def __init__(self, storage: Storage, prefix: str, swept: Swept, ends: float) -> None:
+        self._storage, self._prefix, self._swept, self._ends = storage, prefix, swept, ends
 
-def _remove_merged(
-    root: Path, lfn: str, every: frozenset[str], given_up: frozenset[str], swept: Swept
-) -> None:
-    """Remove merged files that were not collected, and temporary parts of merged files."""
-    directory = _below(root, lfn, swept)
-    if directory is None:
-        return
-    for entry in _entries(directory, swept):
-        part = _PART.fullmatch(entry.name)
-        if entry.name in given_up or (part and part[1] in every):
-            _remove(entry, swept)
+    def empty_unmerged(self, lfn: str, round_number: int) -> None:
+        """Remove the round's directories below the workflow's, and that one when it is empty."""
+        own = re.compile(rf"mg_[0-9]+_r{round_number}", re.ASCII)
+        url = self._below(lfn)
+        entries = self._storage.list(url) if url else []
+        for entry in entries:
+            if own.fullmatch(entry.name):
+                if time.monotonic() >= self._ends:
+                    self._swept.out_of_time = True
+                    return
+                self._remove(f"{url}/{entry.name}", entry)
+        if entries:
+            with suppress(StorageError):
+                self._storage.remove_directory(url)  # succeeds once it is empty
 
+    def remove_merged(self, lfn: str, every: frozenset[str], given_up: frozenset[str]) -> None:
+        """Remove merged files that were not collected, and temporary parts of merged files."""
+        url = self._below(lfn)
+        for entry in self._storage.list(url) if url else []:
+            part = _PART.fullmatch(entry.name)
+            if entry.name in given_up or (part and part[1] in every):
+                self._remove(f"{url}/{entry.name}", entry)
 
-def _below(root: Path, lfn: str, swept: Swept) -> Path | None:
-    """Return the directory below the root; None if it does not exist or a link leads out of the root."""
-    directory = Path(f"{root}{lfn}")
-    if not directory.is_dir():
-        return None
-    if os.path.realpath(directory) != f"{os.path.realpath(root)}{lfn}":
-        swept.left.append(f"{directory} contains a link out of {root}")
-        return None
-    return directory
+    def _below(self, lfn: str) -> str:
+        """Return the URL of a directory; '' if a link in its path leads out of a mounted storage."""
+        url = f"{self._prefix}{lfn}"
+        if is_mounted(url) and local_path(url).is_dir():
+            root, directory = local_path(self._prefix), local_path(url)
+            if os.path.realpath(directory) != f"{os.path.realpath(root)}{lfn}":
+                self._swept.left.append(f"{directory} leads elsewhere")
+                return ""
+        return url
 
-
-def _entries(directory: Path, swept: Swept) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as found:
-            yield from found
-    except OSError as error:
-        swept.left.append(f"{directory}: {error.strerror}")
-
-
-def _remove(entry: os.DirEntry[str], swept: Swept) -> None:
-    """Remove a file, or a directory with its content; links are removed, not followed."""
-    try:
-        if not entry.is_dir(follow_symlinks=False):
-            os.unlink(entry.path)
-            swept.removed += 1
-            return
-        inside = sum(len(files) for _, _, files in os.walk(entry.path))
-        shutil.rmtree(entry.path)
-        swept.removed += inside
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        swept.left.append(f"{entry.path}: {error.strerror}")
+    def _remove(self, url: str, entry: Entry) -> None:
+        """Remove a file, or a directory with all that is in it."""
+        try:
+            if entry.is_directory:
+                for inner in self._storage.list(url):
+                    self._remove(f"{url}/{inner.name}", inner)
+                self._storage.remove_directory(url)
+            else:
+                self._swept.removed += self._storage.delete(url)
+        except StorageError as error:
+            if error.kind in (Kind.DOWN, Kind.TIMEOUT):
+                raise
+            self._swept.left.append(error.message)

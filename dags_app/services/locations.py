@@ -12,34 +12,39 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from dags_app.adapters import rucio
+from dags_app.failures.records import bad_copies
 from dags_app.models import InputFile, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.states import UNFINISHED_FILE, FileState
+from dags_app.states import IN_QUEUE, UNFINISHED_FILE, FileState
 
 BATCH = 1000  # names per call to Rucio
 Located = tuple[int, str, list[str]]  # id, LFN, storages
 _T = TypeVar("_T")
 
 
-def are_fresh(*, workflow: Workflow, now: datetime) -> bool:
+def are_fresh(*, workflow: Workflow, now: datetime, max_age_sec: float | None = None) -> bool:
     """Return whether the locations of all unfinished files are recent."""
     if workflow.located_at is None or workflow.located_through is not None:
         return False
-    return now - workflow.located_at < timedelta(seconds=settings.LOCATION_MAX_AGE_SEC)
+    age = settings.LOCATION_MAX_AGE_SEC if max_age_sec is None else max_age_sec
+    return now - workflow.located_at < timedelta(seconds=age)
 
 
-def refresh_locations(*, workflow: Workflow, now: datetime, seconds: float) -> int:
-    """Query where the unfinished files are, for at most so long; return how many are left.
+def refresh_locations(
+    *, workflow: Workflow, now: datetime, seconds: float, max_age_sec: float | None = None
+) -> int:
+    """Look up where the unfinished files are, for at most so long; return how many are still to be asked for.
 
-    The next call continues where this one stopped. Recent locations are not queried again.
+    The next call goes on where this one stopped. Nothing is asked while the last look-up is fresh. Where
+    files of a running DAG have moved, its landings are decided anew.
     """
-    if workflow.generates or are_fresh(workflow=workflow, now=now):
+    if workflow.generates or are_fresh(workflow=workflow, now=now, max_age_sec=max_age_sec):
         return 0
     unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE).order_by("pk")
     rest = unfinished.filter(pk__gt=workflow.located_through or 0).values_list("pk", "lfn", "locations")
     ends = time.monotonic() + seconds
     for batch in batches(rest.iterator(chunk_size=BATCH)):
-        _store(batch)
+        _note_moved(workflow, _store(batch), now)
         _save(workflow, located_through=batch[-1][0])
         if time.monotonic() >= ends:
             left = unfinished.filter(pk__gt=batch[-1][0]).count()
@@ -52,7 +57,24 @@ def refresh_locations(*, workflow: Workflow, now: datetime, seconds: float) -> i
 def locate_files(*, workflow: Workflow, lfns: Collection[str]) -> int:
     """Query where these files are; return how many have moved."""
     rows = workflow.input_files.filter(lfn__in=lfns).order_by("pk").values_list("pk", "lfn", "locations")
-    return sum(_store(batch) for batch in batches(rows.iterator(chunk_size=BATCH)))
+    return sum(len(_store(batch)) for batch in batches(rows.iterator(chunk_size=BATCH)))
+
+
+def _note_moved(workflow: Workflow, moved: Collection[int], now: datetime) -> None:
+    assigned = InputFile.objects.filter(pk__in=moved, state=FileState.ASSIGNED) if moved else None
+    if assigned is not None and assigned.exists():
+        running = workflow.dags.filter(status__in=sorted(IN_QUEUE), applied_sites__isnull=False)
+        running.update(landings_stale_since=now)
+
+
+def readable_files(*, lfns: Collection[str], workflow: Workflow, sites: SitePool) -> list[str]:
+    """Return those of these files that have a replica at a usable site which was not found bad."""
+    bad, found = bad_copies(workflow=workflow), []
+    for batch in batches(sorted(lfns)):
+        for lfn, storages in rucio().replicas(batch).items():
+            if sites.reading(frozenset(storages)) - bad.reported.get(lfn, frozenset()):
+                found.append(lfn)
+    return found
 
 
 def forget_locations(*, workflow: Workflow) -> None:
@@ -93,8 +115,8 @@ def _readable(sites: SitePool) -> list[str]:
     return sorted(storage for storage, readers in sites.by_storage.items() if readers & sites.names)
 
 
-def _store(files: Sequence[Located]) -> int:
-    """Query one batch and store changes, with one update per set of storages; return how many moved."""
+def _store(files: Sequence[Located]) -> list[int]:
+    """Look up one batch and return the ids of those that moved; files share few places: one update each."""
     places = rucio().replicas([lfn for _, lfn, _ in files])
     moved: dict[tuple[str, ...], list[int]] = {}
     for key, lfn, known in files:
@@ -103,7 +125,7 @@ def _store(files: Sequence[Located]) -> int:
             moved.setdefault(found, []).append(key)
     for found, keys in moved.items():
         InputFile.objects.filter(pk__in=keys).update(locations=list(found))
-    return sum(map(len, moved.values()))
+    return [key for keys in moved.values() for key in keys]
 
 
 def _save(workflow: Workflow, **values: Any) -> None:

@@ -26,6 +26,7 @@ from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused,
 from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.planning.yields import believed_efficiency
 from dags_app.services import ledger
+from dags_app.services.configurations import pset_assets
 from dags_app.services.estimating import (
     asked_spec,
     current_estimate,
@@ -38,6 +39,7 @@ from dags_app.services.input_files import check_input
 from dags_app.services.landing_sites import usable_now
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.submission import ensure_submitted
+from dags_app.services.user_sandboxes import user_sandbox_assets
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
 from wms2_project.errors import InvalidInput, TransientError
 from wms2_project.failpoints import failpoint
@@ -123,13 +125,22 @@ def write_round(
 ) -> DAG:
     """Write the directory, then the rows, so that a row never names an incomplete directory.
 
-    `sites` are those of the plan; landings follow later changes.
+    `sites` are those the plan was made for; its landings follow what changes since. Raises PlanRefused if the
+    payload cannot be run.
     """
     last = workflow.rounds.aggregate(last=Max("number"))["last"]
     number = 0 if last is None else last + 1
     dag_id = names.dag_id(str(workflow.pk), round_number=number)
     directory = Path(settings.SUBMIT_ROOT) / str(dag_id)
-    spec = layout_spec(workflow=workflow, round_number=number, kind=kind, priority=priority)
+    spec = layout_spec(
+        workflow=workflow,
+        round_number=number,
+        kind=kind,
+        priority=priority,
+        prefixes=sites.prefixes if sites is not None else {},
+    )
+    further = (*user_sandbox_assets(workflow=workflow), *pset_assets(workflow=workflow, payload=spec.payload))
+    spec = replace(spec, job_files=(*spec.job_files, *further))
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
     failpoint("plan.written")
     with transaction.atomic():

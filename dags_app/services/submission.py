@@ -18,6 +18,7 @@ from condor.dagfile import submit_lock
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
+from dags_app.services.credentials import ensure_token
 from dags_app.services.schedds import choose_schedd, groups_of_next_dag, is_fenced, open_schedds
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
@@ -29,7 +30,8 @@ PLACED = "placed"
 def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
     """Submit the DAG once, whatever happened before; return the current row.
 
-    `version` is the workflow's, as read with the priority: later edits are still to be applied.
+    `version` is the workflow's, as read together with the priority: a later edit is still to be applied.
+    Raises CredentialUnavailable if its jobs could not get a token.
     """
     if dag.status != DAGStatus.READY:
         return dag
@@ -39,6 +41,7 @@ def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
         dag = _adopted(dag)
         if dag.status != DAGStatus.READY or dag.stop_requested_at is not None:
             return dag
+        ensure_token(workflow=dag.workflow, now=timezone.now())
         _place(dag)
         failpoint("submit.placed")
         write_priority(Path(dag.submit_dir), priority)

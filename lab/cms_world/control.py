@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any
 
 from lab.cms_world import rucio_dids, rucio_rses, rucio_subscriptions
+from lab.cms_world.configcache import add_config
 from lab.cms_world.faults import list_faults, parse_faults, replace_faults
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply
@@ -37,8 +38,13 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
             return _add_rses(db, call.document())
         case "PUT", ("sites",):
             return _change_sites(db, call.document())
+        case "DELETE", ("replicas",):
+            rucio_dids.remove_replicas(db, call.document()["rse"], call.document()["lfns"])
+            return json_reply({})
         case "POST", ("requests",):
             return json_reply({"request": add_request(db, call.document())}, 201)
+        case "POST", ("configs",):
+            return json_reply({"config": add_config(db, call.document())}, 201)
         case "POST", ("subscriptions",):
             return _add_subscription(db, call.document(), credentials, call.now)
         case "POST", ("datasets",):

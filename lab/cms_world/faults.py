@@ -24,7 +24,7 @@ from lab.cms_world.messages import Call, Refused, json_reply
 
 KINDS = frozenset({"status", "timeout", "slow", "success_then_500", "duplicate", "stuck", "wrong_counts"})
 COUNTS = ("file_count", "block_size", "num_file", "num_event", "num_lumi", "file_size")
-SERVICES = frozenset({"reqmgr2", "dbs", "rucio", "cric", "*"})
+SERVICES = frozenset({"reqmgr2", "couchdb", "dbs", "rucio", "cric", "*"})
 
 
 @dataclass(frozen=True, slots=True)

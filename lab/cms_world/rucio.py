@@ -7,7 +7,7 @@ import json
 import secrets
 import sqlite3
 
-from lab.cms_world import rucio_dids, rucio_rses, rucio_rules, rucio_subscriptions
+from lab.cms_world import rucio_bad, rucio_dids, rucio_rses, rucio_rules, rucio_subscriptions
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import BYTES, HTML, Call, Reply, json_reply, stream_reply
 from lab.cms_world.rucio_errors import SCOPE, no_such, refusal
@@ -98,7 +98,14 @@ def _replicas(call: Call, db: sqlite3.Connection, account: str) -> Reply:
             rucio_dids.add_replicas(db, document["rse"], document["files"], account=account, now=call.now)
             return CREATED
         case "POST", ("replicas", "list"):
-            return stream_reply(rucio_dids.list_replicas(db, call.document()["dids"]))
+            return stream_reply(rucio_dids.list_replicas(db, call.document()))
+        case "POST", ("replicas", "bad"):
+            return json_reply(rucio_bad.declare_bad(db, call.document(), account=account, now=call.now), 201)
+        case "POST", ("replicas", "suspicious"):
+            refused = rucio_bad.declare_suspicious(db, call.document(), account=account, now=call.now)
+            return json_reply(refused, 201)
+        case "GET", ("replicas", "suspicious"):
+            return json_reply(list(rucio_bad.suspicious(db, call.argument("rse_expression", "*"))))
         case _:
             raise no_such(call)
 

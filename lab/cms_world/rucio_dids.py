@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.cms_world import rucio_rules
+from lab.cms_world.rse_expression import resolve
+from lab.cms_world.rucio_bad import BAD, is_bad
 from lab.cms_world.rucio_errors import SCOPE, not_found, refusal
 
 MAX_NAMES = 1000
@@ -151,22 +153,44 @@ def add_replicas(
     )
 
 
-def list_replicas(db: sqlite3.Connection, dids: Sequence[Document]) -> list[Document]:
-    """Return the files below the names that have replicas; unknown names are left out."""
+def list_replicas(db: sqlite3.Connection, document: Document) -> list[Document]:
+    """The files below the names asked for that have replicas; unknown names are left out.
+
+    Bad replicas are listed only where all states are asked for.
+    """
+    dids, wanted = document["dids"], document.get("rse_expression")
+    known = rucio_rules.known_rses(db)
+    rses = set(resolve(wanted, known)) if wanted else set(known)
     if len(dids) > MAX_NAMES:
         raise refusal(400, "InvalidObject", f"Problem validating r_dids: {len(dids)} dids are too many")
     replies = []
     for did in dids:
         for row in rucio_rules.files_below(db, did["name"]):
-            rses = db.execute("SELECT rse FROM rucio_replicas WHERE lfn = ? ORDER BY rse", (row["name"],))
-            held = [str(rse["rse"]) for rse in rses]
-            if held:
-                replies.append(_replica(row, held))
+            found = db.execute("SELECT rse FROM rucio_replicas WHERE lfn = ? ORDER BY rse", (row["name"],))
+            held = {
+                str(one["rse"]): BAD if is_bad(db, row["name"], one["rse"]) else "AVAILABLE" for one in found
+            }
+            shown = {
+                rse: state
+                for rse, state in held.items()
+                if rse in rses and (state != BAD or document.get("all_states"))
+            }
+            if shown:
+                replies.append(_replica(row, shown))
     return replies
 
 
-def _replica(row: sqlite3.Row, rses: list[str]) -> Document:
-    pfns = {rse: f"file://{rse}{row['name']}" for rse in rses}
+def remove_replicas(db: sqlite3.Connection, rse: str, names: Sequence[str]) -> None:
+    """Let replicas vanish, as when a storage lost them and Rucio has noticed."""
+    for table in ("rucio_replicas", "rucio_bad_replicas"):
+        db.executemany(
+            f"DELETE FROM {table} WHERE lfn = ? AND rse = ?",  # noqa: S608
+            [(name, rse) for name in names],
+        )
+
+
+def _replica(row: sqlite3.Row, states: dict[str, str]) -> Document:
+    pfns = {rse: f"file://{rse}{row['name']}" for rse in states}
     return {
         "scope": SCOPE,
         "name": row["name"],
@@ -186,5 +210,5 @@ def _replica(row: sqlite3.Row, rses: list[str]) -> Document:
             for priority, (rse, pfn) in enumerate(pfns.items(), start=1)
         },
         "rses": {rse: [pfn] for rse, pfn in pfns.items()},
-        "states": dict.fromkeys(rses, "AVAILABLE"),
+        "states": states,
     }

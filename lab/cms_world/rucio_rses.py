@@ -45,10 +45,11 @@ def set_protocols(db: sqlite3.Connection, rse: str, protocols: Sequence[Document
     db.executemany("INSERT INTO rucio_protocols VALUES (?, ?, ?)", rows)
 
 
-def adopt_grid(db: sqlite3.Connection, grid: Grid) -> None:
-    """Make the grid's servers the protocols of the disk storages of its sites."""
+def adopt_grid(db: sqlite3.Connection, grid: Grid | None) -> None:
+    """Make the grid's servers the protocols of its sites' disk storages; without a grid they have none."""
+    db.execute("DELETE FROM rucio_protocols")
     for row in db.execute("SELECT name, site FROM rses WHERE kind = 'DISK'").fetchall():
-        if site := grid.sites.get(row["site"]):
+        if grid is not None and (site := grid.sites.get(row["site"])):
             set_protocols(
                 db, row["name"], [build_protocol(scheme, "localhost", site.port) for scheme in SCHEMES]
             )

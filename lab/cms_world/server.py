@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
-from lab.cms_world import control, cric, dbs, reqmgr2, rucio, rucio_rses
+from lab.cms_world import configcache, control, cric, dbs, reqmgr2, rucio, rucio_rses
 from lab.cms_world.faults import Fault, miscount, take_fault
 from lab.cms_world.known import Credentials
 from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
@@ -38,9 +38,8 @@ class World:
     ) -> None:
         self.credentials = credentials or Credentials()
         self.store = Store(state_dir)
-        if grid is not None:
-            with self.store.transaction() as db:
-                rucio_rses.adopt_grid(db, grid)
+        with self.store.transaction() as db:
+            rucio_rses.adopt_grid(db, grid)
         self._stopping = threading.Event()
         self._connections: set[socket.socket] = set()
         handler = type("WorldHandler", (Handler,), {"world": self})
@@ -101,6 +100,8 @@ class World:
                 match call.service:
                     case "reqmgr2":
                         return reqmgr2.handle(call, db)
+                    case "couchdb":
+                        return configcache.handle(call, db)
                     case "dbs":
                         return dbs.handle(call, db)
                     case "rucio":

@@ -12,7 +12,12 @@ def describe_world(db: sqlite3.Connection) -> dict[str, Any]:
     return {
         "requests": {row["name"]: row["status"] for row in db.execute("SELECT name, status FROM requests")},
         "dbs": {"datasets": _datasets(db), "blocks": _blocks(db)},
-        "rucio": {"containers": _containers(db), "blocks": _rucio_blocks(db), "rules": _rules(db)},
+        "rucio": {
+            "containers": _containers(db),
+            "blocks": _rucio_blocks(db),
+            "rules": _rules(db),
+            "bad_replicas": _bad_replicas(db),
+        },
         "faults": list_faults(db),
     }
 
@@ -55,4 +60,9 @@ def _rules(db: sqlite3.Connection) -> list[dict[str, Any]]:
         "SELECT id, name, account, rse_expression, rse, state, expires_at FROM rucio_rules"
         " ORDER BY created_at, id"
     )
+    return [dict(row) for row in rows]
+
+
+def _bad_replicas(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    rows = db.execute("SELECT lfn, rse, state, reason, account FROM rucio_bad_replicas ORDER BY created_at")
     return [dict(row) for row in rows]

@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS site_states (  -- of sites that CRIC does not have in
 
 CREATE TABLE IF NOT EXISTS requests (name TEXT PRIMARY KEY, status TEXT NOT NULL, document TEXT NOT NULL);
 
+CREATE TABLE IF NOT EXISTS configs (id TEXT PRIMARY KEY, document TEXT NOT NULL, content TEXT NOT NULL);
+
 CREATE TABLE IF NOT EXISTS dbs_datasets (
     name TEXT PRIMARY KEY, access_type TEXT NOT NULL, primary_type TEXT NOT NULL, era TEXT NOT NULL,
     version INTEGER NOT NULL, physics_group TEXT NOT NULL, prep_id TEXT NOT NULL,
@@ -67,6 +69,10 @@ CREATE INDEX IF NOT EXISTS rucio_contents_child ON rucio_contents (child);
 CREATE TABLE IF NOT EXISTS rucio_replicas (
     lfn TEXT NOT NULL REFERENCES rucio_dids, rse TEXT NOT NULL REFERENCES rses,
     PRIMARY KEY (lfn, rse)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rucio_bad_replicas (
+    lfn TEXT NOT NULL REFERENCES rucio_dids, rse TEXT NOT NULL REFERENCES rses, state TEXT NOT NULL,
+    reason TEXT NOT NULL, account TEXT NOT NULL, created_at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS rucio_bad_replicas_name ON rucio_bad_replicas (lfn, rse);
 CREATE TABLE IF NOT EXISTS rucio_rules (
     id TEXT PRIMARY KEY, name TEXT NOT NULL REFERENCES rucio_dids, account TEXT NOT NULL,
     rse_expression TEXT NOT NULL, copies INTEGER NOT NULL, rse TEXT NOT NULL, state TEXT NOT NULL,

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from lab.demo.outputs import Merged
 from lab.demo.summary import COMPLETED, LOST, RequestView
 
 
@@ -77,10 +78,12 @@ def _colour(status: str) -> str:
     return "bold green" if status == COMPLETED else "bold red" if status in LOST else "cyan"
 
 
-def print_table(console: Console, views: Sequence[RequestView]) -> None:
+def print_table(
+    console: Console, views: Sequence[RequestView], merged: Mapping[str, Merged] | None = None
+) -> None:
     table = Table(title="From submission to announcement")
     table.add_column("request", no_wrap=True)
-    for name in ("groups", "jobs", "files", "blocks", "events", "wall time"):
+    for name in ("groups", "jobs", "files", "blocks", "events", "merged events", "Z peak", "wall time"):
         table.add_column(name, justify="right")
     for view in views:
         table.add_row(
@@ -90,6 +93,8 @@ def print_table(console: Console, views: Sequence[RequestView]) -> None:
             str(view.count("files")),
             f"{view.count('blocks_announced')}/{view.count('blocks')}",
             f"{view.count('events_done')}/{view.count('events_total')}",
+            str(found.events) if (found := (merged or {}).get(view.name)) else "–",
+            f"{found.peak_gev:.2f} GeV" if found else "–",
             f"{view.wall_time_sec:.1f} s",
         )
     console.print(table)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.console import Console
 from lab.client import Speak, Stack, running_stack
 from lab.demo.api import Api, ApiUnreachable
 from lab.demo.display import Display, print_places, print_table
+from lab.demo.outputs import Merged, read_outputs
 from lab.demo.summary import (
     RequestView,
     build_summary,
@@ -40,12 +41,15 @@ def demo(layout: Layout, arguments: list[str]) -> int:
     discard_old_runs(layout)
     console = Console(stderr=as_json, width=None if sys.stderr.isatty() else PIPED_WIDTH)
     began, views, urls, error = time.monotonic(), list[RequestView](), dict[str, str](), ""
+    merged: dict[str, Merged] = {}
     try:
         with Display(console) as display, running_stack(layout, stay=keep, speak=display.say) as stack:
             urls = stack.state.urls
-            for views in follow(stack, display.say):
+            documents = sample_documents(stack)
+            for views in follow(stack, documents, display.say):
                 display.show(views)
-            print_table(console, views)
+            merged = read_outputs(documents, stack.environment)
+            print_table(console, views, merged)
             print_places(console, urls, password_file=layout.operator_password)
             stays = keep or not stack.ours
             console.print(
@@ -59,16 +63,17 @@ def demo(layout: Layout, arguments: list[str]) -> int:
     finally:
         if as_json:
             wall_time_sec = time.monotonic() - began
-            print(json.dumps(build_summary(views, urls=urls, wall_time_sec=wall_time_sec, error=error)))
+            summary = build_summary(views, urls=urls, wall_time_sec=wall_time_sec, merged=merged, error=error)
+            print(json.dumps(summary))
     discard(layout)
     return 0
 
 
-def follow(stack: Stack, speak: Speak) -> Iterator[list[RequestView]]:
+def follow(stack: Stack, documents: Sequence[dict[str, Any]], speak: Speak) -> Iterator[list[RequestView]]:
     """Submit the samples and yield their state until all have completed."""
     environment = stack.environment
     api = Api(environment["WMS2_URL"], environment["WMS2_TOKEN"])
-    names = [api.submit(document) for document in sample_documents(stack)]
+    names = [api.submit(document) for document in documents]
     speak(f"submitted {len(names)} requests to {api.url}")
     logs = f"see worker-core.log and worker-io.log in {stack.layout.log}"
     began = heard = time.monotonic()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lab.demo.outputs import Merged
 
 COMPLETED = "completed"
 LOST = frozenset({"held", "failed", "aborted"})
@@ -76,19 +79,30 @@ def _why(view: RequestView) -> str:
 
 
 def build_summary(
-    views: Sequence[RequestView], *, urls: Mapping[str, str], wall_time_sec: float, error: str = ""
+    views: Sequence[RequestView],
+    *,
+    urls: Mapping[str, str],
+    wall_time_sec: float,
+    merged: Mapping[str, Merged] | None = None,
+    error: str = "",
 ) -> dict[str, Any]:
     """Return the document that ``--json`` prints."""
     summary: dict[str, Any] = {
         "ok": not error and is_finished(views),
         "wall_time_sec": round(wall_time_sec, 1),
         "urls": dict(urls),
-        "requests": [_request(view) for view in views],
+        "requests": [_told(view) | _read(view, merged or {}) for view in views],
     }
     return {**summary, "error": error} if error else summary
 
 
-def _request(view: RequestView) -> dict[str, Any]:
+def _read(view: RequestView, merged: Mapping[str, Merged]) -> dict[str, Any]:
+    """What the merged files hold, if they were read."""
+    found = merged.get(view.name)
+    return {"merged_events": found.events, "z_peak_gev": round(found.peak_gev, 2)} if found else {}
+
+
+def _told(view: RequestView) -> dict[str, Any]:
     return {
         "request_name": view.name,
         "status": view.status,

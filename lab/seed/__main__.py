@@ -10,10 +10,13 @@ import json
 import re
 from typing import Any
 
+from lab.seed.cmssw import seed_cmssw
 from lab.seed.datasets import electron_dataset, muon_dataset
 from lab.seed.documents import monte_carlo, rereco, urgent
+from lab.seed.formats import FORMATS, ROOT_DEMO, TOY, Format
 from lab.seed.storage import Laboratory, Storage, store_dataset
 
+CMSSW = "cmssw"
 DESTINATION = {"name": "lab_miniaod", "pattern": "^/.*/MINIAOD(SIM)?$", "rse_expression": "T2_DE_DESY"}
 
 
@@ -26,21 +29,29 @@ def main() -> None:
     parser.add_argument(
         "--suffix", type=_suffix, default="", help="letters and digits that make the names unique"
     )
+    parser.add_argument(
+        "--payload", choices=[*sorted(FORMATS), CMSSW], default=ROOT_DEMO.kind, help="what the requests run"
+    )
     arguments = parser.parse_args()
-    documents = seed(arguments.url, Storage(arguments.storage_prefix), arguments.suffix)
+    storage = Storage(arguments.storage_prefix)
+    if arguments.payload == CMSSW:
+        documents = seed_cmssw(arguments.url, storage, arguments.suffix)
+    else:
+        documents = seed(arguments.url, storage, arguments.suffix, FORMATS[arguments.payload])
     print(json.dumps({"requests": documents}, indent=1))
 
 
-def seed(url: str, storage: Storage, suffix: str = "") -> list[dict[str, Any]]:
+def seed(url: str, storage: Storage, suffix: str = "", format_: Format = TOY) -> list[dict[str, Any]]:
     """Write and register the data, and return the three requests; the first is in ReqMgr2 as well."""
-    lab, muons, electrons = Laboratory(url), muon_dataset(suffix), electron_dataset(suffix)
+    lab, scale = Laboratory(url), format_.scale
+    muons, electrons = muon_dataset(suffix, scale), electron_dataset(suffix, scale)
     for dataset in (muons, electrons):
-        lab.add("datasets", store_dataset(dataset, storage))
+        lab.add("datasets", store_dataset(dataset, storage, format_))
     lab.add("subscriptions", DESTINATION)
     documents = [
-        rereco(input_dataset=muons.name, suffix=suffix),
-        monte_carlo(suffix=suffix),
-        urgent(input_dataset=electrons.name, suffix=suffix),
+        rereco(input_dataset=muons.name, suffix=suffix, format_=format_),
+        monte_carlo(suffix=suffix, format_=format_),
+        urgent(input_dataset=electrons.name, suffix=suffix, format_=format_),
     ]
     lab.add("requests", documents[0])
     return documents

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sandbox.eventfile import Event
+from lab.toy.eventfile import Event
 
 NAMESPACE = uuid.UUID("6f0d2a52-5d57-4b1b-9a41-0d2f7f4f6c11")
 PAYLOAD_BYTES = 32
@@ -60,7 +60,7 @@ class BlockPlan:
     copied: int = 0
 
 
-def muon_dataset(suffix: str) -> InputDataset:
+def muon_dataset(suffix: str, scale: int = 1) -> InputDataset:
     """Return 26 files in four runs at three sites, some with two copies."""
     plans = (
         BlockPlan("T1_US_FNAL_Disk", files=6, run=380001),
@@ -68,16 +68,16 @@ def muon_dataset(suffix: str) -> InputDataset:
         BlockPlan("T2_CH_CERN", files=8, run=380003, copies_at="T2_DE_DESY", copied=2),
         BlockPlan("T2_DE_DESY", files=6, run=380004),
     )
-    return _dataset("SingleMuon", "Run2024A", suffix, plans, events=40, lumis=4)
+    return _dataset("SingleMuon", "Run2024A", suffix, plans, events=40 * scale, lumis=4)
 
 
-def electron_dataset(suffix: str) -> InputDataset:
+def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     """Return 8 files in two runs at two sites."""
     plans = (
         BlockPlan("T2_CH_CERN", files=4, run=381001),
         BlockPlan("T2_US_Purdue", files=4, run=381002),
     )
-    return _dataset("EGamma", "Run2024B", suffix, plans, events=50, lumis=5)
+    return _dataset("EGamma", "Run2024B", suffix, plans, events=50 * scale, lumis=5)
 
 
 def _dataset(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from lab.cms_world.known import RSES
+from lab.seed.formats import TOY, Format
 
 Document = dict[str, Any]
-# Small jobs, because the whole lab shares one machine.
-LIGHT = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625}
 
 
-def rereco(*, input_dataset: str, suffix: str) -> Document:
+def rereco(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Document:
     """Return a request that reads data, with two output tiers, two files per job and a pilot."""
     era, string = "Run2024A", f"LabReReco{suffix}"
     return {
-        **_common("ReReco_SingleMuon", suffix, era=era, string=string),
+        **common_fields("ReReco_SingleMuon", suffix, era=era, string=string),
         "RequestType": "ReReco",
         "RequestPriority": 110_000,
         "InputDataset": input_dataset,
@@ -23,43 +22,43 @@ def rereco(*, input_dataset: str, suffix: str) -> Document:
         "FilesPerJob": 2,
         "OutputDatasets": [f"/SingleMuon/{era}-{string}-v1/{tier}" for tier in ("AOD", "MINIAOD")],
         "MergedLFNBase": "/store/data",
-        "PayloadConfig": {"toy": LIGHT},
+        "PayloadConfig": format_.payload(cpu_sec_per_event=0.002),
     }
 
 
-def monte_carlo(*, suffix: str) -> Document:
-    """Return a request without input: 2,000 events, with a filter that keeps every second one."""
+def monte_carlo(*, suffix: str, format_: Format = TOY) -> Document:
+    """No input: 2,000 events (times the scale) wanted, of which a filter keeps every second one made."""
     era, string, efficiency = "RunLab24", f"LabMC{suffix}", 0.5
     return {
-        **_common("MonteCarlo_ZToMuMu", suffix, era=era, string=string),
+        **common_fields("MonteCarlo_ZToMuMu", suffix, era=era, string=string),
         "RequestType": "MonteCarlo",
         "RequestPriority": 90_000,
         "PrimaryDataset": "ZToMuMu",
-        "RequestNumEvents": 2000,
+        "RequestNumEvents": 2000 * format_.scale,
         "FilterEfficiency": efficiency,
         "SplittingAlgo": "EventBased",
-        "EventsPerJob": 400,
-        "EventsPerLumi": 100,
+        "EventsPerJob": 400 * format_.scale,
+        "EventsPerLumi": 100 * format_.scale,
         "OutputDatasets": [f"/ZToMuMu/{era}-{string}-v1/GEN-SIM"],
         "MergedLFNBase": "/store/mc",
-        "PayloadConfig": {"toy": {**LIGHT, "cpu_sec_per_event": 0.0005, "filter_efficiency": efficiency}},
+        "PayloadConfig": format_.payload(cpu_sec_per_event=0.0005, filter_efficiency=efficiency),
     }
 
 
-def urgent(*, input_dataset: str, suffix: str) -> Document:
+def urgent(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Document:
     """Return an urgent request: no pilot, the requestor's estimate is used."""
     era, string = "Run2024B", f"LabUrgent{suffix}"
     return {
-        **_common("Urgent_EGamma", suffix, era=era, string=string),
+        **common_fields("Urgent_EGamma", suffix, era=era, string=string),
         "RequestType": "ReReco",
         "RequestPriority": 500_000,
         "Urgent": True,
         "InputDataset": input_dataset,
         "SplittingAlgo": "EventBased",
-        "EventsPerJob": 25,
+        "EventsPerJob": 25 * format_.scale,
         "OutputDatasets": [f"/EGamma/{era}-{string}-v1/AOD"],
         "MergedLFNBase": "/store/data",
-        "PayloadConfig": {"toy": {**LIGHT, "cpu_sec_per_event": 0.004}},
+        "PayloadConfig": format_.payload(cpu_sec_per_event=0.004),
     }
 
 
@@ -69,7 +68,8 @@ def copy_of(document: Document, mark: str) -> Document:
     return document | {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names}
 
 
-def _common(what: str, suffix: str, *, era: str, string: str) -> Document:
+def common_fields(what: str, suffix: str, *, era: str, string: str) -> Document:
+    """Return the fields that every document has."""
     return {
         "RequestName": f"lab_{what}_{suffix}" if suffix else f"lab_{what}",
         "RequestStatus": "assigned",
@@ -86,7 +86,4 @@ def _common(what: str, suffix: str, *, era: str, string: str) -> Document:
         "TimePerEvent": 0.01,
         "SizePerEvent": 0.1,
         "SiteWhitelist": sorted({rse.site for rse in RSES}),
-        "CMSSWVersion": "CMSSW_14_0_0",
-        "ScramArch": ["el8_amd64_gcc12"],
-        "GlobalTag": "140X_lab_v1",
     }

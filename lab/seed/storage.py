@@ -1,4 +1,4 @@
-"""Writes event files to the sites' storages and registers them with the simulated services."""
+"""Puts the sample files where jobs read them and registers them in the small CMS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import requests
 
 from lab.cms_world.known import SITE_OF_RSE
 from lab.seed.datasets import InputDataset, InputFile
-from sandbox.eventfile import write_events
+from lab.seed.formats import TOY, Format
 
 TIMEOUT_SEC = 30.0
 
@@ -38,7 +38,7 @@ class Laboratory:
         answer.raise_for_status()
 
 
-def store_dataset(dataset: InputDataset, storage: Storage) -> dict[str, Any]:
+def store_dataset(dataset: InputDataset, storage: Storage, format_: Format = TOY) -> dict[str, Any]:
     """Write every copy of every file; return the description of the dataset."""
     return {
         "dataset": dataset.name,
@@ -47,19 +47,18 @@ def store_dataset(dataset: InputDataset, storage: Storage) -> dict[str, Any]:
             {
                 "name": block.name,
                 "rses": list(block.rses),
-                "files": [_store_file(file, storage) for file in block.files],
+                "files": [_store_file(file, storage, format_) for file in block.files],
             }
             for block in dataset.blocks
         ],
     }
 
 
-def _store_file(file: InputFile, storage: Storage) -> dict[str, Any]:
-    """Write the file; the bytes are always the same, so that writing again repairs a damaged copy."""
-    for rse in file.rses:
-        path = storage.path(file.lfn, rse)
+def _store_file(file: InputFile, storage: Storage, format_: Format) -> dict[str, Any]:
+    paths = [storage.path(file.lfn, rse) for rse in file.rses]
+    for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-        facts = write_events(path, file.contents())
+    facts = format_.store(file, paths)
     return {
         "lfn": file.lfn,
         "rses": list(file.rses),

@@ -70,6 +70,8 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
         "WMS2_LAB_STORAGE_PREFIX": f"{layout.storage}/{{site}}",  # where seeding writes on this machine
         "WMS2_SWEEP_INTERVAL_SEC": os.environ.get("WMS2_SWEEP_INTERVAL_SEC", "1"),
         "WMS2_POLL_INTERVAL_SEC": os.environ.get("WMS2_POLL_INTERVAL_SEC", "1"),
+        "WMS2_PAYLOAD_PLUGINS": "lab.toy",
+        "WMS2_DEFAULT_PAYLOAD": os.environ.get("WMS2_DEFAULT_PAYLOAD", "root-demo"),
         "WMS2_CALLBACK_HOSTS": "localhost",
         "WMS2_CALLBACK_SECRET": keep_secret(layout.data / "callback.secret"),
         "WMS2_CALLBACK_CA_BUNDLE": str(layout.run / "receiver.pem"),  # the receiver puts it there

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from lab.cvmfs import install
 from lab.errors import LabError
 from lab.files import write_atomically
 from lab.service import Service
@@ -18,6 +19,8 @@ from lab.services import Ground, Provided
 
 TEMPLATE = Path(__file__).parent.parent / "pool" / "condor_config.template"
 SITES = "T1_US_FNAL T2_CH_CERN T2_DE_DESY T2_US_Purdue"
+SOFTWARE = "cvmfs"
+ROOT_PYTHON = Path(sys.prefix) / "bin" / "python"
 SPARE_SPOOL = "spool-spare"
 CREDENTIALS = "oauth"  # <owner>/<name>.use in it are the tokens that jobs get
 SPARE_DAGMANS = 12  # few, so that tests can fill it
@@ -39,6 +42,7 @@ def build(ground: Ground) -> Provided:
     parts = ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d", credentials)
     for part in parts:
         (pool / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    install(pool / SOFTWARE, python=str(ROOT_PYTHON))
     name = f"wms2-{ground.layout.key}"
     text = render_config(release, pool, ground.sockets / "c", name, sites, owner=owner)
     write_atomically(config_file, text)
@@ -141,6 +145,8 @@ def render_config(
         "NAME": name,
         "SPARE_SCHEDD": render_spare(name),
         "OWNER": owner,
+        "ROOT_PYTHON": ROOT_PYTHON,
+        "SOFTWARE": f"$(LOCAL_DIR)/{SOFTWARE}",
         "CREDENTIALS": f"$(LOCAL_DIR)/{CREDENTIALS}",
         "CHANNEL_BINDING": channel_binding(release),
         "TOTAL_CPUS": cpus * len(sites),

@@ -25,7 +25,7 @@ ISSUER = "token-issuer"
 STORAGE_PREFIX = "storage-"  # and the site's name
 CLIENT_ID = "wms2"
 FILE, GRID = "file", "grid"
-DEFAULT_STORAGE = FILE  # what jobs of ./wms2 up and demo use; WMS2_LAB_STORAGE overrides it
+DEFAULT_STORAGE = GRID  # what jobs of ./wms2 up and demo use; WMS2_LAB_STORAGE overrides it
 
 
 def build(ground: Ground) -> Provided:
@@ -76,7 +76,7 @@ def chosen_storage() -> str:
 def _settings(grid: Grid, description: Path) -> dict[str, str]:
     settings = {VARIABLE: str(description), "WMS2_STORAGE_CA_FILE": str(grid.ca)}
     if not os.environ.get("CONDOR_CONFIG") or os.environ.get("WMS2_CREDENTIAL_DIR"):
-        # else the pool is not ours, and nobody said where it takes tokens of jobs from
+        # otherwise the pool is external, and where it takes tokens of jobs from is unknown
         settings |= {
             "WMS2_TOKEN_ISSUER": grid.issuer,
             "WMS2_TOKEN_CLIENT_ID": grid.client_id,

@@ -5,7 +5,7 @@ Services record what is wanted; the sweep of blocks executes it in repeatable st
 
 from outputs_app.services.announcing import announce_datasets, announce_shared
 from outputs_app.services.block_pipeline import advance_block
-from outputs_app.services.block_status import move_block
+from outputs_app.services.block_status import check_again, move_block
 from outputs_app.services.dataset_claims import (
     allow_sharing,
     check_claims,
@@ -24,6 +24,7 @@ __all__ = [
     "allow_sharing",
     "announce_datasets",
     "announce_shared",
+    "check_again",
     "check_claims",
     "claim_datasets",
     "close_blocks",

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from outputs_app.checking import describe_wrong
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import (
     MOVING,
@@ -81,8 +82,11 @@ def _walk(block: OutputBlock) -> float:
             reached = STEPS[stage.step](block, now)
         _forget_errors(block)
         if reached == block.status:
-            return float(settings.TRANSFER_POLL_INTERVAL_SEC)
-        move_block(block=block, to=reached)
+            return 0.0 if stage.step is Step.CHECK else float(settings.TRANSFER_POLL_INTERVAL_SEC)
+        if reached is BlockStatus.FAILED:
+            move_block(block=block, to=reached, last_error=describe_wrong(block)[:4000], last_error_at=now)
+        else:
+            move_block(block=block, to=reached)
     return 0.0
 
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from dags_app.models import Workflow
-from outputs_app.models import OutputBlock
+from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.pipeline import TRANSITIONS
 from outputs_app.states import BlockStatus
 from wms2_project.errors import IllegalTransition, StaleVersion
@@ -27,6 +27,22 @@ def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
     if not unchanged.update(status=to, status_since=timezone.now(), version=F("version") + 1, **changes):
         raise StaleVersion(f"block {block.block_name} changed in the meantime", cure="Retried automatically")
     block.refresh_from_db()
+
+
+def check_again(*, workflow: Workflow, now: datetime) -> int:
+    """Have the files of failed blocks read on the storage again; return how many blocks."""
+    failed = OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.FAILED)
+    OutputFile.objects.filter(block__in=failed).exclude(check_problem="").update(
+        checked_at=None, check_problem=""
+    )
+    return failed.update(
+        status=BlockStatus.PENDING,
+        status_since=now,
+        next_check_at=now,
+        attempt=0,
+        last_error="",
+        version=F("version") + 1,
+    )
 
 
 def move_blocks(*, workflow: Workflow, to: BlockStatus, now: datetime, **changes: Any) -> int:

@@ -76,7 +76,7 @@ def allow_sharing(
             defaults={"allowed_by": actor, "allowed_reason": reason},
             create_defaults={"chain_id": chain_id, "allowed_by": actor, "allowed_reason": reason},
         )
-    refused = OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.PENDING)
+    refused = OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.CHECKED)
     refused.filter(dataset__dataset_name__in=names, closed_at__isnull=False).update(next_check_at=now)
 
 

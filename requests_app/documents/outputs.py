@@ -67,8 +67,8 @@ _SETTLED_TIERS = frozenset({"DQMIO", "USER"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """The output of one step, or of a document without steps."""
+class Stage:
+    """What one step, or the whole of a document without steps, writes."""
 
     primary: str
     era: str
@@ -82,7 +82,7 @@ class _Stage:
 def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
     """Return the spec with its output datasets, and the naming fields of the first one."""
     listed: tuple[str, ...] = reader.read("output_datasets")
-    stages = _stages(reader, spec, required=not listed)
+    stages = read_stages(reader, spec, required=not listed)
     first = next((stage for stage in stages if stage.kept), stages[0])
     spec = replace(
         spec,
@@ -114,9 +114,10 @@ def output_spec(spec: RequestSpec, dataset: str) -> OutputSpec:
     return OutputSpec(dataset, *(dataset_directory(base, dataset) for base in bases))
 
 
-def _stages(reader: Reader, spec: RequestSpec, *, required: bool) -> list[_Stage]:
+def read_stages(reader: Reader, spec: RequestSpec, *, required: bool = False) -> list[Stage]:
+    """Return what each step writes; `required`: report missing parts of the datasets' names."""
     steps: tuple[Step | None, ...] = reader.document.steps or (None,)
-    stages: list[_Stage] = []
+    stages: list[Stage] = []
     for step in steps:
         parent = stages[step.parent] if step and step.parent is not None else None
         stages.append(_stage(reader, spec, step, parent, required=required))
@@ -124,8 +125,8 @@ def _stages(reader: Reader, spec: RequestSpec, *, required: bool) -> list[_Stage
 
 
 def _stage(
-    reader: Reader, spec: RequestSpec, step: Step | None, parent: _Stage | None, *, required: bool
-) -> _Stage:
+    reader: Reader, spec: RequestSpec, step: Step | None, parent: Stage | None, *, required: bool
+) -> Stage:
     inherited = parent.primary if parent else (spec.input_dataset or "//").split("/")[1]
     own = step and step.scope.values.get("PrimaryDataset")
     primary = inherited if parent and not own else reader.read("primary_dataset", step, default=inherited)
@@ -134,7 +135,7 @@ def _stage(
         _require(reader, "primary_dataset", primary, step, "names the generated process, such as QCD_Pt-15")
         _require(reader, "acquisition_era", era, step, "begins the name of the output, such as Run2024D")
     module = _module_read_from(reader, step)
-    return _Stage(
+    return Stage(
         primary=primary,
         era=era,
         string=reader.read("processing_string", step),
@@ -163,7 +164,7 @@ def _is_transient(step: Step | None, module: str) -> bool:
     return bool(module) and isinstance(transient, list) and module in transient
 
 
-def _tier(spec: RequestSpec, step: Step | None, era: str, module: str, parent: _Stage | None) -> str:
+def _tier(spec: RequestSpec, step: Step | None, era: str, module: str, parent: Stage | None) -> str:
     read = parent.tier if parent else (spec.input_dataset or "///").split("/")[3]
     if module in _MODULE_TIERS:
         return _MODULE_TIERS[module]
@@ -176,7 +177,7 @@ def _tier(spec: RequestSpec, step: Step | None, era: str, module: str, parent: _
     return _NEXT_TIER.get(read, "AODSIM" if spec.simulated else "AOD")
 
 
-def _derived(reader: Reader, stages: list[_Stage]) -> tuple[str, ...]:
+def _derived(reader: Reader, stages: list[Stage]) -> tuple[str, ...]:
     names: list[str] = []
     for stage in stages:
         if not (stage.kept and stage.primary and stage.era):
@@ -192,7 +193,7 @@ def _derived(reader: Reader, stages: list[_Stage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _name(stage: _Stage, string: str) -> str:
+def _name(stage: Stage, string: str) -> str:
     processed = "-".join(part for part in (stage.era, string, f"v{stage.version}") if part)
     return f"/{stage.primary}/{processed}/{stage.tier}"
 

@@ -21,6 +21,10 @@ class Problems:
             self._messages.setdefault(path, f"{path}: {message}")
 
     @property
+    def count(self) -> int:
+        return len(self._told)
+
+    @property
     def full(self) -> bool:
         """Whether the limit of messages is reached."""
         return len(self._messages) >= MAX_PROBLEMS

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dags_app.planning.payloads import PayloadRules
 from requests_app.documents.fields import check_places, read_input, read_plain, read_resources
 from requests_app.documents.limits import check_payload_size, inspect
 from requests_app.documents.lookup import Found, Reader, check_names
 from requests_app.documents.names import BOOKKEEPING
 from requests_app.documents.naming import fresh_name
 from requests_app.documents.outputs import read_outputs
+from requests_app.documents.payloads import resolve_payload
 from requests_app.documents.problems import Problems, key_shown, shown
 from requests_app.documents.shapes import Document, open_document, plain
 from requests_app.documents.spec import RequestSpec
@@ -29,12 +31,14 @@ def read_document(
     defaults: Mapping[str, Any] | None = None,
     new_name: Callable[[str, str], str] = fresh_name,
     stored: bool = False,
+    payloads: PayloadRules | None = None,
 ) -> RequestSpec:
     """Return the request of a document; `overrides` outrank it, `defaults` fill what it leaves out.
 
-    Both take field names of either spelling. `new_name(requestor, request_string)` is called only if the
-    request has no name. `stored`: the document was accepted before, so names that look misspelt are not
-    errors. Raise InvalidInput naming every field that is not accepted.
+    Both take field names of either spelling. `new_name(requestor, request_string)` is asked only when
+    nobody named the request. `stored`: the document was accepted before, so names that look misspelt
+    are no errors. `payloads` gives the payload its kind and validates it; without them it is taken as it is.
+    Raises InvalidInput naming every field that cannot be accepted.
     """
     problems = Problems()
     stronger, weaker = overrides or {}, defaults or {}
@@ -46,6 +50,8 @@ def read_document(
     spec = read_plain(reader)
     for part in (read_input, read_resources, check_places, read_outputs, read_splitting, _read_payload):
         spec = part(reader, spec)
+    if payloads is not None:
+        spec = resolve_payload(reader, spec, payloads)
     name = _given_name(reader)
     request_string = reader.read("request_string") or spec.prep_id or "request"
     problems.raise_if_any()

@@ -84,7 +84,7 @@ class SplittingParams(SplitterParams):
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """All that WMS2 needs to know about a request; `payload_config` is passed on unread.
+    """Everything WMS2 needs to know about a request; `payload_config` is what its jobs run.
 
     Without an input dataset the request generates events: `total_events` counts those wanted in the output,
     after the generator's filter has kept the fraction `filter_efficiency`.
@@ -137,6 +137,7 @@ class RequestSpec:
     scram_arch: str = ""
     global_tag: str = ""
     sandbox_url: str = ""
+    sandbox_sha256: str = ""
     config_cache_id: str = ""
     payload_config: Mapping[str, Any] = field(default_factory=dict)
 

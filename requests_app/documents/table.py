@@ -81,6 +81,7 @@ _WORD, _SHORT_WORD = named(Name.WORD), named(Name.WORD, 100)
 _TOKEN = text(r"[A-Za-z0-9][A-Za-z0-9_.:@/=+-]{0,199}", "letters, digits and any of _ . : @ / = + -")
 _SUBMITTER = text(r"[A-Za-z0-9_.:@=/+ -]{1,240}", "letters, digits, spaces and any of _ . : @ / = + -")
 _DN = text(r"/[A-Za-z0-9 ._@=/:,'()+-]{1,400}", "a distinguished name such as /DC=ch/CN=ana")
+_SHA256 = text(r"[0-9a-f]{64}", "64 lower-case hexadecimal digits")
 _GLOBAL_TAG = text(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}", "letters, digits and any of _ . : -")
 _ERA = text(r"[A-Za-z0-9][A-Za-z0-9_]{0,98}", "letters, digits and '_'")
 _PRIMARY = text(r"[A-Za-z0-9_-]{1,99}", "letters, digits, '_' and '-', at most 99")
@@ -188,10 +189,14 @@ DOCUMENT: tuple[Field, ...] = (
     Field("scram_arch", "ScramArch", first_of(_SHORT_WORD), "Architecture, the first one of a list.",
         read=FIRST, for_payload=True),
     Field("global_tag", "GlobalTag", _GLOBAL_TAG, "Conditions that jobs use.", read=FIRST, for_payload=True),
-    Field("sandbox_url", "SandboxUrl", secure_url, "Address of the payload."),
+    Field("sandbox_url", "SandboxUrl", secure_url,
+        "Address of a tarball with files of the payload. Needs sandbox_sha256."),
+    Field("sandbox_sha256", "SandboxSha256", _SHA256,
+        "SHA-256 of the tarball at sandbox_url, or of one that was uploaded.", stored=""),
     Field("config_cache_id", "ConfigCacheID", _SHORT_WORD, "Identifier of the configuration.", read=FIRST,
         for_payload=True),
-    Field("payload_config", "PayloadConfig", mapping, "Values for the payload. WMS2 does not read them."),
+    Field("payload_config", "PayloadConfig", mapping,
+        "What the jobs run: its kind and the configuration of the kind, see docs/payloads.md."),
 )  # fmt: skip
 
 # Read from splitting_params, or else from the document; all are stored in workflow.splitting_params. The

@@ -11,6 +11,7 @@ from outputs_app import services as outputs
 from outputs_app.selectors import summary, troubles
 from requests_app.lifecycle import gates
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
+from requests_app.lifecycle.output_gates import output_check
 from requests_app.lifecycle.ownership_gates import announcement, ownership, unfinished_workflows
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
@@ -58,14 +59,14 @@ def announce_shared(*, now: datetime) -> None:
 
 
 def hold_for_outputs(snapshot: Snapshot) -> Outcome | None:
-    """Hold the request if output blocks have been failing for too long, or if it does not own an output
-    dataset.
+    """Hold the request if output blocks have been failing for too long, if merged files are not what their
+    jobs reported, or if it does not own an output dataset.
 
     Running jobs continue, and their outputs are still collected. A release restarts the time limit.
     """
-    owned = ownership(snapshot)
-    if owned.blocks and owned.needs_operator:
-        return stop_at(owned)
+    for gate in (ownership(snapshot), output_check(snapshot)):
+        if gate.blocks and gate.needs_operator:
+            return stop_at(gate)
     trouble = snapshot.trouble
     if trouble is None:
         return None

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dags_app.planning.configurations import is_pinned, needed_configurations
 from dags_app.services import locations
 from dags_app.services.estimating import current_estimate
 from dags_app.services.manifests import describe
 from dags_app.services.schedds import all_closed, full_schedds, silent_since
+from dags_app.services.secondary import unresolved
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.selectors import obstacles
 from outputs_app.states import BlockStatus
 from requests_app import admission
+from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import landings
 from requests_app.lifecycle.gate_result import Gate, Verdict, first_blocking
 from requests_app.lifecycle.gate_result import passed as _passed
-from requests_app.lifecycle.output_gates import dbs, rucio, stage_out
+from requests_app.lifecycle.output_gates import dbs, output_check, rucio, stage_out
 from requests_app.lifecycle.ownership_gates import announcement, ownership
+from requests_app.lifecycle.pileup_gate import pileup
 from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.lifecycle.stalling import hanging_jobs
@@ -35,6 +39,7 @@ from wms2_project.words import counted
 _B = BlockStatus
 SILENT = "schedd"  # name of the gate that blocks while the schedd is unreachable
 COOL_OFF = "cool-off"
+CONFIGURATION = "configuration"
 MAX_NAMED = 20  # files listed in the evidence; the rest is only counted
 Asked = Callable[[Snapshot], Gate]
 
@@ -47,17 +52,38 @@ def blocking_gate(snapshot: Snapshot) -> Gate | None:
 def validation(snapshot: Snapshot) -> Gate:
     """Block until the input files are resolved."""
     request, workflow = snapshot.request, snapshot.workflow
-    if workflow.generates:
+    waiting = unresolved(workflow=workflow)
+    if not workflow.generates and workflow.input_resolved_at is None:
+        waiting = [workflow.input_dataset or "", *waiting]
+    if not waiting and workflow.generates:
         return _passed("validation", f"the request generates {workflow.total_events} events and has no input")
-    if workflow.input_resolved_at is not None:
+    if not waiting:
         return _passed("validation", "the input is resolved", resolved_at=workflow.input_resolved_at)
     return Gate(
         "validation",
         Verdict.BLOCK,
-        f"the files of {workflow.input_dataset} have not been resolved yet",
-        {"input_dataset": workflow.input_dataset, "last_error": request.last_error},
+        f"the files of {waiting[0]} have not been resolved yet",
+        {"datasets": waiting, "last_error": request.last_error},
         since=request.created_at,
         remedy="Wait until DBS and Rucio answer. If the dataset does not exist, submit a new request",
+    )
+
+
+def configuration(snapshot: Snapshot) -> Gate:
+    """Block until the configurations of a CMSSW request are fetched."""
+    request, workflow = snapshot.request, snapshot.workflow
+    needed = needed_configurations(workflow.payload_config)
+    if is_pinned(workflow.payload_config):
+        return _passed(
+            CONFIGURATION, f"{counted(len(needed), 'configuration')} fetched", config_cache_ids=needed
+        )
+    return Gate(
+        CONFIGURATION,
+        Verdict.BLOCK,
+        f"{counted(len(needed), 'configuration')} to fetch from the ConfigCache: {', '.join(needed[:3])}",
+        {"config_cache_ids": needed, "last_error": request.last_error},
+        since=request.created_at,
+        remedy="Wait until the ConfigCache answers. If a ConfigCacheID does not exist, submit a new request",
     )
 
 
@@ -192,8 +218,9 @@ def sites(snapshot: Snapshot) -> Gate:
             remedy="Wait, enable the site or lift its ban, or change the request's site lists",
             opens_at=awaited.absence.until,
         )
-    if names:
-        return _passed(SITES, f"{counted(len(names), 'site')} usable", sites=sorted(names)[:50])
+    usable = names | snapshot.sites.lacking  # those the gate of the secondary input speaks of
+    if usable:
+        return _passed(SITES, f"{counted(len(usable), 'site')} usable", sites=sorted(usable)[:50])
     return Gate(
         SITES,
         Verdict.BLOCK,
@@ -307,18 +334,28 @@ def running(snapshot: Snapshot) -> Gate:
     )
 
 
-SUBMISSION: tuple[Asked, ...] = (space, schedds)
-PLACEMENT: tuple[Asked, ...] = (sites, memory)
+SUBMISSION: tuple[Asked, ...] = (space, schedds, credential)
+PLACEMENT: tuple[Asked, ...] = (sites, pileup, memory)
 SHARED: tuple[Asked, ...] = (quota, admitted)  # last: evaluated under a lock, with those of other requests
 RUNNING: tuple[Asked, ...] = (schedd, held_jobs, hanging_jobs, landings, throttle, running)
-OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, dbs, rucio)
+OUTPUTS: tuple[Asked, ...] = (stage_out, ownership, output_check, dbs, rucio)
 ALWAYS: tuple[Asked, ...] = (hold, cooloff)
 _S = RequestStatus
 # The gates of each status, in the order of evaluation
 ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.NEW: (hold,),
-    _S.SUBMITTED: (*ALWAYS, ownership, validation),
-    _S.QUEUED: (*ALWAYS, ownership, validation, storage, *SUBMISSION, *PLACEMENT, data, *SHARED),
+    _S.SUBMITTED: (*ALWAYS, ownership, configuration, validation),
+    _S.QUEUED: (
+        *ALWAYS,
+        ownership,
+        configuration,
+        validation,
+        storage,
+        *SUBMISSION,
+        *PLACEMENT,
+        data,
+        *SHARED,
+    ),
     _S.PILOT_RUNNING: (*ALWAYS, *SUBMISSION, *RUNNING, *PLACEMENT),
     _S.PLANNING: (*ALWAYS, *SUBMISSION, *PLACEMENT, quota),
     _S.ACTIVE: (*ALWAYS, *RUNNING, *OUTPUTS, data),
@@ -326,7 +363,7 @@ ASKED: dict[RequestStatus, tuple[Asked, ...]] = {
     _S.STOPPING: (*ALWAYS, schedd, running),
     _S.RESUBMITTING: ALWAYS,
     # After the hold: the gates that would block a released request
-    _S.HELD: (*ALWAYS, validation, data, *PLACEMENT, quota, *OUTPUTS),
+    _S.HELD: (*ALWAYS, configuration, validation, data, *PLACEMENT, quota, *OUTPUTS),
     _S.COMPLETED: (announcement,),
     _S.FAILED: (),
     _S.ABORTED: (),

@@ -7,7 +7,6 @@ because every effect is find-or-create.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +16,17 @@ from django.conf import settings
 from dags_app.failures import repair
 from dags_app.models import DAG
 from dags_app.planning.estimates import BadPilotReport
-from dags_app.services import control, input_files, ledger, locations, pilot, production
+from dags_app.services import (
+    configurations,
+    control,
+    input_files,
+    ledger,
+    locations,
+    pilot,
+    production,
+    secondary,
+)
+from dags_app.services.credentials import CredentialUnavailable
 from dags_app.services.manifests import count_groups
 from dags_app.services.production import NothingPlaceable, NothingToPlan, PlanRefused
 from dags_app.states import (
@@ -32,8 +41,10 @@ from dags_app.states import (
 from outputs_app import services as outputs
 from requests_app import admission
 from requests_app.lifecycle import finishing, gates, low_yield, recovering
+from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import follow_edits
 from requests_app.lifecycle.gate_result import Gate
+from requests_app.lifecycle.locating import before_planning, follow_replicas, look_up
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold, stop_at
 from requests_app.lifecycle.ownership_gates import ownership
 from requests_app.lifecycle.quota_gate import quota
@@ -43,33 +54,40 @@ from requests_app.services import quotas
 from requests_app.services.outputs import collect
 from requests_app.states import SWEPT
 from requests_app.states import RequestStatus as S
-from wms2_project.errors import ServiceUnavailable
 from wms2_project.failpoints import failpoint
 from wms2_project.tables import check_complete
-from wms2_project.wakeups import DATA
+from wms2_project.wakeups import DATA, PILEUP
 from wms2_project.words import counted
 
-logger = logging.getLogger(__name__)
 Handler = Callable[[Request, datetime], Outcome]
 
 
 def on_submitted(request: Request, now: datetime) -> Outcome:
-    """Check ownership of the outputs and resolve the input files and their locations."""
+    """Check ownership of the outputs, fetch configurations, resolve the input files and their locations."""
     snapshot = Snapshot(request, now)
     if ownership(snapshot).blocks:
         outputs.check_claims(workflow=request.workflow, now=now)
         if (owned := ownership(snapshot)).blocks:
             return stop_at(owned)
+    if gates.configuration(snapshot).blocks:
+        try:
+            configurations.fetch_configurations(workflow=request.workflow)
+        except configurations.UnusableConfiguration as problem:
+            return hold(str(problem), config_cache_id=problem.config_id)
     known = gates.validation(snapshot)
     if not known.blocks:
         return Move(S.QUEUED, known.detail)
+    workflow = request.workflow
     try:
-        found = input_files.resolve_input(workflow=request.workflow, now=now, seconds=settings.INPUT_LOOK_SEC)
+        secondary.refresh_secondary(workflow=workflow, now=now)
+        if workflow.generates:
+            return Move(S.QUEUED, gates.validation(snapshot).detail)
+        found = input_files.resolve_input(workflow=workflow, now=now, seconds=settings.INPUT_LOOK_SEC)
     except input_files.NoInput as problem:
-        return hold(str(problem), input_dataset=request.workflow.input_dataset)
+        return hold(str(problem), input_dataset=workflow.input_dataset)
     if found.blocks_left:
         return Wait(0, f"reading the input from DBS: {counted(found.blocks_left, 'block')} left", known.name)
-    locations.note_waiting(workflow=request.workflow, sites=snapshot.sites, now=now)
+    locations.note_waiting(workflow=workflow, sites=snapshot.sites, now=now)
     return Move(S.QUEUED, f"input resolved: {found.files} files, {found.events} events")
 
 
@@ -91,7 +109,7 @@ def on_queued(request: Request, now: datetime) -> Outcome:
 
 def _pause_at(gate: Gate, snapshot: Snapshot) -> float:
     """Return the seconds until the next check. An event that may open the gate earlier wakes the request."""
-    if gate.name == DATA:
+    if gate.name in (DATA, PILEUP):
         return float(settings.LOCATION_MAX_AGE_SEC)
     if gate.name == quotas.GATE:  # freed quota wakes the request
         return admission.LONGEST_CHECK_SEC
@@ -103,35 +121,20 @@ def _pause_at(gate: Gate, snapshot: Snapshot) -> float:
 def _read_input(snapshot: Snapshot) -> Outcome | None:
     """Repeat the checks of SUBMITTED after a release, or refresh locations. Return None when done."""
     workflow = snapshot.workflow
-    if ownership(snapshot).blocks or gates.validation(snapshot).blocks:
+    unchecked = (ownership, gates.configuration, gates.validation)
+    if any(gate(snapshot).blocks for gate in unchecked):
         resolved = on_submitted(snapshot.request, snapshot.now)
         return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
+    try:
+        lacking = bool(snapshot.sites.lacking) and not snapshot.sites.names
+        secondary.refresh_secondary(workflow=workflow, now=snapshot.now, waiting=lacking)
+    except input_files.NoInput as problem:
+        return hold(str(problem))
     waits = workflow.unplaced_since is not None or snapshot.awaits_input
     if not waits or locations.are_fresh(workflow=workflow, now=snapshot.now):
         return None
-    left = _look_up(snapshot)  # continues after a pause while nothing can be placed, to keep the worker free
+    left = look_up(snapshot)  # continues after a pause while nothing can be placed, to keep the worker free
     return None if gates.data(snapshot).blocks else left
-
-
-def _look_up(snapshot: Snapshot) -> Wait | None:
-    """Refresh the locations of unfinished files. Return Wait if more are left than fit into one task."""
-    workflow = snapshot.workflow
-    left = locations.refresh_locations(workflow=workflow, now=snapshot.now, seconds=settings.INPUT_LOOK_SEC)
-    locations.note_waiting(workflow=workflow, sites=snapshot.sites, now=snapshot.now)
-    message = f"looking up replicas in Rucio: {counted(left, 'file')} left"
-    return Wait(0, message, DATA) if left else None
-
-
-def _before_planning(snapshot: Snapshot) -> Wait | None:
-    """Refresh locations before planning. Known locations are used while Rucio is unavailable."""
-    try:
-        return _look_up(snapshot)
-    except ServiceUnavailable as error:
-        if snapshot.workflow.located_at is None:
-            raise
-        logger.warning("planned with the locations of %s: %s", snapshot.workflow.located_at, error)
-        locations.note_waiting(workflow=snapshot.workflow, sites=snapshot.sites, now=snapshot.now)
-        return None
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
@@ -145,10 +148,12 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
         if blocked:
             return stop_at(blocked)
         try:
-            _bring_up_to_date(snapshot)
-            if (dag is None or again) and (looking := _before_planning(snapshot)):
+            if (dag is None or again or snapshot.prepared) and (looking := before_planning(snapshot)):
                 return looking
+            _bring_up_to_date(snapshot)
             dag = pilot.ensure_submitted(workflow=workflow, sites=snapshot.sites, priority=request.priority)
+        except CredentialUnavailable:
+            return stop_at(credential(Snapshot(request, now)))
         except NothingPlaceable as refused:
             return Move(S.PLANNING, str(refused))  # where the request returns to the queue
         except PlanRefused as refused:
@@ -182,13 +187,14 @@ def on_planning(request: Request, now: datetime) -> Outcome:
     dag, blocked = snapshot.dag, gates.blocking_gate(snapshot)
     if blocked:
         return _without_place(blocked)
+    plans = dag is None or dag.round.status == RoundStatus.RESOLVED
+    if (plans or snapshot.prepared) and (looking := before_planning(snapshot)):
+        return looking
     try:
         _bring_up_to_date(snapshot)
     except PlanRefused as refused:
         return hold(str(refused))
-    if dag is None or dag.round.status == RoundStatus.RESOLVED:
-        if looking := _before_planning(snapshot):
-            return looking
+    if dag is None or plans:
         try:
             dag = production.plan_round(workflow=workflow, sites=snapshot.sites, priority=request.priority)
         except (NothingToPlan, NothingPlaceable) as nothing:
@@ -201,7 +207,10 @@ def on_planning(request: Request, now: datetime) -> Outcome:
             return _without_place(over)
     failpoint("plan.recorded")
     submitted = _describe_submission(dag)
-    production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
+    try:
+        production.ensure_submitted(dag=dag, priority=request.priority, version=workflow.version)
+    except CredentialUnavailable:
+        return _without_place(credential(Snapshot(request, now)))
     return Move(S.ACTIVE, submitted)
 
 
@@ -321,6 +330,7 @@ def _while_running(snapshot: Snapshot, dag: DAG) -> Outcome:
     """Apply edits to the queued DAG if its schedd answers, and wait at the blocking gate."""
     blocked = gates.blocking_gate(snapshot) or gates.running(snapshot)
     if blocked.name != gates.SILENT:
+        follow_replicas(snapshot)
         follow_edits(snapshot, dag)
     return stop_at(blocked)
 

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from dags_app.services import directories, leftovers
+from dags_app.services import directories, leftovers, user_sandboxes
+from dags_app.services.quarantine import expire_quarantine
 from requests_app.lifecycle.finishing import announce_shared, watch_outputs
 from requests_app.lifecycle.submit_host_gate import watch_space
 from requests_app.models import Request
@@ -16,6 +17,7 @@ from requests_app.services.audit_export import ship_audit_head
 from requests_app.services.notifications import send_alerts
 from requests_app.services.restarting import retire_replaced_outputs
 from requests_app.states import TERMINAL, RequestStatus
+from sandbox.usersandbox import DIGEST_FIELD
 from sites_app.models import Site
 from sites_app.selectors import bans_for_all, new_disabled_sites
 from sites_app.services.bans import expire_bans
@@ -26,7 +28,7 @@ BANNED, NEW = "site_banned", "site_new"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """Expire bans, update alerts, watch space and outputs, announce, send alerts, retire old outputs.
+    """End bans and quarantines, watch space and outputs, announce, send alerts, retire old outputs.
 
     Only one runs at a time, so that a slow call cannot occupy all workers.
     """
@@ -36,6 +38,7 @@ def tidy_up(*, now: datetime) -> None:
         seal_soon()
         ship_audit_head()
         expire_bans(now=now)
+        expire_quarantine(now=now)
         alert_bans(now=now)
         alert_new_sites()
         watch_space()
@@ -62,8 +65,9 @@ def alert_new_sites() -> None:
 
 
 def clean_storage(*, now: datetime) -> None:
-    """Remove leftovers of finished rounds from site storage, and old submit directories. Only one runs at a
-    time.
+    """Remove leftovers of finished rounds from site storage, old submit directories and unused sandboxes.
+
+    Only one runs at a time.
     """
     with try_lock("clean storage") as held:
         if not held:
@@ -77,6 +81,9 @@ def clean_storage(*, now: datetime) -> None:
         directories.remove_directories(
             ended=ended_long_ago(now=now).values("workflow"), now=now, seconds=settings.CLEAN_LOOK_SEC
         )
+        kept = Request.objects.exclude(pk__in=ended_long_ago(now=now).values("pk"))
+        digests = kept.values_list(f"workflow__payload_config__{DIGEST_FIELD}", flat=True)
+        user_sandboxes.remove_unused_sandboxes(used=set(digests.distinct()), now=now)
 
 
 def ended_long_ago(*, now: datetime) -> QuerySet[Request]:

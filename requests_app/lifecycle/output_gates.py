@@ -7,6 +7,7 @@ from django.db.models import Count, Min
 from dags_app.models import MergeGroup
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
+from outputs_app.selectors import wrong_outputs
 from outputs_app.states import BlockStatus
 from requests_app.lifecycle.gate_result import Gate, Verdict
 from requests_app.lifecycle.gate_result import passed as _passed
@@ -14,7 +15,9 @@ from requests_app.lifecycle.snapshot import Snapshot
 from wms2_project.words import counted
 
 _B = BlockStatus
-IN_RUCIO = tuple(state for state in _B if state not in (_B.PENDING, _B.ANNOUNCED))
+CHECK = "output check"
+IN_RUCIO = tuple(state for state in _B if state not in (_B.PENDING, _B.CHECKED, _B.FAILED, _B.ANNOUNCED))
+MAX_NAMED = 20  # files listed in the evidence
 
 
 def stage_out(snapshot: Snapshot) -> Gate:
@@ -33,9 +36,39 @@ def stage_out(snapshot: Snapshot) -> Gate:
     )
 
 
+def output_check(snapshot: Snapshot) -> Gate:
+    """Block until every merged file was read on the storage and is what its job reported."""
+    failed = OutputBlock.objects.filter(dataset__workflow=snapshot.workflow, status=_B.FAILED)
+    since = failed.aggregate(since=Min("status_since"))["since"]
+    if since is None:
+        return _blocks(snapshot, CHECK, (_B.PENDING,), "checked on the storage", "the storage")
+    wrong = wrong_outputs(workflow=snapshot.workflow)
+    count = wrong.count()
+    files = [
+        {
+            "lfn": file.lfn,
+            "site": file.block.site,
+            "block": file.block.block_name,
+            "problem": file.check_problem,
+        }
+        for file in wrong[:MAX_NAMED]
+    ]
+    first = f", the first is {files[0]['lfn']} at {files[0]['site']}: {files[0]['problem']}" if files else ""
+    return Gate(
+        CHECK,
+        Verdict.BLOCK,
+        f"{counted(count, 'merged file')} not as reported{first}",
+        {"wrong": count, "files": files, "blocks": failed.count()},
+        since=since,
+        remedy="Restore the files on the storage and release the request, which checks them again; or restart"
+        " or fail the request. Nothing of these blocks is in DBS or Rucio",
+        needs_operator=True,
+    )
+
+
 def dbs(snapshot: Snapshot) -> Gate:
     """Block until every output block is registered in DBS."""
-    return _blocks(snapshot, "dbs", (_B.PENDING,), "registered in DBS", "DBS")
+    return _blocks(snapshot, "dbs", (_B.CHECKED,), "registered in DBS", "DBS")
 
 
 def rucio(snapshot: Snapshot) -> Gate:

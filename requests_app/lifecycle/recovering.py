@@ -15,6 +15,7 @@ from dags_app.models import DAG
 from dags_app.planning.plan import PlanRefused
 from dags_app.services import production
 from dags_app.services.decisions import decided_numbers
+from dags_app.services.quarantine import quarantine_replicas
 from dags_app.states import DAGKind, RoundKind
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Request
@@ -68,8 +69,10 @@ def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
 
 
 def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
-    """Record the failures of the DAG and ban the sites that caused them for this workflow."""
+    """Record the failures of the DAG, quarantine copies proved bad and ban sites for this workflow."""
     found = records.record_failures(dag=dag)
+    sites = usable_sites(workflow=request.workflow, now=now)
+    quarantine_replicas(dag=dag, failures=found, sites=sites, now=now)
     ban_failing_sites(
         workflow=request.workflow,
         failures=found,

@@ -1,6 +1,6 @@
 """Operations on requests, DAGs, admission, quotas and alerts, and the list of all operations."""
 
-from dags_app.operations import DAG_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
 from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS, QUOTA_OPERATIONS
 from requests_app.operations.requests import BY_NAME, REQUEST_OPERATIONS, RESCUE_DAG
 from sites_app.operations import OPERATIONS as SITE_OPERATIONS
@@ -12,6 +12,7 @@ ALL_OPERATIONS = (
     RESCUE_DAG,
     *SITE_OPERATIONS,
     *SCHEDD_OPERATIONS,
+    *QUARANTINE_OPERATIONS,
     *ADMISSION_OPERATIONS,
     *QUOTA_OPERATIONS,
     *ALERT_OPERATIONS,

@@ -142,7 +142,8 @@ def _preview(request: Request, suggestion: dict[str, Any], now: datetime) -> dic
         for name, value in suggestion["modifications"].items()
     }
     try:
-        seen = preview_release(request=request, modifications=Modifications(**asked), now=now)
+        changes = Modifications(**asked)
+        seen = preview_release(request=request, modifications=changes, now=now, ask_rucio=False)
     except Wms2Error as error:
         return {"refused": str(error), "fields": getattr(error, "fields", {})}
     return asdict(seen)

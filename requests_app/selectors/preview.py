@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from dags_app.models import Workflow
-from dags_app.planning.plan import RoundInput, decide_round
+from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
 from dags_app.planning.preview import describe_plan, read_files
 from dags_app.planning.types import FileSpec, Plan, SitePool
 from dags_app.services.estimating import asked_spec, hinted_estimate, plan_spec
@@ -18,9 +18,11 @@ from dags_app.services.input_files import read_input
 from dags_app.services.layout_spec import layout_spec
 from dags_app.services.ledger import avoiding_bad_copies
 from dags_app.services.production import event_budget
+from dags_app.services.secondary import read_secondary
 from dags_app.states import RoundKind
-from requests_app.documents import check_size, read_document
+from requests_app.documents import check_size
 from requests_app.services.importing import workflow_of
+from requests_app.services.reading import read_request
 from sites_app.selectors import usable_sites
 from wms2_project.errors import InvalidInput
 
@@ -51,7 +53,7 @@ def preview_request(
     returns the first groups of a large plan and refuses plans above the limit.
     """
     check_size(document)
-    spec = read_document(document)
+    spec = read_request(document)
     workflow = workflow_of(spec)
     inputs, sites = read_files(files) if files is not None else _found(workflow, now)
     plan = decide_round(
@@ -70,7 +72,13 @@ def preview_request(
             f"the plan has more than {PLANNED_FOR_A_CALL} jobs",
             cure="Use larger jobs, or preview the document with ./wms2 manage plan",
         )
-    layout = layout_spec(workflow=workflow, round_number=0, kind=RoundKind.PRODUCTION, priority=spec.priority)
+    layout = layout_spec(
+        workflow=workflow,
+        round_number=0,
+        kind=RoundKind.PRODUCTION,
+        priority=spec.priority,
+        prefixes=sites.prefixes,
+    )
     shown = SHOWN_TO_A_CALL if bounded else None
     body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout, shown_jobs=shown)
     wall = timedelta(hours=body["totals"]["estimated_wall_hours"])
@@ -80,6 +88,13 @@ def preview_request(
 
 
 def _found(workflow: Workflow, now: datetime) -> tuple[Sequence[FileSpec], SitePool]:
-    sites = usable_sites(workflow=workflow, now=now)
+    names = workflow.secondary_input_datasets
+    sites = usable_sites(
+        workflow=workflow, now=now, secondary=[read_secondary(name, now=now) for name in names]
+    )
+    if sites.lacking and not sites.names:
+        raise PlanRefused(
+            f"no usable site holds {', '.join(names)}", cure="Replicate the pileup, or allow another site"
+        )
     files = [] if workflow.generates else read_input(workflow=workflow, sites=sites)
     return avoiding_bad_copies(files, workflow=workflow), sites

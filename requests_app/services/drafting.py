@@ -10,12 +10,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from dags_app.models import Workflow
-from requests_app.documents import RequestSpec, read_document
+from requests_app.documents import RequestSpec
 from requests_app.documents.table import columns_of
 from requests_app.models import Request
 from requests_app.services import owning
 from requests_app.services.importing import Origin, check_import, check_not_replaced, request_of, workflow_of
 from requests_app.services.preconditions import check_action
+from requests_app.services.reading import read_request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import transition
 from wms2_project.access import audit
@@ -58,7 +59,7 @@ def read_draft(
         raise InvalidInput("nothing was changed", fields={"changes": "name at least one field"})
     own = {"request_name": request.request_name, "submitted_by": request.submitted_by}
     _check_own(document, {"RequestName": request.request_name} | own)
-    spec = read_document(
+    spec = read_request(
         request.request_data,
         overrides={**document, **given, **own},
         defaults={"requestor": request.requestor},

@@ -14,13 +14,15 @@ from django.utils import timezone
 
 from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
-from requests_app.documents import Backend, RequestSpec, check_size, read_document
+from dags_app.services.user_sandboxes import check_sandbox
+from requests_app.documents import Backend, RequestSpec, check_size
 from requests_app.documents.table import columns_of
 from requests_app.models import Request
 from requests_app.selectors.requests import owners_of
 from requests_app.services import owning
 from requests_app.services.callbacks import check_url
 from requests_app.services.quotas import check_submission
+from requests_app.services.reading import read_request
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin
 from wms2_project.errors import Conflict, InvalidInput, NotAllowed, QuotaExceeded
@@ -104,7 +106,7 @@ def _store(
 ) -> tuple[Request, bool]:
     submitter = {"submitted_by": origin.who}
     owner = {"requestor": origin.who} if origin.on_behalf or origin.source != REQMGR2 else {}
-    spec = read_document(
+    spec = read_request(
         document,
         overrides=dict(added or {}) | ({} if origin.on_behalf else submitter),
         defaults=owner | (submitter if origin.on_behalf else {}),
@@ -171,7 +173,7 @@ def _check_requestor(spec: RequestSpec, origin: Origin) -> None:
 
 
 def _check_taken_here(spec: RequestSpec) -> None:
-    """Raise InvalidInput for reserved names, other backends and forbidden callback hosts."""
+    """Raise InvalidInput for reserved names, other backends, forbidden hosts and missing sandboxes."""
     if spec.request_name in RESERVED:
         message = f"{spec.request_name!r} is reserved by the API"
         raise InvalidInput(
@@ -182,6 +184,7 @@ def _check_taken_here(spec: RequestSpec) -> None:
         raise InvalidInput(f"wms_backend: {message}", fields={"wms_backend": message})
     if spec.callback_url:
         check_url(spec.callback_url)
+    check_sandbox(url=spec.sandbox_url, digest=spec.sandbox_sha256)
 
 
 def _check_priority(request: Request, origin: Origin, draft: Request | None) -> None:

@@ -13,7 +13,7 @@ from dags_app.failures import records
 from dags_app.failures.records import CREDITED
 from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.services import ledger, locations, production
+from dags_app.services import ledger, locations, production, secondary
 from dags_app.services.decisions import COLUMNS, decide
 from dags_app.services.manifests import BadManifest, count_damaged
 from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, FileState, RoundStatus
@@ -29,7 +29,7 @@ from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.services.bans import ban_site
 from wms2_project.access import audit
-from wms2_project.errors import Conflict, InvalidInput
+from wms2_project.errors import Conflict, InvalidInput, ServiceUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class ReleasePreview:
     groups_discarded: int  # of these: finished, with a damaged manifest
     sites_left: list[str]
     files_excluded: list[str]
+    excluded_but_readable: list[str] | None  # a good replica exists now; None: Rucio was not asked or is away
     files_left: int
     files_unreadable: int  # by the remaining sites
     next_first_event: int | None
@@ -112,8 +113,13 @@ def _is_open(dag: DAG) -> bool:
     return dag.round.status == RoundStatus.PLANNED and not records.is_judged(dag=dag)
 
 
-def preview_release(*, request: Request, modifications: Modifications, now: datetime) -> ReleasePreview:
-    """Return the effect of the release, or raise as it would. Nothing is written."""
+def preview_release(
+    *, request: Request, modifications: Modifications, now: datetime, ask_rucio: bool = True
+) -> ReleasePreview:
+    """Return the effect of the release, or raise as it would. Nothing is written.
+
+    `ask_rucio`: whether to look up replicas of the files to be excluded.
+    """
     _check_held(request)
     pool = _check(request, modifications, now)
     workflow, dag = request.workflow, production.newest_dag(workflow=request.workflow)
@@ -131,6 +137,7 @@ def preview_release(*, request: Request, modifications: Modifications, now: date
         groups_discarded=damaged,
         sites_left=sorted(pool.names),
         files_excluded=sorted(modifications.excluded_files),
+        excluded_but_readable=_readable(workflow, modifications, pool) if ask_rucio else None,
         files_left=left,
         files_unreadable=unreadable,
         next_first_event=workflow.next_first_event if workflow.generates else None,
@@ -185,10 +192,22 @@ def _files_left(workflow: Workflow, changes: Modifications, pool: SitePool) -> t
     return sum(files for _, files in counted), unreadable
 
 
+def _readable(workflow: Workflow, changes: Modifications, pool: SitePool) -> list[str] | None:
+    """Return the files that would be excluded although a usable site can read a good replica now."""
+    if not changes.excluded_files:
+        return []
+    try:
+        return locations.readable_files(lfns=changes.excluded_files, workflow=workflow, sites=pool)
+    except ServiceUnavailable:
+        return None
+
+
 def _apply(request: Request, changes: Modifications, *, actor: str, reason: str, now: datetime) -> None:
     workflow = request.workflow
     locations.forget_locations(workflow=workflow)
+    secondary.forget_locations(workflow=workflow)
     outputs.forget_conflicts(workflow=workflow)
+    outputs.check_again(workflow=workflow, now=now)
     for site in Site.objects.filter(pk__in=changes.site_bans).order_by("pk"):
         ban_site(site=site, workflow=workflow, reason=reason, actor=actor, now=now, by_operator=True)
     if changes.excluded_files:

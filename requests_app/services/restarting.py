@@ -18,13 +18,14 @@ from django.utils import timezone
 from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.states import DatasetStatus
-from requests_app.documents import Allocation, RequestSpec, read_document
+from requests_app.documents import Allocation, RequestSpec
 from requests_app.documents.versions import next_version
 from requests_app.models import Request
 from requests_app.services import owning
 from requests_app.services.deciding import carry_decisions, decisions_of
 from requests_app.services.importing import request_of, workflow_of
 from requests_app.services.preconditions import check_action
+from requests_app.services.reading import read_request
 from requests_app.states import TERMINAL, CleanupPolicy, may_move
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import begin, transition
@@ -161,7 +162,7 @@ def _clone(request: Request, *, actor: str) -> Request:
 
 def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
     workflow = request.workflow
-    spec = read_document(
+    spec = read_request(
         request.request_data,
         overrides={
             "request_name": request.request_name,

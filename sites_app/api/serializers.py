@@ -61,7 +61,14 @@ class SiteDetail(SiteRow):
     bans = serializers.SerializerMethodField()
 
     class Meta(SiteRow.Meta):
-        fields = (*SiteRow.Meta.fields, "storage_path", "thresholds", "config_data", "bans")
+        fields = (
+            *SiteRow.Meta.fields,
+            "storage_path",
+            "storage_prefixes",
+            "thresholds",
+            "config_data",
+            "bans",
+        )
         read_only_fields = fields
 
     @extend_schema_field(BanRow(many=True))

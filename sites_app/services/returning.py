@@ -76,6 +76,8 @@ def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: da
     away = returning_sites(workflow=workflow, now=now)
     if not away:
         return None
+    if not sites.names and sites.lacking:
+        return None  # the gate of the secondary input says what is missing
     if not sites.names:
         return AwaitedSite(min(away.values(), key=_end), for_input=False)
     needed: list[Absence] = []

@@ -14,7 +14,8 @@ from cms.types import SiteInfo
 from dags_app.adapters import cric
 from sites_app.models import Site
 from sites_app.services.site_settings import STORAGES, put_status, refuse_operators_status
-from sites_app.services.sources import CRIC, reading
+from sites_app.services.sources import CRIC, RUCIO, reading
+from sites_app.services.storage_prefixes import update_prefixes
 from sites_app.states import BY_CRIC, CricState, SiteStatus
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, ServiceRejected, Wms2Error
@@ -35,9 +36,9 @@ _CHANGES = {
 def sync_sites(*, now: datetime, force: bool = False) -> int:
     """Take over the sites that CRIC lists, their storages and states; return how many it lists.
 
-    New sites are enabled or disabled as WMS2_NEW_SITES says. What operators decided stays. Raises Conflict
-    while another synchronisation runs, and ServiceRejected, changing nothing, if most sites would be closed
-    and `force` is not given.
+    Then read from Rucio where each site's storage is. New sites are enabled or disabled as WMS2_NEW_SITES
+    says. What operators decided stays. Raises Conflict while another synchronisation runs, and
+    ServiceRejected, changing nothing, if most sites would be closed and `force` is not given.
     """
     with try_lock("sync sites") as held:
         if not held:
@@ -52,6 +53,7 @@ def sync_sites(*, now: datetime, force: bool = False) -> int:
                 _add_new([found[name] for name in sorted(found.keys() - known.keys())], now=now)
                 _update_known(known, found, states, now=now)
                 wake_waiting(DATA, SITES)
+        _update_prefixes(now=now)
     return len(found)
 
 
@@ -61,6 +63,15 @@ def sync_on_schedule(*, now: datetime) -> None:
         sync_sites(now=now)
     except Wms2Error as error:
         logger.warning("sites are not synchronised: %s", error)
+
+
+def _update_prefixes(*, now: datetime) -> None:
+    """Without Rucio the sites keep the prefixes that are known; its error is recorded for health."""
+    try:
+        with reading(RUCIO, now=now):
+            update_prefixes()
+    except Wms2Error as error:
+        logger.warning("the storage prefixes of the sites are not updated: %s", error)
 
 
 def _states(known: Mapping[str, Site], found: Mapping[str, SiteInfo]) -> dict[str, CricState]:

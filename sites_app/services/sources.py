@@ -11,7 +11,7 @@ from django.db.models import F
 from sites_app.models import SiteSource
 from wms2_project.errors import Wms2Error
 
-CRIC, COLLECTOR = "cric", "collector"
+CRIC, COLLECTOR, RUCIO = "cric", "collector", "rucio"
 FAILURES_ALLOWED = 2
 
 

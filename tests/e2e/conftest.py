@@ -20,7 +20,7 @@ from cms.types import DatasetFile
 from dags_app.adapters import dbs
 from lab.seed.__main__ import seed
 from lab.seed.storage import Storage
-from sandbox.eventfile import read_events
+from lab.toy.eventfile import read_events
 from tests.integration.receiver import certificate
 
 __all__ = ["certificate"]  # a fixture

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from condor.submitfile import token_file_name
 from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from outputs_app.models import OutputBlock, OutputFile
-from tests.e2e.conftest import Stack
+from tests.e2e.conftest import Stack, setting
+from tests.waiting import until
 
 Json = dict[str, Any]
 Completed = Callable[[str], Json]
@@ -117,3 +120,14 @@ def test_the_data_request_ran_at_three_sites_and_was_measured(completed: Complet
     assert len({location for file in files for location in file.locations}) >= 3
     assert workflow.pilot_metrics["recommended"]["memory_mb"] > 0
     assert len(set(MergeGroup.objects.filter(round__workflow=workflow).values_list("site", flat=True))) >= 3
+
+
+def test_jobs_had_a_token_that_is_gone_with_their_dags(completed: Completed) -> None:
+    workflow = workflow_of(completed("urgent"))
+    name = token_file_name(str(workflow.pk))
+    submit_files = [(Path(dag.submit_dir) / "proc.sub").read_text() for dag in workflow.dags.all()]
+
+    assert all(f"WMS2_TOKEN_FILE={name}" in text for text in submit_files)
+    assert submit_files
+    path = Path(setting("WMS2_CREDENTIAL_DIR")) / name
+    until(lambda: not path.exists(), why=f"{path} is still there")

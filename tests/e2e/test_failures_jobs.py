@@ -14,9 +14,9 @@ from uuid import uuid4
 import htcondor2
 import pytest
 
-from dags_app.models import DAG, Round
+from dags_app.models import DAG, Round, Workflow
 from lab.seed.documents import monte_carlo
-from sandbox.faults import draw
+from lab.toy.faults import draw
 from sandbox.postrecord import PostRecord, read_record
 from tests.e2e.conftest import Stack
 from tests.waiting import until
@@ -35,7 +35,7 @@ SCENARIOS: dict[str, Json] = {
     "person": {"toy": {"fail_how": "slow_start", "fail_delay_sec": 10, "fail_nodes": [NODE]}},
     "hog": {"toy": {"memory_mb": 105}},
     "ceiling": {"toy": {"fail_exit_code": 50660, "fail_nodes": [NODE]}},
-    "broken": {"toy": {"cpu_sec_per_event": "fast"}},
+    "broken": {"toy": {}},
 }
 CHANGES: dict[str, Json] = {
     "hog": {"Memory": 100, "adaptive": True, "RequestNumEvents": 120},
@@ -50,15 +50,26 @@ class Scenarios:
         self.stack, self.suffix = stack, suffix
         self.names: dict[str, str] = {}
         for kind in SCENARIOS:
-            if kind != "person":
+            if kind not in ("person", "broken"):
                 self.submit(kind)
 
     def submit(self, kind: str) -> str:
         small = {"Urgent": True, "RequestNumEvents": 40, "EventsPerJob": 10, "EventsPerLumi": 10}
         document = monte_carlo(suffix=f"{kind}{self.suffix}") | small | {"FilterEfficiency": 1.0}
         document |= {"PayloadConfig": SCENARIOS[kind], **CHANGES.get(kind, {})}
-        self.names[kind] = str(self.stack.post("requests", document)["request_name"])
+        if kind == "broken":
+            self.names[kind] = self._submit_broken(document)
+        else:
+            self.names[kind] = str(self.stack.post("requests", document)["request_name"])
         return self.names[kind]
+
+    def _submit_broken(self, document: Json) -> str:
+        """Break the configuration of an accepted request: a document with such a value would be refused."""
+        name = str(self.stack.post("requests", document | {"draft": True})["request_name"])
+        broken = {"kind": "toy", "toy": {"cpu_sec_per_event": "fast"}}
+        Workflow.objects.filter(request_name=name).update(payload_config=broken)
+        self.stack.post(f"requests/{name}/submit", {"reason": "its jobs must refuse it"}, expect=200)
+        return name
 
     def wait(self, kind: str, status: str) -> Json:
         return self.stack.wait_for(self.names[kind], status)
@@ -193,6 +204,7 @@ def test_what_needs_more_than_the_ceiling_stops_there_and_says_so(ran: Scenarios
 
 
 def test_what_affects_every_node_aborts_the_dag_and_holds_with_the_proof(ran: Scenarios) -> None:
+    ran.submit("broken")  # here, where the test has the database
     seen = ran.wait("broken", "held")
 
     (dag,) = ran.dags("broken")

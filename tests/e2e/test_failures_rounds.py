@@ -210,6 +210,11 @@ def test_a_corrupt_file_is_a_named_gap_and_the_rest_is_processed(
         {"lfn": case.lfn(0), "sites": [CERN, DESY]},
         {"lfn": case.lfn(1), "sites": [CERN]},
     ]
+    proved = stack.get(f"quarantine?request_name={case.name}")["results"]
+    found = {(row["lfn"], row["site"]): row for row in proved}
+    assert set(found) == {(case.lfn(0), CERN), (case.lfn(0), DESY), (case.lfn(1), CERN)}
+    assert {row["state"] for row in found.values()} == {"in_force"}
+    assert all("15 bytes where" in row["proof"] for row in found.values())
     groups = stack.post("requests/plan", case.document, expect=200)["groups"]
     places = {file["lfn"]: g["sites"] for g in groups for job in g["jobs"] for file in job["files"]}
     assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the copy nobody could read"

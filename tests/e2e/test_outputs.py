@@ -1,9 +1,13 @@
-"""Outputs on real services: stuck transfers that finish, and withdrawn versions."""
+"""Outputs on real services: files that are checked before they are registered, transfers that get stuck and
+finish, and versions that are taken back.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +16,15 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from dags_app.adapters import dbs, rucio
-from dags_app.models import Workflow
-from outputs_app.models import OutputBlock, RucioRule
+from dags_app.models import DAG, MergeGroup, Workflow
+from outputs_app.models import OutputBlock, OutputFile, RucioRule
 from outputs_app.services import invalidate_outputs
+from requests_app.models import Request
+from sandbox.manifest import read_group_manifest
 from tests.e2e.conftest import Json, Stack
+from tests.e2e.steering import assert_every_event_once, newest, slow
+from tests.waiting import until
+from wms2_project.locks import try_lock
 
 WAIT_SEC = 900.0
 
@@ -112,3 +121,57 @@ def test_stuck_transfers_are_boosted_and_outputs_can_be_taken_back(stack: Stack,
     invalidate_outputs(workflow=workflow, actor="user:test", reason="a better version", now=timezone.now())
     assert_taken_back(stack, name)
     call_command("reconcile", name)
+
+
+@contextmanager
+def left_alone(name: str) -> Iterator[None]:
+    """Until the block ends no worker advances the request, so that none of its groups is collected."""
+    key = Request.objects.get(request_name=name).pk
+    while True:
+        with try_lock(f"request {key}") as held:
+            if held:
+                yield
+                return
+        time.sleep(0.05)
+
+
+def is_submitted(name: str) -> bool:
+    return DAG.objects.filter(workflow__request_name=name, submitted_at__isnull=False).exists()
+
+
+def damaged(stack: Stack, group: MergeGroup) -> tuple[str, Path, bytes]:
+    """Flip bytes in the merged file of a finished group; return its name, its path and what it was."""
+    manifest = read_group_manifest(
+        Path(newest(group.round.workflow.request_name).submit_dir) / group.name / "merge_output.json"
+    )
+    lfn = manifest.outputs[0].lfn
+    path = Path(stack.storage_prefix.replace("{site}", manifest.site) + lfn)
+    good = path.read_bytes()
+    path.write_bytes(good[:-8] + bytes(byte ^ 0x55 for byte in good[-8:]))
+    return lfn, path, good
+
+
+def test_a_merged_file_that_was_damaged_is_never_registered(stack: Stack, suffix: str) -> None:
+    name = stack.post("requests", slow(stack.seed(suffix)[2]))["request_name"]
+    until(lambda: is_submitted(name))
+    with left_alone(name):
+        group = MergeGroup.objects.filter(round__workflow__request_name=name).exclude(status="collected")[0]
+        done = Path(newest(name).submit_dir) / group.name / "merge_output.json"
+        until(done.exists)
+        lfn, path, good = damaged(stack, group)
+    held = stack.wait_for(name, "held")
+    assert held["hold_evidence"]["gate"] == "output check"
+    (wrong,) = held["hold_evidence"]["files"]
+    file = OutputFile.objects.select_related("block").get(lfn=lfn)
+    assert (wrong["lfn"], wrong["site"]) == (lfn, file.block.site)
+    assert f"{file.adler32} reported by its job" in wrong["problem"]
+    assert (file.block.status, dbs().block(file.block.block_name)) == ("failed", None)
+
+    path.write_bytes(good)
+    stack.post(f"requests/{name}/release", {"reason": "restored from a copy"}, expect=200)
+    stack.wait_for(name, "completed")
+    assert dbs().block(OutputFile.objects.get(lfn=lfn).block.block_name) is not None
+    assert not OutputFile.objects.filter(
+        block__dataset__workflow__request_name=name, checked_at=None
+    ).exists()
+    assert_every_event_once(stack, name)

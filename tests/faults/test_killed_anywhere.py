@@ -26,12 +26,12 @@ from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from lab.seed.__main__ import seed
 from lab.seed.documents import copy_of
 from lab.seed.storage import Storage
+from lab.toy.eventfile import read_events
 from outputs_app.models import OutputBlock, OutputFile
 from requests_app.models import Request
 from requests_app.services.importing import import_request
 from requests_app.services.stopping import stop_request
 from requests_app.states import RequestStatus
-from sandbox.eventfile import read_events
 from sites_app.services.sites import sync_sites
 from tests.pool import clusters, schedd, schedd_names
 

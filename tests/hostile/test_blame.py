@@ -20,6 +20,7 @@ from requests_app.states import RequestStatus as S
 from sandbox.context import Context
 from sandbox.failure import JobFailure, process_exit
 from sandbox.manifest import read_jobs
+from sandbox.registry import load_registry
 from sandbox.storage import stage_out
 from sandbox.streams import CappedStream
 from sandbox.tree import Tree
@@ -86,7 +87,7 @@ def test_a_command_that_does_not_exist_is_the_payloads_choice(one_job: World) ->
 def test_an_output_that_the_payload_took_away_is_no_fault_of_the_storage(one_job: World) -> None:
     manifest = read_jobs(one_job.group / "jobs.json")
     tree = Tree(CappedStream(1), CappedStream(2))
-    context = Context(manifest, NODE, "T2_CH_CERN", 0, one_job.root, tree)
+    context = Context(manifest, NODE, "T2_CH_CERN", 0, one_job.root, tree, load_registry())
     with pytest.raises(JobFailure) as refused:
         stage_out(context, one_job.root / "gone.root", "/store/unmerged/a.root", "0123abcd")
     assert refused.value.source == "payload"

@@ -28,7 +28,7 @@ from sandbox.manifest import read_jobs
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
 from tests.stand_in import OwnFilesDbs
-from tests.unit.sandbox.conftest import NODE, RUN, SITE, World
+from tests.unit.sandbox.conftest import NODE, PLUGINS, RUN, SITE, World
 
 REFUSED = 99310
 STOPPED = 42
@@ -41,7 +41,7 @@ Forged = list[tuple[str, Any]]
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Two processing jobs over 90 events of two files, run and reported honestly."""
     tarball = tmp_path / "built.tar.gz"
-    build_sandbox(tarball)
+    build_sandbox(tarball, plugins=PLUGINS)
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
     made.storage.mkdir(parents=True)
     first, second = made.add_file("a", 40), made.add_file("b", 60, first=41)

@@ -13,7 +13,7 @@ import pytest
 
 from condor.layout import GroupLayout, NodeLayout
 from condor.schedd import Schedd
-from condor.submitfile import ALLOWED_KEYS, Role, SubmitDescription, render_submit
+from condor.submitfile import ALLOWED_KEYS, OPTIONAL_KEYS, Role, SubmitDescription, render_submit
 from dags_app.planning.types import SitePool
 from dags_app.services import production
 from tests.integration.factories import make_workflow
@@ -21,7 +21,9 @@ from tests.pool_dags import WORKFLOW_ID, Bench, manifest, sandbox_assets
 
 SECRETS = (
     "SECRET_KEY", "WMS2_AUDIT_KEY", "DATABASE_URL", "REDIS_URL", "WMS2_RUCIO_USERNAME", "WMS2_RUCIO_PASSWORD",
-    "WMS2_CALLBACK_SECRET", "WMS2_OIDC_CLIENT_SECRET", "WMS2_CLIENT_CERT", "FLOWER_BASIC_AUTH",
+    "WMS2_CALLBACK_SECRET", "WMS2_OIDC_CLIENT_SECRET", "WMS2_CLIENT_CERT", "WMS2_CLIENT_KEY",
+    "WMS2_TOKEN_CLIENT_SECRET_FILE", "WMS2_SERVICE_TOKEN_FILE", "WMS2_RUCIO_TOKEN_FILE",
+    "WMS2_CREDENTIAL_DIR", "FLOWER_BASIC_AUTH",
 )  # fmt: skip
 CREDENTIAL_FILES = ("X509_USER_PROXY", "BEARER_TOKEN_FILE")  # what WMS2 may use towards its schedd
 # Every variable, every file of the job's directory with its content, then the work that was planned.
@@ -76,7 +78,8 @@ def test_a_real_job_sees_no_secret(own_bench: Bench, planted: dict[str, str], tm
         nodes=[node],
         manifest=manifest(tmp_path / "storage", 1),
     )
-    payload = json.dumps({"command": [sys.executable, "-S", "-c", program]}).encode()
+    config = {"command": [sys.executable, "-S", "-c", program], "merge": {"tool": "events"}}
+    payload = json.dumps(config).encode()
     assets = sandbox_assets(tmp_path / "assets")
     written = own_bench.write(own_bench.layout(groups=[group], assets=assets, payload=payload))
     name = own_bench.submit(written)
@@ -131,12 +134,29 @@ def test_a_planned_directory_holds_no_secret(settings: Any, tmp_path: Path) -> N
     assert [secret for secret in secrets if secret and secret.encode() in text] == []
 
 
-@pytest.mark.parametrize("role", Role)
-def test_a_submit_file_hands_over_no_credential(role: Role) -> None:
-    text = render_submit(
-        SubmitDescription(role, "ana_test-v1", WORKFLOW_ID, held_grace_sec=60, max_transfer_output_mb=32)
+def submit_text(role: Role, **changes: Any) -> str:
+    description = SubmitDescription(
+        role, "ana_test-v1", WORKFLOW_ID, held_grace_sec=60, max_transfer_output_mb=32, **changes
     )
+    return render_submit(description)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_submit_file_hands_over_no_credential_unless_there_is_one(role: Role) -> None:
     handing_over = ("getenv", "x509", "oauth", "token", "credential", "proxy", "cred", "run_as_owner")
     assert not [key for key in ALLOWED_KEYS[role] for word in handing_over if word in key.lower()]
-    environment = [line for line in text.splitlines() if line.startswith("environment")]
+    assert not [key for key in OPTIONAL_KEYS[role] if f"{key} = " in submit_text(role)]
+    environment = [line for line in submit_text(role).splitlines() if line.startswith("environment")]
     assert environment in ([], ['environment = "WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"'])
+
+
+@pytest.mark.parametrize("role", set(Role) - {Role.LANDING})
+def test_a_submit_file_names_the_token_of_its_own_workflow_only(role: Role) -> None:
+    added = set(submit_text(role, with_token=True).splitlines()) - set(submit_text(role).splitlines())
+    handle = WORKFLOW_ID.replace("-", "")
+
+    assert added == {
+        f'My.OAuthServicesNeeded = "cms*{handle}"',
+        'environment = "WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)'
+        f' WMS2_TOKEN_FILE=cms_{handle}.use"',
+    }

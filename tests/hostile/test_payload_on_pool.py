@@ -43,7 +43,8 @@ def submit(bench: Bench, root: Path, program: str, namespace: str) -> tuple[str,
         nodes=[node],
         manifest=manifest(root / "storage", 1),
     )
-    payload = json.dumps({"command": [sys.executable, "-S", "-c", text]}).encode()
+    config = {"command": [sys.executable, "-S", "-c", text], "merge": {"tool": "events"}}
+    payload = json.dumps(config).encode()
     assets = sandbox_assets(root / "assets")
     written = bench.write(bench.layout(groups=[group], assets=assets, payload=payload))
     submit_file = written.dag_file.parent / "proc.sub"

@@ -35,7 +35,7 @@ out = task["outputs"][0]["path"]
 
 def work():
     (one,) = task["inputs"]
-    with open(one["pfn"]) as source, open(out, "w") as target:
+    with open(one["path"]) as source, open(out, "w") as target:
         target.write(source.read())
 
 def hold(lock):
@@ -92,6 +92,18 @@ while os.path.exists(LOCK):
 """
 
 
+# In place of a tool of the job: leaves a process behind and kills its parent.
+DAEMON = (
+    "import fcntl, os, time\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    kept = open(LOCK)\n"
+    "    fcntl.flock(kept, fcntl.LOCK_SH)\n"
+    "    time.sleep(3600)\n"
+    "os.kill(os.getppid(), 9)\n"
+)
+
+
 @dataclass
 class Host:
     """Runs a job as HTCondor would: a process of its own, its output in files of the scratch directory."""
@@ -102,7 +114,7 @@ class Host:
     before: list[str]  # in front of the job's command
 
     def plan(self, program: str, **payload: Any) -> Path:
-        text = f"{HEAD}\nLOCK = {str(self.lock)!r}\n{FORGE}{STORM}\n{program}"
+        text = f"{HEAD}\nLOCK = {str(self.lock)!r}\nDAEMON = {DAEMON!r}\n{FORGE}{STORM}\n{program}"
         self.world.payload = {"command": [sys.executable, "-S", "-c", text], **payload}
         self.world.add_job(NODE, [self.world.add_file("a", 10)])
         self.world.plan()
@@ -215,6 +227,17 @@ def test_a_host_that_refuses_namespaces_leaves_no_process_either(host: Host) -> 
     assert int(host.lock.read_text()) > 10
 
 
+def test_a_tool_that_the_payload_has_changed_is_contained_like_the_payload(host: Host) -> None:
+    """A ROOT file is inspected by code in the job's directory, after the payload has run."""
+    report = host.run(
+        "open(scratch + '/rootfiles/__main__.py', 'w').write(DAEMON.replace('LOCK', repr(LOCK)))\nwork()\n",
+        merge={"tool": "root"},
+    )
+
+    assert report["exit_code"] != 0
+    assert report["outputs"] == []
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -239,11 +262,11 @@ def test_what_a_payload_puts_in_the_way_is_not_sent_back(host: Host, spoil: str)
 
 def test_code_and_plan_are_those_from_before_the_payload(host: Host) -> None:
     change = """
-for name in os.listdir(scratch + "/sandbox"):
-    if name.startswith("__pycache"):
-        continue
-    os.unlink(scratch + "/sandbox/" + name)
-    open(scratch + "/sandbox/" + name, "w").write("import os; os._exit(0)")
+for package in ("sandbox", "lab"):
+    for directory, _, names in os.walk(scratch + "/" + package):
+        for name in names:
+            os.unlink(directory + "/" + name)
+            open(directory + "/" + name, "w").write("import os; os._exit(0)")
 for name in ("traceback", "subprocess", "html", "statistics", "selectors", "signal"):
     open(scratch + "/" + name + ".py", "w").write("import os; os._exit(0)")
 for name in ("jobs.json", "payload.json"):
@@ -261,10 +284,12 @@ def test_a_wrapper_that_fails_opens_no_source_file_again(host: Host) -> None:
     report = host.run("""
 work()
 os.makedirs(scratch + "/work/job1.json/in the way of the second window")
-for name in os.listdir(scratch + "/sandbox"):
-    if name.endswith(".py"):
-        os.unlink(scratch + "/sandbox/" + name)
-        os.mkfifo(scratch + "/sandbox/" + name)
+for package in ("sandbox", "lab"):
+    for directory, _, names in os.walk(scratch + "/" + package):
+        for name in names:
+            if name.endswith(".py"):
+                os.unlink(directory + "/" + name)
+                os.mkfifo(directory + "/" + name)
 """)
 
     assert report["exit_code"] == 99109
@@ -274,7 +299,7 @@ for name in os.listdir(scratch + "/sandbox"):
     "spoil",
     [
         "os.mkfifo(out)",
-        "os.symlink(task['inputs'][0]['pfn'], out)",
+        "os.symlink(task['inputs'][0]['path'], out)",
         "os.mkdir(out)",
         "work(); os.rename(scratch + '/work', scratch + '/w'); os.symlink('w', scratch + '/work')",
         "os.mkfifo(out.replace('part0.0.root', 'FrameworkJobReport.xml')); work()",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sandbox.build import build_sandbox, copy_scripts
-from tests.unit.sandbox.conftest import NODE, RUN, World
+from tests.unit.sandbox.conftest import NODE, PLUGINS, RUN, World
 
 REFUSED, STOPPED, RETRIED = 99310, 42, 1
 MOST_MEMORY_MB = 150
@@ -31,7 +31,7 @@ print(json.dumps([ended.returncode, used.ru_maxrss / 1024, used.ru_utime + used.
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A job that has run and reported honestly; a test replaces what it sent back."""
     tarball = tmp_path / "built.tar.gz"
-    build_sandbox(tarball)
+    build_sandbox(tarball, plugins=PLUGINS)
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
     made.storage.mkdir(parents=True)
     made.add_job(NODE, [made.add_file("a", 10)])
@@ -42,7 +42,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def post(world: World, status: int = 0, node: str = NODE) -> tuple[int, float, float]:
     """Run the real POST script; return its answer, its peak memory (MB) and its CPU time (s)."""
-    copy_scripts(world.root / "scripts")
+    copy_scripts(world.root / "scripts", plugins=PLUGINS)
     arguments = [node, str(status), "0", "3", "7.0", "0", "0", "60", "2000", "200", "3000"]
     measured = subprocess.run(
         [sys.executable, "-S", "-c", _MEASURE, "../scripts/post.sh", *arguments],
@@ -147,7 +147,7 @@ def test_a_large_event_log_costs_little(group: World) -> None:
 
 def limited(world: World, code: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Run POST with a fault in the reading of the report, under the limits it sets for itself."""
-    copy_scripts(world.root / "scripts")
+    copy_scripts(world.root / "scripts", plugins=PLUGINS)
     started = (
         "import sys; sys.path.insert(0, '../scripts'); from sandbox import evidence, post_script, selflimit\n"
         f"{code}\n"
@@ -181,7 +181,7 @@ def test_a_disk_that_does_not_answer_is_tried_again(group: World) -> None:
 
 
 def test_the_limits_hold_for_the_real_script(group: World) -> None:
-    copy_scripts(group.root / "scripts")
+    copy_scripts(group.root / "scripts", plugins=PLUGINS)
     code = "from resource import *; print(getrlimit(RLIMIT_DATA)[0], getrlimit(RLIMIT_CPU)[0])"
     before = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     ended = limited(group, f"post_script.guarded_main = lambda arguments: [0, exec({code!r})][0]")

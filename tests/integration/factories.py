@@ -11,7 +11,15 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from condor.fake import FakeSchedd
-from dags_app.models import DAG, InputFile, MergeGroup, Round, Workflow
+from dags_app.models import (
+    DAG,
+    InputFile,
+    MergeGroup,
+    QuarantinedReplica,
+    Round,
+    SecondaryDataset,
+    Workflow,
+)
 from dags_app.services.ledger import tally
 from dags_app.states import DAGStatus, SplittingAlgo
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile
@@ -41,6 +49,7 @@ DOCUMENT: dict[str, Any] = {
     "memory_mb": 2000,
     "splitting_algo": "FileBased",
     "splitting_params": {"files_per_job": 3},
+    "payload_config": {"kind": "toy"},  # else a document with a release runs CMSSW
 }
 
 
@@ -170,6 +179,27 @@ def make_file(workflow: Workflow, **values: Any) -> InputFile:
     )
     tally(workflow=workflow)
     return file
+
+
+def make_quarantined(dag: DAG, **values: Any) -> QuarantinedReplica:
+    """A copy of a file at CERN that a job of the DAG found corrupt."""
+    now = timezone.now()
+    defaults: dict[str, Any] = {
+        "lfn": f"/store/data/Run2031A/{next(_numbers):06d}.root", "site": "T2_CH_CERN", "exit_code": 8022,
+        "proof": "checksum 11112222 where 33334444 was planned", "dag": dag, "workflow": dag.workflow,
+        "created_at": now, "proved_at": now, "expires_at": now + timedelta(days=1),
+    }  # fmt: skip
+    return QuarantinedReplica.objects.create(**(defaults | values))
+
+
+def make_secondary(name: str, **values: Any) -> SecondaryDataset:
+    """A pileup dataset of one file at CERN, asked for just now."""
+    now = timezone.now()
+    defaults: dict[str, Any] = {
+        "lfns": ["/store/mc/pileup.root"], "files": 1, "places": [[["T2_CH_CERN"], 1]], "resolved_at": now,
+        "located_at": now,
+    }  # fmt: skip
+    return SecondaryDataset.objects.create(name=name, **(defaults | values))
 
 
 def make_claim(workflow: Workflow, dataset: str) -> DatasetClaim:

@@ -80,6 +80,8 @@ def _field_of_kind(hint: Any, kind: Any, options: dict[str, Any]) -> Any:
         value = get_args(hint)[1]
         child = {} if value is Any else {"child": _field(value)}
         return serializers.DictField(**child, **options)
-    if issubclass(hint, Enum):
+    if isinstance(hint, type) and issubclass(hint, Enum):
         return serializers.ChoiceField(choices=[one.value for one in hint], **options)
+    if hint not in _PLAIN:
+        raise TypeError(f"{hint} is no type of a body: name its DRF field with Annotated")
     return _PLAIN[hint](**options)

@@ -39,7 +39,10 @@ RATE_LIMITED = Counted(
     "Work delayed by WMS2's own call limit of a service. Rank 0 is the most urgent.",
     ("service", "rank"),
 )
-ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED)
+OUTPUT_CHECKS = Counted(
+    "wms2_output_check_seconds", "Output files checked on the storage, by result.", ("result",), timed=True
+)
+ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED, OUTPUT_CHECKS)
 
 
 def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms2_project.operations import DRY_RUN, Operation
+from wms2_project.api.views import DRY_RUN
+from wms2_project.operations import Operation
 from wms2_project.operations.forms import ONLY_JSON
 
 TYPES: tuple[tuple[type[Any], str], ...] = (  # the first that fits

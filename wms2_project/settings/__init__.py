@@ -2,6 +2,7 @@
 
 from wms2_project.settings.apps import *  # noqa: F403
 from wms2_project.settings.console import *  # noqa: F403
+from wms2_project.settings.credentials import *  # noqa: F403
 from wms2_project.settings.database import *  # noqa: F403
 from wms2_project.settings.identity import *  # noqa: F403
 from wms2_project.settings.logs import *  # noqa: F403

@@ -52,6 +52,7 @@ UNFOLD: dict[str, Any] = {
                     _item("Quotas", "speed", "admin:requests_app_quota_changelist", permission=_OPERATORS),
                     _item("Sites", "dns", "admin:sites_app_site_changelist"),
                     _item("Bans", "block", "admin:sites_app_siteban_changelist"),
+                    _item("Quarantine", "gpp_bad", "admin:dags_app_quarantinedreplica_changelist"),
                 ],
             },
             {

@@ -22,6 +22,17 @@ MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 # Input
 INPUT_LOOK_SEC = env.float("WMS2_INPUT_LOOK_SEC", default=60.0)
 LOCATION_MAX_AGE_SEC = env.float("WMS2_LOCATION_MAX_AGE_SEC", default=30.0 if LAB else 600.0)
+LOCATION_FOLLOW_SEC = env.float("WMS2_LOCATION_FOLLOW_SEC", default=60.0 if LAB else 6 * 3600.0)
+PILEUP_CACHE_DAYS = env.float("WMS2_PILEUP_CACHE_DAYS", default=7.0)
+PILEUP_MAX_FILES = env.int("WMS2_PILEUP_MAX_FILES", default=2000)
+
+# Copies of files that were proved bad: how long they are avoided, and how they are declared in Rucio
+QUARANTINE_DAYS = env.float("WMS2_QUARANTINE_DAYS", default=30.0)
+DECLARE_BAD_REPLICAS = env.str("WMS2_DECLARE_BAD_REPLICAS", default="off")
+if DECLARE_BAD_REPLICAS not in ("off", "suspicious", "bad"):
+    raise ImproperlyConfigured(
+        f"WMS2_DECLARE_BAD_REPLICAS is {DECLARE_BAD_REPLICAS!r}; set it to off, suspicious or bad"
+    )
 
 # Planning
 JOBS_PER_GROUP = env.int("WMS2_JOBS_PER_GROUP", default=8)
@@ -40,6 +51,14 @@ WALL_TIME_CEILING_MIN = env.int("WMS2_WALL_TIME_CEILING_MIN", default=48 * 60)
 DISK_CEILING_PER_CORE_MB = env.int("WMS2_DISK_CEILING_PER_CORE_MB", default=20_000)
 CATEGORY_THROTTLES = {"Processing": 5000, "Merge": 100, "Cleanup": 50, "MergeGroup": 10}
 RETRY_COUNT = {"processing": 3, "merge": 2, "cleanup": 1}
+
+# Payloads: packages that add kinds, and the kind of a request that names none ('' = it must name one)
+PAYLOAD_PLUGINS = env.list("WMS2_PAYLOAD_PLUGINS", default=[])
+DEFAULT_PAYLOAD = env.str("WMS2_DEFAULT_PAYLOAD", default="")
+SANDBOX_HOSTS = env.list("WMS2_SANDBOX_HOSTS", default=[])
+SANDBOX_CA_BUNDLE = env.str("WMS2_SANDBOX_CA_BUNDLE", default="")
+SANDBOX_MAX_BYTES = env.int("WMS2_SANDBOX_MAX_BYTES", default=64 * 1024 * 1024)
+SANDBOX_ALLOW_PRIVATE = SANDBOX_ANY_PORT = LAB  # the lab's servers are on loopback, at any port
 
 # DAGMan. A finished group is recorded within the first two intervals plus one run of the monitor.
 DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1)
@@ -97,6 +116,8 @@ EMAIL_HOST = env.str("WMS2_EMAIL_HOST", default="localhost")
 EMAIL_PORT = env.int("WMS2_EMAIL_PORT", default=25)
 
 # Outputs
+CHECK_OUTPUTS = env.bool("WMS2_CHECK_OUTPUTS", default=True)
+CHECK_LOOK_SEC = env.float("WMS2_CHECK_LOOK_SEC", default=60.0)
 BLOCK_LINGER_SEC = env.int("WMS2_BLOCK_LINGER_SEC", default=0)
 BLOCK_MAX_FILES = env.int("WMS2_BLOCK_MAX_FILES", default=500)
 TRANSFER_POLL_INTERVAL_SEC = env.float("WMS2_TRANSFER_POLL_INTERVAL_SEC", default=2.0 if LAB else 300.0)

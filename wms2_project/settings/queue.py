@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kombu import Queue  # type: ignore[attr-defined]
 
+from wms2_project.settings.credentials import CREDENTIALS_INTERVAL_SEC
 from wms2_project.settings.environment import LAB, env
 
 REDIS_URL = env.str("REDIS_URL")
@@ -75,8 +76,18 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SLOTS_INTERVAL_SEC,
         "options": {"queue": "condor", "expires": SLOTS_INTERVAL_SEC * 0.9},
     },
+    "credentials": {
+        "task": "requests_app.tasks.credentials",
+        "schedule": CREDENTIALS_INTERVAL_SEC,
+        "options": {"queue": "condor", "expires": CREDENTIALS_INTERVAL_SEC * 0.9},
+    },
     "clean": {
         "task": "requests_app.tasks.clean",
+        "schedule": TIDY_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
+    },
+    "declare_replicas": {
+        "task": "requests_app.tasks.declare_replicas",
         "schedule": TIDY_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
     },

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from wms2_project.settings.environment import LAB, env
+from wms2_project.settings.environment import LAB, env, parse_json
 
 CMS_SERVICES = {
     "reqmgr2_url": env.str("WMS2_REQMGR2_URL", default=""),
+    "config_cache_url": env.str("WMS2_CONFIG_CACHE_URL", default=""),
     "dbs_url": env.str("WMS2_DBS_URL", default=""),
     "dbs_writer_url": env.str("WMS2_DBS_WRITER_URL", default=""),
     "rucio_url": env.str("WMS2_RUCIO_URL", default=""),
@@ -15,6 +16,7 @@ CMS_SERVICES = {
     "rucio_password": env.str("WMS2_RUCIO_PASSWORD", default=""),
     "cric_url": env.str("WMS2_CRIC_URL", default=""),
     "client_cert": env.str("WMS2_CLIENT_CERT", default=""),
+    "client_key": env.str("WMS2_CLIENT_KEY", default=""),  # empty: in the file of the certificate
     "ca_bundle": env.str("WMS2_CA_BUNDLE", default=""),
 }
 
@@ -28,4 +30,6 @@ BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 
 SUBMIT_ROOT = env.str("WMS2_SUBMIT_ROOT", default="")
 STATE_DIR = env.str("WMS2_STATE", default="")
 STORAGE_PREFIX = env.str("WMS2_STORAGE_PREFIX", default="")
+SITE_STORAGE = env("WMS2_SITE_STORAGE", cast=parse_json, default={})
+STORAGE_CA_FILE = env.str("WMS2_STORAGE_CA_FILE", default="")
 JOB_USERS = env.list("WMS2_JOB_USERS", default=[])

@@ -12,7 +12,7 @@ from cms.rucio_session import RucioConfig
 from cms.types import BlockFile
 from lab.cms_world.known import Credentials
 from lab.cms_world.server import running_world
-from tests.contract.rucio_server.server import running_rucio
+from tests.contract.rucio_server.server import RealRucio, running_rucio
 
 SOURCE, DESTINATION = "T2_CH_CERN", "T2_DE_DESY"
 
@@ -26,6 +26,7 @@ class RucioPeer:
 
     config: RucioConfig
     carry_out: Callable[[str], None]
+    server: RealRucio | None = None
     source: str = SOURCE
     destination: str = DESTINATION
 
@@ -73,7 +74,7 @@ def real_peer(directory: Path) -> Iterator[RucioPeer]:
             server.tick(hold=hold, fail=fail)
 
         config = RucioConfig(server.url, server.url, server.account, server.username, server.password)
-        yield RucioPeer(config, carry_out=carry_out)
+        yield RucioPeer(config, carry_out=carry_out, server=server)
 
 
 PEERS: dict[str, Callable[[Path], Iterator[RucioPeer]]] = {"lab": lab_peer, "real": real_peer}

@@ -12,7 +12,7 @@ from rucio_peers import Block, RucioPeer
 
 from cms.rucio import MAX_NAMES_PER_CALL, RucioClient
 from cms.rucio_session import MemoryTokenClient, connect
-from cms.types import Destination, FileCounts, RuleState
+from cms.types import Destination, FileCounts, ReplicaVerdict, RuleState
 from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
 
 ACTIVITY = "Production Output"
@@ -46,6 +46,11 @@ def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: Ruci
     assert rucio.used_fraction("T2_XX_Nowhere") is None
 
 
+def test_protocols_that_jobs_do_not_know_give_no_prefix(rucio: RucioClient, peer: RucioPeer) -> None:
+    assert rucio.storage_prefixes(peer.destination) == ()
+    assert rucio.storage_prefixes("T2_XX_Nowhere") == ()
+
+
 def test_replicas_are_where_the_block_was_registered(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
@@ -55,6 +60,36 @@ def test_replicas_are_where_the_block_was_registered(
         **dict.fromkeys(registered.lfns, (peer.source,)),
         "/store/data/Lab/nobody/knows.root": (),
     }
+
+
+def test_a_copy_declared_bad_is_no_replica_any_more(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    first, *others = registered.lfns
+    for _ in range(2):
+        assert rucio.declare_replica(first, peer.source, ReplicaVerdict.BAD, reason="checksum differs")
+    assert rucio.replicas(registered.lfns) == {first: (), **dict.fromkeys(others, (peer.source,))}
+
+
+def test_a_suspicious_copy_stays_a_replica_and_is_listed(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    lfn = registered.lfns[0]
+    for _ in range(2):
+        assert rucio.declare_replica(lfn, peer.source, ReplicaVerdict.SUSPICIOUS, reason="checksum differs")
+    assert rucio.replicas([lfn]) == {lfn: (peer.source,)}
+    listed = plain_client(peer).list_suspicious_replicas(rse_expression=peer.source)
+    assert lfn in {row["name"] for rows in listed for row in rows}
+
+
+@pytest.mark.parametrize("verdict", list(ReplicaVerdict))
+def test_a_copy_that_is_not_there_is_not_declared(
+    rucio: RucioClient, peer: RucioPeer, registered: Block, verdict: ReplicaVerdict
+) -> None:
+    lfn = registered.lfns[0]
+    assert not rucio.declare_replica(lfn, peer.destination, verdict, reason="checksum differs")
+    with pytest.raises(NotFound, match="T2_XX_Nowhere"):
+        rucio.declare_replica(lfn, "T2_XX_Nowhere", ReplicaVerdict.BAD, reason="checksum differs")
 
 
 def test_registering_a_block_again_changes_nothing(

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from cms.rucio_session import RucioConfig, connect
+from cms.rucio import RucioClient
+from cms.rucio_session import RucioConfig
+from lab.cms_world.server import running_world
 from lab.grid.certificates import ensure_certificates
 from tests.contract.grid.conftest import HERE, THERE
 from tests.contract.grid.webdav import Client, checksum
@@ -198,15 +200,13 @@ def test_other_hosts_are_not_served(client: Client) -> None:
         pass
 
 
-def test_rucio_names_the_servers(client: Client) -> None:
-    names = {"url": "URL", "auth_url": "AUTH_URL", "account": "ACCOUNT", "username": "USERNAME"}
-    given = {name: os.environ[f"WMS2_RUCIO_{key}"] for name, key in names.items()}
-    rucio = connect(RucioConfig(**given, password=os.environ["WMS2_RUCIO_PASSWORD"]))
+def test_rucio_names_the_servers(client: Client, tmp_path: Path) -> None:
+    """As in a stack with WMS2_LAB_STORAGE=grid."""
+    with running_world(tmp_path / "cms", grid=client.grid) as world:
+        known, url = world.credentials, f"{world.url}/rucio"
+        rucio = RucioClient(RucioConfig(url, url, known.account, known.username, known.password))
+        prefixes = rucio.storage_prefixes("T1_US_FNAL_Disk")
+        tape = rucio.storage_prefixes("T1_US_FNAL_Tape")
 
-    protocols = rucio.get_rse("T1_US_FNAL_Disk")["protocols"]
-
-    port = client.site("T1_US_FNAL").port
-    assert [(one["scheme"], one["hostname"], one["port"], one["prefix"]) for one in protocols] == [
-        ("davs", "localhost", port, "/"),
-        ("root", "localhost", port, "/"),
-    ]
+    site = client.site("T1_US_FNAL")
+    assert (prefixes, tape) == ((site.davs, site.root), ())

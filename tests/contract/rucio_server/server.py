@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,10 +23,13 @@ from uuid import uuid4
 
 import psycopg
 
+from lab.grid.certificates import Certificates
 from lab.processes import MARK
+from tests.issuing import CLIENT_ID, RunningIssuer
 
 HERE = Path(__file__).parent
 PASSWORD = "contract"
+TOKEN_AUDIENCE, TOKEN_SCOPE = "rucio", "openid profile"
 START_SEC, STOP_SEC = 300.0, 10.0
 
 
@@ -39,6 +43,7 @@ class RealRucio:
 
     url: str
     daemons: subprocess.Popen[str]
+    environment: dict[str, str]
     account: str = "root"
     username: str = "contract"
     password: str = PASSWORD
@@ -69,10 +74,44 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
         daemons = _spawn([python, HERE / "daemons.py"], env, directory / "daemons.log")
         try:
             _await(f"{url}/ping", server, directory)
-            yield RealRucio(url, daemons)
+            yield RealRucio(url, daemons, env)
         finally:
             for process in (daemons, server):
                 _stop(process)
+
+
+@contextmanager
+def tls_front(
+    server: RealRucio, directory: Path, *, certificates: Certificates, issuer: RunningIssuer
+) -> Iterator[str]:
+    """The same server by https, for clients with certificates of the CA and with tokens of the issuer."""
+    client = {"client_id": CLIENT_ID, "client_secret": "unused", "redirect_uris": [f"{issuer.url}/unused"]}
+    secrets = directory / "idpsecrets.json"
+    secrets.write_text(json.dumps({"lab": client | {"issuer": issuer.url, "SCIM": client}}))
+    config = directory / "rucio.cfg"
+    oidc = f"[oidc]\nidpsecrets = {secrets}\nadmin_issuer = lab\nexpected_audience = {TOKEN_AUDIENCE}\n"
+    config.write_text(Path(server.environment["RUCIO_CONFIG"]).read_text() + oidc)
+    env = server.environment | {
+        "RUCIO_CONFIG": str(config),
+        "RUCIO_FRONT_CERTIFICATES": str(certificates.directory),
+        "REQUESTS_CA_BUNDLE": str(certificates.ca),  # by which it knows the issuer
+        "NO_PROXY": "localhost",
+    }
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        url = f"https://localhost:{door.getsockname()[1]}"
+        options = {
+            "-c": str(HERE / "tls_front.py"),
+            "--pythonpath": str(HERE),
+            "--bind": f"fd://{door.fileno()}",
+        }
+        words = [word for option in options.items() for word in option]
+        argv = [_python().parent / "gunicorn", *words, "--chdir", str(directory), "tls_front:application"]
+        front = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
+    try:
+        _await(f"{url}/ping", front, directory, ca=certificates.ca)
+        yield url
+    finally:
+        _stop(front)
 
 
 def _python() -> Path:
@@ -149,11 +188,12 @@ def _spawn(
         )  # fmt: skip
 
 
-def _await(url: str, server: subprocess.Popen[str], directory: Path) -> None:
+def _await(url: str, server: subprocess.Popen[str], directory: Path, *, ca: Path | None = None) -> None:
     end = time.monotonic() + START_SEC
+    context = ssl.create_default_context(cafile=ca) if ca else None
     while time.monotonic() < end and server.poll() is None:
         try:
-            with urlopen(url, timeout=5):
+            with urlopen(url, timeout=5, context=context):
                 return
         except (URLError, OSError):
             time.sleep(0.1)

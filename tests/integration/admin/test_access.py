@@ -136,6 +136,31 @@ def test_everything_missing_is_said_at_once_with_its_cure() -> None:
         assert variable in output
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("WMS2_STORAGE_PREFIX", "davs:/se/{site}", "neither an absolute path nor a URL"),
+        ("WMS2_STORAGE_PREFIX", "/storage", "without {site}"),
+        ("WMS2_SITE_STORAGE", "{not json", "not a JSON object"),
+        ("WMS2_SITE_STORAGE", '{"CERN": ["/a"]}', "'CERN', which is not a site name"),
+        ("WMS2_SITE_STORAGE", '{"T2_CH_CERN": "/a"}', "T2_CH_CERN: it is not a list"),
+        ("WMS2_SITE_STORAGE", '{"T2_CH_CERN": ["/a", "http://se/b"]}', "'http://se/b'"),
+        ("WMS2_STORAGE_CA_FILE", "/no/such/ca.pem", "not a file that can be read"),
+    ],
+)
+def test_a_malformed_storage_prefix_is_found_at_start(variable: str, value: str, problem: str) -> None:
+    done = manage("check", **PRODUCTION | {variable: value})
+    assert done.returncode != 0
+    assert "wms2.E018" in done.stderr
+    assert problem in done.stderr
+    assert variable in done.stderr
+
+
+def test_prefixes_of_sites_need_no_default() -> None:
+    own = {"WMS2_STORAGE_PREFIX": "", "WMS2_SITE_STORAGE": '{"T2_CH_CERN": ["davs://se.example.org/cms"]}'}
+    assert manage("check", **PRODUCTION | own).returncode == 0
+
+
 def test_the_lab_needs_no_outside_services() -> None:
     done = manage("check", WMS2_LAB="1", **LAB)
     assert done.returncode == 0, done.stdout + done.stderr

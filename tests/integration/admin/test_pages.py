@@ -30,8 +30,10 @@ from tests.integration.factories import (
     make_dag,
     make_file,
     make_group,
+    make_quarantined,
     make_request,
     make_round,
+    make_secondary,
     make_site,
     make_token,
     make_user,
@@ -52,6 +54,8 @@ def fill(number: int) -> None:
     dag, group = make_dag(round_), make_group(round_)
     DAGEvent.objects.create(dag=dag, event_type="submitted")
     make_file(row.workflow)
+    make_quarantined(dag)
+    make_secondary(f"/Pileup/Era{number}-v1/PREMIX")
     block = make_block(group)
     RucioRule.objects.create(block=block, kind="source", rse_expression="T1_US_FNAL_Disk")
     raise_alert(request=row, kind="slow_dag", message="it takes long")

@@ -13,14 +13,22 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from rest_framework.test import APIClient
 
-from dags_app.models import DAG, Schedd
+from dags_app.models import DAG, QuarantinedReplica, Schedd
 from dags_app.states import DAGStatus
 from requests_app.models import Alert, Request
 from requests_app.services.alerts import raise_alert
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus as S
 from tests.integration.admin.test_actions import press
-from tests.integration.factories import DOCUMENT, ago, make_dag, make_request, make_round, make_site
+from tests.integration.factories import (
+    DOCUMENT,
+    ago,
+    make_dag,
+    make_quarantined,
+    make_request,
+    make_round,
+    make_site,
+)
 from wms2_project.api.table import endpoints
 from wms2_project.models import AuditEvent
 
@@ -81,6 +89,10 @@ def _lost() -> Schedd:
     return Schedd.objects.create(name=SCHEDD, silent_since=ago(hours=1))
 
 
+def _quarantined() -> QuarantinedReplica:
+    return make_quarantined(_dag()())
+
+
 ACTIONS: dict[str, Doors] = {
     "submit": Doors(_request(S.NEW), "POST requests/<request_name:name>/submit", "submit", "request submit"),
     "stop": Doors(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
@@ -120,6 +132,9 @@ ACTIONS: dict[str, Doors] = {
     ),
     "acknowledge an alert": Doors(
         _alert, "POST alerts/<int:alert_id>/acknowledge", "acknowledge", "alert acknowledge"
+    ),
+    "lift a quarantine": Doors(
+        _quarantined, "POST quarantine/<int:replica_id>/lift", "lift", "quarantine lift"
     ),
     "drain a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
     "fence a schedd": Doors(_lost, "POST schedds/<schedd_name:name>/fence", "fence", "schedd fence"),
@@ -161,7 +176,7 @@ def by_shell(client: object, doors: Doors, row: Any, why: str) -> bool:
 
 
 def test_every_endpoint_that_steers_has_its_line() -> None:
-    steered = ("requests/<", "dags/<", "schedds/<", "alerts/<")
+    steered = ("requests/<", "dags/<", "schedds/<", "alerts/<", "quarantine/<")
     writing = {
         f"{method} {route}"
         for route, view in endpoints()

@@ -89,3 +89,14 @@ def test_a_value_is_rendered_with_its_parts() -> None:
         {"name": "n"},
     )
     assert body["colour"] == "red"
+
+
+def test_a_type_without_a_field_is_refused_with_the_cure() -> None:
+    @dataclass
+    class Odd:
+        """A body with a set."""
+
+        names: set[int]
+
+    with pytest.raises(TypeError, match="name its DRF field with Annotated"):
+        body_of(Odd)

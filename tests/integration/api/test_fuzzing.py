@@ -37,9 +37,10 @@ hooks = "hooks"
 allow-x00 = false  # PostgreSQL stores none
 
 # What a GET is described to take, it must take. A write may be well-formed and still be refused (422):
-# a document has rules no schema can tell, a ban must end in the future, a change must change something.
+# a document has rules and a tarball a format that no schema can tell, a ban must end in the future, a
+# change must change something.
 [[operations]]
-include-method = ["POST", "PATCH", "DELETE"]
+include-method = ["POST", "PUT", "PATCH", "DELETE"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 412, 422, 502, 503]
 
 # Its two numbers are refused together: they would make too many steps.

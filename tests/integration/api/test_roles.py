@@ -70,6 +70,9 @@ TABLE: dict[str, dict[str, Role]] = {
     "dags/<uuid:dag_id>/release": {"POST": OPERATOR},
     "dags/<uuid:dag_id>/remove": {"POST": OPERATOR},
     "dags/<uuid:dag_id>/rescue": {"POST": OPERATOR},
+    "sandboxes": {"PUT": REQUESTOR},
+    "quarantine": {"GET": VIEWER},
+    "quarantine/<int:replica_id>/lift": {"POST": SITE_ADMIN},
     "schedds": {"GET": VIEWER},
     "schedds/<schedd_name:name>/drain": {"POST": OPERATOR},
     "schedds/<schedd_name:name>/fence": {"POST": OPERATOR},
@@ -108,6 +111,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
             re.sub("<uuid:[a-z_]+>", "00000000-0000-0000-0000-000000000000", route)
             .replace("<request_name:name>", "nobody")
             .replace("<int:alert_id>", "1")
+            .replace("<int:replica_id>", "1")
             .replace("<quota_scope:scope>/<quota_name:name>", "requestor/ana")
             .replace("<slug:name>", OWN_SITE)  # what others' sites answer, tests/integration/auth shows
             .replace("<schedd_name:name>", "nowhere@pool")

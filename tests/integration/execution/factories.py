@@ -46,3 +46,9 @@ def note_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("requests_app.lifecycle.advance.try_lock", noting)
     return held
+
+
+def lose_replicas(rse: str, *lfns: str) -> None:
+    """Let the lab's Rucio have no replica of these files at the storage any more."""
+    body = {"rse": rse, "lfns": lfns}
+    assert requests.delete(f"{LAB}/lab/replicas", json=body, timeout=10).status_code == 200

@@ -14,8 +14,8 @@ from dags_app.models import DAG
 from dags_app.planning.types import SitePool
 from dags_app.services import production
 from dags_app.states import DAGStatus
+from lab.toy.payload import generated_events
 from sandbox.manifest import read_jobs
-from sandbox.payload import generated_events
 from tests.integration.factories import make_workflow
 
 pytestmark = pytest.mark.django_db

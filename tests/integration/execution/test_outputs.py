@@ -134,7 +134,7 @@ def test_walking_the_pipeline_twice_registers_once(group: MergeGroup, workflow: 
     assert block.rules.count() == 1
 
 
-@pytest.mark.parametrize(("service", "status"), [("dbs", "pending"), ("rucio", "dbs_registered")])
+@pytest.mark.parametrize(("service", "status"), [("dbs", "checked"), ("rucio", "dbs_registered")])
 def test_a_service_that_is_down_is_waited_for_and_seen(
     group: MergeGroup, workflow: Workflow, faults: Any, service: str, status: str
 ) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from condor.fake import FakeSchedd
 from dags_app.adapters import rucio
 from dags_app.failures.repair import decide_repairs
 from dags_app.models import DAG, BadReplica, InputFile, Workflow
@@ -20,12 +22,15 @@ from dags_app.services.input_files import resolve_input
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
+from requests_app.lifecycle.locating import before_planning
+from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.states import RequestStatus as S
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.services.sites import enable_site
-from tests.integration.execution.factories import add_block, note_locks
+from tests.dagfiles import allowed_sites
+from tests.integration.execution.factories import add_block, lose_replicas, note_locks
 from tests.integration.factories import make_request, make_site, make_workflow
 from tests.stand_in import Overridden
 from wms2_project.errors import ServiceUnavailable
@@ -281,3 +286,100 @@ def test_replicas_are_looked_for_while_the_site_that_has_the_data_is_away() -> N
     replicate(request, "a")
     let_time_pass(request)
     assert step(request) == S.PLANNING
+
+
+def test_a_lost_replica_is_seen_before_planning(viewer: APIClient) -> None:
+    request = resolved(("a", HERE), ("b", HERE))
+    lost = sorted(request.workflow.input_files.values_list("lfn", flat=True))[:2]
+    lose_replicas(HERE, *lost)
+    let_time_pass(request)
+    assert looked_up(request) is None
+    assert production.decide_plan(workflow=request.workflow, sites=pool(request)).jobs == 2
+    Request.objects.update(status=S.QUEUED)
+    gate = data_gate(viewer, request)
+    assert (gate["verdict"], [file["lfn"] for file in gate["evidence"]["files"]]) == ("pass", lost)
+
+
+def looked_up(request: Request) -> Any:
+    """What the lifecycle does before it plans."""
+    return before_planning(Snapshot(Request.objects.get(pk=request.pk), timezone.now()))
+
+
+@pytest.mark.usefixtures("fake_schedd")
+def test_a_resume_looks_replicas_up_again(operator: APIClient, asked: Asked) -> None:
+    """The only site of a stopped group has lost its data, and another one has a replica since."""
+    request = resolved(("a", HERE), status=S.HELD)
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    now = timezone.now()
+    DAG.objects.filter(pk=dag.pk).update(status=DAGStatus.STOPPED, submitted_at=now, completed_at=now)
+    make_site("T2_US_Purdue")
+    replicate(request, "a", "T2_US_Purdue")
+    lose_replicas(HERE, *request.workflow.input_files.values_list("lfn", flat=True))
+    asked.clear()
+    path = f"/api/v1/requests/{request.request_name}/release"
+    assert operator.post(path, {"reason": "go on"}).status_code == 200
+    assert [step(request), step(request)] == [S.PLANNING, S.ACTIVE]
+    assert [len(call) for call in asked] == [2]
+    assert {tuple(one) for one in request.workflow.input_files.values_list("locations", flat=True)} == {
+        ("T2_US_Purdue",)
+    }
+    directory = Path(DAG.objects.get(parent=dag).submit_dir)
+    assert [allowed_sites(directory / f"mg_{n:06d}") for n in (0, 1)] == [{"T2_US_Purdue"}] * 2
+
+
+def test_groups_of_a_running_dag_follow_their_replicas(
+    fake_schedd: FakeSchedd, asked: Asked, settings: Any
+) -> None:
+    settings.LOCATION_FOLLOW_SEC = 3600.0
+    request = resolved(("a", HERE), ("b", AWAY), status=S.ACTIVE)
+    locations.note_waiting(workflow=request.workflow, sites=pool(request), now=timezone.now())
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    DAG.objects.filter(pk=dag.pk).update(
+        status=DAGStatus.RUNNING, applied_version=request.workflow.version, submitted_at=timezone.now()
+    )
+    make_site("T2_US_Purdue")
+    DAG.objects.filter(pk=dag.pk).update(applied_sites=sorted([HERE, "T2_US_Purdue"]))
+    replicate(request, "a", "T2_US_Purdue")
+    replicate(request, "b", "T2_US_Purdue")
+    asked.clear()
+    step(request)
+    assert (asked, fake_schedd.called("place_landings")) == ([], []), "not all the time"
+    Workflow.objects.update(located_at=timezone.now() - timedelta(hours=2))
+    assert [step(request), step(request), step(request)] == [S.ACTIVE] * 3
+    assert [len(call) for call in asked] == [4]
+    (placed,) = fake_schedd.called("place_landings")
+    assert placed["sites"] == {f"mg_{n:06d}": {HERE, "T2_US_Purdue"} for n in (0, 1)}
+    assert request.workflow.unplaced_since is None, "what waited can be placed by the next round"
+
+
+def test_a_running_request_goes_on_while_rucio_is_away(
+    fake_schedd: FakeSchedd, adapt: Callable[..., None]
+) -> None:
+    request = resolved(("a", HERE), status=S.ACTIVE)
+    dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
+    DAG.objects.filter(pk=dag.pk).update(
+        status=DAGStatus.RUNNING, applied_version=request.workflow.version, submitted_at=timezone.now()
+    )
+    let_time_pass(request)
+
+    def away(lfns: list[str]) -> Any:
+        raise ServiceUnavailable("Rucio is away")
+
+    adapt(rucio=Overridden(rucio(), replicas=away))
+    assert (step(request), request.attempt) == (S.ACTIVE, 0)
+
+
+def test_the_preview_of_an_exclusion_names_files_that_can_be_read(
+    operator: APIClient, adapt: Callable[..., None]
+) -> None:
+    request = resolved(("a", HERE), ("b", AWAY), status=S.HELD)
+    here, away = (f"/store/data{request.workflow.input_dataset}/{name}0.root" for name in "ab")
+    body = {"reason": "unreadable", "excluded_files": [here, away], "dry_run": True}
+    path = f"/api/v1/requests/{request.request_name}/release"
+    assert operator.post(path, body).json()["preview"]["excluded_but_readable"] == [here]
+
+    def down(lfns: list[str]) -> Any:
+        raise ServiceUnavailable("Rucio is away")
+
+    adapt(rucio=Overridden(rucio(), replicas=down))
+    assert operator.post(path, body).json()["preview"]["excluded_but_readable"] is None

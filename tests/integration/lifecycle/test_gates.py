@@ -14,8 +14,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from condor.fake import FakeSchedd
-from dags_app.adapters import build_dbs
-from dags_app.models import DAG, DAGEvent, MergeGroup, Round, Schedd, Workflow
+from dags_app.adapters import build_config_cache, build_dbs
+from dags_app.models import DAG, DAGEvent, JobToken, MergeGroup, Round, Schedd, SecondaryDataset, Workflow
 from dags_app.services.schedds import drain_schedd, enable_schedd, note_answer
 from dags_app.states import DAGStatus, FileState, GroupStatus
 from outputs_app.models import OutputBlock, RucioRule
@@ -41,6 +41,7 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_secondary,
     make_site,
     make_workflow,
 )
@@ -54,9 +55,9 @@ QUOTA = {"scope": "requestor", "name": "ana", "actor": "user:olga", "reason": "t
 
 @pytest.fixture(autouse=True)
 def _without_dbs(settings: Any, adapt: Callable[..., None]) -> None:
-    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": ""}
+    settings.CMS_SERVICES = settings.CMS_SERVICES | {"dbs_url": "", "config_cache_url": ""}
     settings.ERROR_BACKOFF_BASE_SEC = 60.0  # a cool-off that is not over before a busy machine has looked
-    adapt(dbs=FromSettings(build_dbs))
+    adapt(dbs=FromSettings(build_dbs), config_cache=FromSettings(build_config_cache))
 
 
 def resolved(status: RequestStatus, **values: Any) -> Request:
@@ -86,6 +87,20 @@ def allow(row: Request) -> None:
 
 def unresolved() -> Request:
     return make_request(status=S.SUBMITTED)
+
+
+def unconfigured() -> Request:
+    """A CMSSW request whose input is resolved, while nobody has said where the ConfigCache is."""
+    row = resolved(S.SUBMITTED)
+    step = {"name": "RECO", "release": "CMSSW_14_0_0", "arch": "el8_amd64_gcc12", "config_id": "cfg-1"}
+    payload = {"kind": "cmssw", "cmssw": {"steps": [step]}}
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config=payload)
+    return row
+
+
+def configure(row: Request) -> None:
+    Workflow.objects.filter(pk=row.workflow_id).update(payload_config={"kind": "toy"})
+    wake(Request.objects.filter(pk=row.pk))
 
 
 def failing() -> Request:
@@ -137,6 +152,17 @@ def without_data() -> Request:
 
 def replicate(row: Request) -> None:
     row.workflow.input_files.update(locations=["T2_CH_CERN"])
+
+
+def without_pileup() -> Request:
+    make_secondary("/Pileup/Era-v1/PREMIX", places=[[["T2_DE_DESY"], 1]])
+    row = resolved(S.QUEUED)
+    Workflow.objects.update(secondary_input_datasets=["/Pileup/Era-v1/PREMIX"])
+    return row
+
+
+def replicate_pileup(row: Request) -> None:
+    SecondaryDataset.objects.update(places=[[["T2_CH_CERN", "T2_DE_DESY"], 1]])
 
 
 def limit(**changes: Any) -> None:
@@ -259,7 +285,12 @@ def _with_block(status: BlockStatus, **values: Any) -> tuple[Request, Any]:
 
 
 def unregistered() -> Request:
-    return _with_block(BlockStatus.PENDING, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+    return _with_block(BlockStatus.CHECKED, last_error="DBS: 503", last_error_at=ago(minutes=1))[0]
+
+
+def unchecked() -> Request:
+    failing = {"last_error": "the storage of T1_US_FNAL is down", "last_error_at": ago(minutes=1)}
+    return _with_block(BlockStatus.PENDING, **failing)[0]
 
 
 def stuck() -> Request:
@@ -283,6 +314,17 @@ def short_of_space() -> Request:
     return resolved(S.QUEUED)
 
 
+def without_token() -> Request:
+    django_settings.TOKEN_ISSUER = "https://issuer.example.org"  # the test's own settings
+    row = resolved(S.QUEUED)
+    JobToken.objects.create(workflow=row.workflow, error="it does not answer", failing_since=ago(minutes=9))
+    return row
+
+
+def renew_token(row: Request) -> None:
+    JobToken.objects.update(error="", failing_since=None)
+
+
 @dataclass(frozen=True)
 class Case:
     """A gate that blocks: in which situation, with which words, what opens it, and where that leads."""
@@ -297,20 +339,24 @@ class Case:
 MOVED = ("pilot_running", "")
 RUNS = ("active", "running")
 HOLDING = ("ownership", "sites", "memory")  # only a person can open these
+TRIED = ("configuration", "validation")  # opened by trying, and what is told is what the try met
 CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),
     Case("ownership", foreign, "is in DBS as VALID", allow, MOVED),
     Case("validation", unresolved, "dbs_url is not set", wake_resolved, ("queued", "")),
+    Case("configuration", unconfigured, "config_cache_url is not set", configure, ("queued", "")),
     Case("data", without_data, "no usable site can read 1 input file", replicate, MOVED),
     Case("admission", queued_behind, "1/1, position 1", lambda row: limit(max_active_dags=9), MOVED),
     Case("admission", paused, "power cut", lambda row: limit(paused=False), MOVED),
     Case("quota", over_quota, "requestor ana: 4 of 3 queued jobs", raise_quota, MOVED),
     Case("space", short_of_space, "has too little free space", lambda row: need(0), MOVED),
+    Case("credential", without_token, "no token for jobs: it does not answer", renew_token, MOVED),
     Case("storage", full, "above 95%", free, MOVED),
     Case("schedds", draining, "is draining", lambda row: enable_schedd(
         name="a@pool", actor="user:olga", reason="done"), MOVED),
     Case("sites", nowhere, "no usable site", enable_sites, MOVED),
+    Case("pileup", without_pileup, "no usable site holds the secondary dataset", replicate_pileup, MOVED),
     Case("memory", large, "2000 MB per core", enlarge_slots, MOVED),
     Case("schedd", on_silent_schedd, "a@pool does not answer",
          lambda row: note_answer("a@pool", now=timezone.now()), RUNS),
@@ -321,6 +367,7 @@ CASES = [
     Case("throttle", throttled, "at most 2 groups run at a time; 1 group waiting", end_group, RUNS),
     Case("running", running, "round 0: 0 of 2 groups done", end_dag, ("queued", "")),
     Case("stage-out", uncollected, "1 finished group", collect, ("completed", "")),
+    Case("output check", unchecked, "not checked on the storage yet", announce, ("completed", "")),
     Case("dbs", unregistered, "DBS: 503", announce, ("completed", "")),
     Case("rucio", stuck, "rule r1 to tier=1, STUCK", announce, ("completed", "")),
 ]  # fmt: skip
@@ -345,7 +392,7 @@ def step(row: Request) -> str:
 def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.SCHEDDS, settings.MIN_FREE_BYTES = ["a@pool"], 0
+    settings.SCHEDDS, settings.MIN_FREE_BYTES, settings.TOKEN_ISSUER = ["a@pool"], 0, ""
     agreed = Comparison(differences=[])
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS
@@ -360,12 +407,12 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     (gate,) = [one for one in blocking(viewer, row) if one["name"] == case.gate]
     assert (gate["remedy"] != "", gate["since"] is not None) == (True, True)
 
-    result = step(row)
+    reason = step(row)
     assert row.status == ("held" if case.gate in HOLDING else before)
-    assert case.words in result
-    assert result == blocking(viewer, row)[0]["detail"]
-    if case.gate != "validation":  # this gate opens by an attempt, and shows its error
-        assert result == gate["detail"]
+    assert case.words in reason
+    assert reason == blocking(viewer, row)[0]["detail"]
+    if case.gate not in TRIED:
+        assert reason == gate["detail"]
 
     case.open(row)
     result = step(row)

@@ -147,8 +147,8 @@ def test_a_certificate_is_reported_before_it_expires(
     path = tmp_path / "proxy.pem"
     path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     settings.CMS_SERVICES = settings.CMS_SERVICES | {"client_cert": str(path)}
-    assert words in outside._certificate_ends()
-    assert bool(outside._certificate_ends()) == bool(words)
+    assert words in outside._credentials_end()
+    assert bool(outside._credentials_end()) == bool(words)
 
 
 def test_every_schedd_is_asked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:

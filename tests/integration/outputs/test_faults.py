@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db
 
 Target = tuple[str, str, str, str]  # service, method, path, body
 CALLS: dict[Step, dict[str, Target]] = {
+    Step.CHECK: {},  # asks the storage: tests/integration/outputs/test_checking.py
     Step.REGISTER: {
         "look": ("dbs", "GET", "blocks", ""),
         "insert": ("dbs", "POST", "bulkblocks", ""),

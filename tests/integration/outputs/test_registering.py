@@ -57,4 +57,4 @@ def test_an_input_dbs_does_not_know_stops_the_block_with_a_sentence(block: Outpu
     Workflow.objects.filter(pk=block.dataset.workflow_id).update(input_dataset="/Nobody/Knows-First-v1/AOD")
     advance_block(block.pk)
     block.refresh_from_db()
-    assert (block.status, "/Nobody/Knows-First-v1/AOD" in block.last_error) == (BlockStatus.PENDING, True)
+    assert (block.status, "/Nobody/Knows-First-v1/AOD" in block.last_error) == (BlockStatus.CHECKED, True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
+from dags_app.failures import repair
 from dags_app.models import Workflow
 from dags_app.services import ledger, production
 from dags_app.states import FileState, RoundStatus
@@ -137,3 +138,18 @@ def test_a_file_that_is_never_read_ends_in_a_hold_that_names_it(planned: Planned
     planning = handlers.on_planning(round_.move(S.PLANNING), timezone.now())
     assert isinstance(planning, Move)
     assert (planning.to, lfn in planning.changes["hold_evidence"]["files"]) == (S.HELD, True)
+
+
+def test_a_replica_lost_after_its_job_has_read_it_does_not_move_the_group(planned: Planned) -> None:
+    round_ = planned([[CERN, DESY]] * 12)
+    read, unread = round_.lfns_of(0)
+    node = {job["files"][0]["lfn"]: name for name, job in round_.jobs_of(0).items()}
+    one_bad(round_, 0, nodes=[node[unread]])
+    succeed(round_, 0, CERN, node[read])
+    pool = usable_sites(workflow=round_.workflow, now=timezone.now())
+    round_.workflow.input_files.filter(lfn=read).update(locations=[DESY])
+    (stays,) = repair.decide_repairs(dag=round_.dag, sites=pool)
+    assert (stays.restart, CERN in stays.sites) == (False, True)
+    round_.workflow.input_files.filter(lfn=unread).update(locations=[DESY])
+    (moves,) = repair.decide_repairs(dag=round_.dag, sites=pool)
+    assert (moves.restart, moves.sites) == (True, {DESY})

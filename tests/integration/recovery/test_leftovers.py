@@ -19,9 +19,13 @@ from dags_app.states import DAGStatus, GroupStatus
 from requests_app.lifecycle.maintenance import clean_storage
 from requests_app.states import RequestStatus as S
 from sandbox.manifest import read_jobs
+from sandbox.storage import Storage
 from tests.integration.recovery.factories import CERN, DESY, PURDUE
 from tests.integration.recovery.factories import Round as Made
+from tests.unit.sandbox.storage.conftest import QUICK, serve
+from tests.unit.sandbox.storage.webdav import Fault, Serve, Server, certificate
 
+__all__ = ["serve"]
 pytestmark = pytest.mark.django_db
 Planned = Callable[..., Made]
 
@@ -36,25 +40,37 @@ def storage(settings: Any, tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def server(serve: Serve, settings: Any, adapt: Callable[..., None]) -> Server:
+    """The storage of CERN by WebDAV."""
+    made = serve()
+    settings.SITE_STORAGE = {CERN: [made.url]}
+    adapt(storage=Storage(token=str, ca_file=str(certificate()[0]), timeouts=QUICK, pauses_sec=()))
+    return made
+
+
 def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path:
     """The group's unmerged directory at the site, with a file and part of another."""
     base = "store/unmerged/Run2031A/Muons/AOD/First-v1"
     directory = storage / site / base / str(made.workflow.pk) / f"mg_{index:06d}_r{made.dag.round.number}"
     directory.mkdir(parents=True)
     (directory / "proc_000000.root").write_text("events")
-    (directory / ".proc_000001.root.7.0a0b0c0d.tmp").write_text("ev")
+    (directory / "proc_000001.root.part-0a0b0c0d").write_text("ev")
     return directory
 
 
 def merged(storage: Path, made: Made, index: int, *, site: str = CERN) -> list[Path]:
-    """The group's merged file at the site, and part of one of an earlier attempt."""
+    """The group's merged file at the site, and parts of those of earlier attempts."""
     (lfn,) = merged_lfns(made.groups[index])
     whole = Path(f"{storage}/{site}{lfn}")
-    part = whole.with_name(f".{whole.name}.12.aabbccdd.tmp")
+    parts = [
+        whole.with_name(f"{whole.name}.part-aabbccdd"),
+        whole.with_name(f".{whole.name}.12.aabbccdd.tmp"),
+    ]
     whole.parent.mkdir(parents=True, exist_ok=True)
-    for path in (whole, part):
+    for path in (whole, *parts):
         path.write_text("events")
-    return [whole, part]
+    return [whole, *parts]
 
 
 def files(storage: Path) -> list[Path]:
@@ -75,7 +91,7 @@ def test_an_ended_request_leaves_nothing_it_did_not_register(
 ) -> None:
     made = planned([[CERN]] * 4)
     made.finish(0)
-    kept, _ = merged(storage, made, 0)
+    kept, *_ = merged(storage, made, 0)
     merged(storage, made, 1)
     unmerged(storage, made, 1)
     unmerged(storage, made, 1, site=DESY)  # where it had landed before
@@ -86,7 +102,7 @@ def test_an_ended_request_leaves_nothing_it_did_not_register(
     assert not list(storage.rglob(str(made.workflow.pk)))
     assert Round.objects.get().sweep_at is None
     (event,) = DAGEvent.objects.filter(event_type="leftovers_removed")
-    assert event.detail == {"files": 7, "left": [], "left_count": 0}
+    assert event.detail == {"files": 9, "left": [], "left_count": 0}
 
 
 def test_failed_groups_of_a_closed_round_are_swept_while_the_request_goes_on(
@@ -213,3 +229,77 @@ def test_a_discarded_group_leaves_no_merged_file(planned: Planned, storage: Path
     clean_storage(now=timezone.now())
     assert files(storage) == []
     assert os.listdir(storage)
+
+
+# Storage that is not mounted
+
+
+def put(server: Server, made: Made, index: int) -> list[str]:
+    """Put unmerged and merged files of a group, whole and in parts, on the server; return their LFNs."""
+    base = f"/store/unmerged/Run2031A/Muons/AOD/First-v1/{made.workflow.pk}/mg_{index:06d}_r0"
+    (merged_lfn,) = merged_lfns(made.groups[index])
+    lfns = [f"{base}/proc_000000.root", merged_lfn]
+    for lfn in lfns:
+        server.file(lfn, b"events")
+        server.file(f"{lfn}.part-0123abcd", b"ev")
+    return lfns
+
+
+def test_remote_storage_is_swept(planned: Planned, storage: Path, server: Server) -> None:
+    made = planned([[CERN]] * 4)
+    put(server, made, 0)
+    _, kept = put(server, made, 1)
+    theirs = planned([[CERN]] * 2)
+    others = put(server, theirs, 0)
+    made.fail(0)
+    made.finish(1)
+    made.end()
+    made.move(S.ABORTED)
+    clean_storage(now=timezone.now())
+    assert server.files() == sorted([kept, *others, *(f"{lfn}.part-0123abcd" for lfn in others)])
+    assert not list(server.root.rglob(str(made.workflow.pk)))
+    assert DAGEvent.objects.get(event_type="leftovers_removed").detail["files"] == 7
+
+
+def test_remote_storage_that_no_group_used_is_not_asked(
+    planned: Planned, storage: Path, server: Server
+) -> None:
+    made = planned([[DESY]] * 2)
+    made.fail(0, DESY)
+    made.end()
+    made.move(S.ABORTED)
+    clean_storage(now=timezone.now())
+    assert server.seen == []
+    assert Round.objects.get().sweep_at is None
+
+
+@pytest.mark.parametrize("method", ["PROPFIND", "DELETE"])
+def test_remote_storage_that_fails_is_swept_again(
+    planned: Planned, storage: Path, server: Server, method: str
+) -> None:
+    made = planned([[CERN]] * 2)
+    put(server, made, 0)
+    made.fail(0)
+    made.end()
+    made.move(S.ABORTED)
+    server.faults = [Fault(method, status=503)]
+    clean_storage(now=timezone.now())
+    assert Round.objects.get().sweep_at is not None
+    server.faults.clear()
+    Round.objects.update(sweep_at=timezone.now())
+    clean_storage(now=timezone.now())
+    assert server.files() == []
+
+
+def test_the_files_are_where_the_dag_was_told(
+    planned: Planned, storage: Path, server: Server, settings: Any
+) -> None:
+    """Another prefix in the settings applies to new DAGs."""
+    made = planned([[CERN]] * 2)
+    put(server, made, 0)
+    made.fail(0)
+    made.end()
+    made.move(S.ABORTED)
+    settings.SITE_STORAGE = {}
+    clean_storage(now=timezone.now())
+    assert server.files() == []

@@ -1,4 +1,4 @@
-"""A CRIC over HTTP for one test, whose sites the test changes."""
+"""A CRIC and a Rucio over HTTP for one test, whose sites the test changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from dags_app.adapters import build_cric
+from dags_app.adapters import build_cric, build_rucio
 from lab.cms_world.server import World, running_world
 
 Lab = Callable[[str, str, Any], Any]
@@ -18,10 +18,12 @@ Lab = Callable[[str, str, Any], Any]
 @pytest.fixture
 def world(tmp_path: Path, settings: Any, adapt: Callable[..., None]) -> Iterator[World]:
     with running_world(tmp_path / "cms") as running:
-        settings.CMS_SERVICES = {**settings.CMS_SERVICES, "cric_url": f"{running.url}/cric"}
+        services = {"cric_url": f"{running.url}/cric"}
+        services |= dict.fromkeys(("rucio_url", "rucio_auth_url"), f"{running.url}/rucio")
+        settings.CMS_SERVICES = {**settings.CMS_SERVICES, **services}
         settings.SERVICE_TIMEOUT_SEC = 10.0
         settings.BREAKER_FAILURES = 1000  # the breaker has tests of its own
-        adapt(cric=build_cric())
+        adapt(cric=build_cric(), rucio=build_rucio())
         yield running
 
 

@@ -13,7 +13,10 @@ from sandbox.exitcodes import CLASSES, Tag, exit_codes, has_tag, ran_out_of, tag
 from sandbox.limits import Resource
 
 ROOT = Path(__file__).resolve().parents[3]
-PRODUCT = ("cms", "condor", "dags_app", "outputs_app", "requests_app", "sandbox", "sites_app", "wms2_project")
+PRODUCT = (
+    "cms", "condor", "dags_app", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
+    "wms2_project",
+)  # fmt: skip
 SMALLEST_UNMISTAKABLE = 7000  # smaller numbers occur as ordinary limits
 SOURCES = [
     path

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = [
-    "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "sandbox", "sites_app",
+    "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
     "wms2_project",
 ]  # fmt: skip
 
@@ -45,5 +45,6 @@ def test_the_top_level_holds_what_the_readme_maps() -> None:
     needed = {
         "wms2_project", "requests_app", "dags_app", "outputs_app", "sites_app", "condor", "sandbox", "cms",
         "lab", "manage.py", "requirements.txt", "docker-compose.yml", "tests", "README.md", "docs", "wms2",
+        "rootfiles",
     }  # fmt: skip
     assert needed <= names

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import requests
 
+from cms.configcache import ConfigCacheClient, ConfigCacheConfig
 from cms.cric import CricClient, CricConfig
 from cms.dbs import DbsClient, DbsConfig
 from cms.http import HttpOptions
@@ -42,6 +43,13 @@ def lab(world: World) -> Callable[..., Any]:
 @pytest.fixture
 def reqmgr2(world: World) -> ReqMgr2Client:
     return ReqMgr2Client(ReqMgr2Config(f"{world.url}/reqmgr2", QUICK))
+
+
+@pytest.fixture
+def config_cache(world: World) -> ConfigCacheClient:
+    return ConfigCacheClient(
+        ConfigCacheConfig(f"{world.url}/couchdb/reqmgr_config_cache", QUICK, max_bytes=5000)
+    )
 
 
 @pytest.fixture

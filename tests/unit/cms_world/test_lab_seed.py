@@ -21,8 +21,11 @@ from cms.types import Destination
 from lab.cms_world.known import SITE_OF_RSE
 from lab.cms_world.server import World
 from lab.seed.__main__ import seed
+from lab.seed.formats import ROOT_DEMO
 from lab.seed.storage import Storage
-from sandbox.eventfile import facts, read_events
+from lab.toy.eventfile import facts, read_events
+from rootfiles.inspect import inspect
+from sandbox.filefacts import checksum
 
 ROOT = Path(__file__).parents[3]
 Ask = Callable[..., requests.Response]
@@ -70,6 +73,28 @@ def test_every_replica_is_a_file_with_the_registered_facts(
                     file.events,
                     file.lumis,
                 )
+
+
+def test_root_files_are_registered_with_their_facts_and_stay(
+    world: World, storage: Storage, dbs: DbsClient, rucio: RucioClient
+) -> None:
+    documents = seed(world.url, storage, "R1", ROOT_DEMO)
+    registered = {file.lfn: file for dataset in inputs(documents) for file in dbs.files(dataset)}
+    places = rucio.replicas(list(registered))
+    assert len(registered) == 34
+    for lfn, file in registered.items():
+        for rse in places[lfn]:
+            path = storage.path(lfn, rse)
+            found = inspect(str(path))
+            lumis = tuple(
+                (int(run), *pair[:2]) for run, pairs in (found.lumi_events or {}).items() for pair in pairs
+            )
+            assert (*checksum(path), found.events) == (file.size_bytes, file.adler32, file.events)
+            assert lumis == file.lumis
+
+    assert {document["PayloadConfig"]["kind"] for document in documents} == {"root-demo"}
+    assert seed(world.url, storage, "R1", ROOT_DEMO) == documents
+    assert {file.lfn: file for dataset in inputs(documents) for file in dbs.files(dataset)} == registered
 
 
 def test_rereco_input_is_spread_over_sites_and_runs(

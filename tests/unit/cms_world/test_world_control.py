@@ -44,6 +44,8 @@ def test_disk_storages_of_the_grids_sites_name_its_servers(tmp_path: Path) -> No
         "T1_US_FNAL_Tape": [],
         "T2_DE_DESY": [],
     }
+    with running_world(tmp_path / "world") as world, world.store.transaction() as db:
+        assert describe(db, "T2_CH_CERN")["protocols"] == [], "no grid any more"
 
 
 def test_a_storage_has_the_protocols_that_were_set_for_it(ask: Ask, token: str) -> None:

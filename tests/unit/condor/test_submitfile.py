@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from condor import submitfile
-from condor.submitfile import Role, SubmitDescription, parse_submit, quote, render_priority, render_submit
+from condor.submitfile import (
+    Role,
+    SubmitDescription,
+    parse_submit,
+    quote,
+    render_priority,
+    render_submit,
+    token_file_name,
+)
 from condor.types import RenderError
 from tests.unit.condor.factories import WORKFLOW_ID
 from wms2_project.errors import InvalidInput, Wms2Error
@@ -33,6 +41,38 @@ def test_submit_file_is_the_golden_one(role: Role) -> None:
     assert render_submit(describe(role)) == (GOLDEN / role.submit_file).read_text()
 
 
+@pytest.mark.parametrize("role", [Role.PROCESSING, Role.MERGE, Role.CLEANUP])
+def test_submit_file_with_a_token_is_the_golden_one(role: Role) -> None:
+    text = render_submit(replace(describe(role), with_token=True))
+    assert text == (GOLDEN / "with_token" / role.submit_file).read_text()
+
+
+def test_a_token_is_named_by_its_file_and_its_service_alike() -> None:
+    entries = parse_submit(render_submit(replace(describe(), with_token=True)), Role.PROCESSING)
+    handle = WORKFLOW_ID.replace("-", "")
+    assert token_file_name(WORKFLOW_ID) == f"cms_{handle}.use"
+    assert entries["My.OAuthServicesNeeded"] == f'"cms*{handle}"'
+    assert f"WMS2_TOKEN_FILE={token_file_name(WORKFLOW_ID)}" in entries["environment"]
+
+
+def test_a_proxy_is_given_to_jobs_that_use_storage_only() -> None:
+    texts = {role: render_submit(replace(describe(role), job_proxy="/etc/wms2/proxy.pem")) for role in Role}
+    assert {role for role, text in texts.items() if "\nx509userproxy = /etc/wms2/proxy.pem\n" in text} == {
+        Role.PROCESSING, Role.MERGE, Role.CLEANUP,
+    }  # fmt: skip
+
+
+def test_the_landing_gets_no_credential() -> None:
+    landing = describe(Role.LANDING)
+    assert render_submit(replace(landing, with_token=True, job_proxy="/p")) == render_submit(landing)
+
+
+@pytest.mark.parametrize("path", ["proxy.pem", "/a b", "/a/../b", "/a\nqueue", "/$(X)", "/a,/b", "/"])
+def test_a_proxy_that_is_no_plain_absolute_path_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInput, match="job_proxy"):
+        render_submit(replace(describe(), job_proxy=path))
+
+
 @given(st.text(max_size=60))
 def test_any_request_name_is_either_refused_or_quoted_whole(name: str) -> None:
     try:
@@ -40,6 +80,18 @@ def test_any_request_name_is_either_refused_or_quoted_whole(name: str) -> None:
     except Wms2Error:
         return
     assert parse_submit(text, Role.PROCESSING)["My.CMS_RequestName"] == f'"{name}"'
+
+
+def test_required_system_is_told_to_the_pilots() -> None:
+    text = render_submit(replace(describe(), required_os="rhel8"))
+
+    assert parse_submit(text, Role.PROCESSING)["My.REQUIRED_OS"] == '"rhel8"'
+
+
+@pytest.mark.parametrize("bad", ["", "el8", "rhel8,rhel9", 'rhel8"', "rhel", "RHEL8", None])
+def test_system_that_pilots_do_not_know_is_refused(bad: str) -> None:
+    with pytest.raises(InvalidInput, match="required_os"):
+        render_submit(replace(describe(), required_os=bad))
 
 
 @given(st.text(max_size=60))

@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ["requirements.txt", "requirements-lab.txt", "requirements-dev.txt"]
-PRODUCT = ["cms", "condor", "dags_app", "outputs_app", "requests_app", "sandbox", "sites_app", "wms2_project"]
+PRODUCT = [
+    "cms", "condor", "dags_app", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
+    "wms2_project",
+]  # fmt: skip
 TOOLS = {  # used without being imported: by a command, a setting or a type checker
     "gunicorn": "exec gunicorn ",
     "pytest-timeout": "\ntimeout =",

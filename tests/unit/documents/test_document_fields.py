@@ -131,6 +131,7 @@ REFUSALS: dict[str, list[Any]] = {
     "payload_config": ["x", [1], 5],
     "merged_lfn_base": ["/tmp", "/store/../x", "store", "/store/a b", "/store/$HOME", 5],
     "unmerged_lfn_base": ["/etc", "/store/data", "/store", "/store/data/x"],
+    "sandbox_sha256": ["abc", "0" * 63, "A" * 64, 5],
     "sandbox_url": [
         "http://a.org/x",
         "https://",

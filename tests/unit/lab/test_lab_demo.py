@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from lab.demo.display import Display, print_table
+from lab.demo.outputs import Merged
 from lab.demo.run import demo
 from lab.demo.summary import build_summary, explain_delay, explain_loss, is_finished, parse_view
 from lab.errors import LabError
@@ -96,6 +97,14 @@ def test_summary_passes_the_counts_of_the_api_through() -> None:
     }
 
 
+def test_summary_tells_what_the_merged_files_hold() -> None:
+    merged = {"demo_1": Merged(390, 91.234)}
+    summary = build_summary([view("completed")], urls={}, wall_time_sec=1, merged=merged)
+
+    told = summary["requests"][0]
+    assert (told["merged_events"], told["z_peak_gev"]) == (390, 91.23)
+
+
 def test_summary_of_a_failure_is_not_ok_and_says_why() -> None:
     summary = build_summary([view("held")], urls={}, wall_time_sec=1, error="request demo_1 is held")
 
@@ -120,7 +129,8 @@ def test_every_status_change_is_printed_once() -> None:
 def test_table_shows_what_was_done() -> None:
     out = io.StringIO()
 
-    print_table(Console(file=out, width=120), [view("completed", change("a", 1), change("b", 8))])
+    done = [view("completed", change("a", 1), change("b", 8))]
+    print_table(Console(file=out, width=140), done, {"demo_1": Merged(390, 91.234)})
 
     row = next(line for line in out.getvalue().splitlines() if "demo_1" in line)
     assert [cell.strip() for cell in row.strip("│").split("│")] == [
@@ -130,6 +140,8 @@ def test_table_shows_what_was_done() -> None:
         "3",
         "1/2",
         "400/800",
+        "390",
+        "91.23 GeV",
         "7.0 s",
     ]
 

@@ -16,7 +16,7 @@ from lab.grid.tokens import ANY_AUDIENCE
 from lab.paths import Layout
 from lab.ports import PortBook
 from lab.service import Service
-from lab.services import Ground, Provided, condor, grid
+from lab.services import Ground, Provided, cms_world, condor, grid
 
 SITE = Site(name="T2_CH_CERN", port=1094, home=Path("/g/T2_CH_CERN"), admin=Path("/s/T2_CH_CERN"))
 CERTIFICATES = Certificates(Path("/g/certificates"))
@@ -127,8 +127,10 @@ def test_the_storage_of_jobs_is_plain_directories_unless_asked_otherwise(
     ground = Ground(layout, PortBook(layout.data / "ports.json"), layout.run)
 
     assert "WMS2_SITE_STORAGE" not in grid.build(ground).settings
+    assert "--grid" not in cms_world.build(ground).services[0].argv
     monkeypatch.setenv("WMS2_LAB_STORAGE", "grid")
     settings = grid.build(ground).settings
+    assert "--grid" in cms_world.build(ground).services[0].argv
 
     sites = Grid.load(grid_file(layout.data)).sites
     assert json.loads(settings["WMS2_SITE_STORAGE"]) == {name: [site.davs] for name, site in sites.items()}

@@ -13,8 +13,8 @@ from dags_app.planning.plan import build_generation_plan
 from dags_app.planning.splitters.event_based import LAST_EVENT_NUMBER, LAST_LUMI
 from dags_app.planning.types import EventBudget, Generation, Plan
 from dags_app.states import SplittingAlgo
+from lab.toy.payload import generated_events
 from sandbox.manifest import Generate
-from sandbox.payload import generated_events
 from tests.unit.planning.factories import HINTS, spec
 from wms2_project.errors import InvalidInput
 

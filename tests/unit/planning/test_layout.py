@@ -16,12 +16,12 @@ from tests.unit.planning.factories import file, spec
 
 LAYOUT = LayoutSpec(
     round_number=0,
-    storage="/srv/{site}",
     output_datasets=["/Muons/Run2031A-First-v1/AOD", "/Muons/Run2031A-First-v1/MINIAOD"],
     merged_lfn_base="/store/data",
     unmerged_lfn_base="/store/unmerged",
     payload={},
     pilot=None,
+    job_files=[],
     assets=[Asset("scripts/elect_site.sh", b""), Asset("scripts/post.sh", b"")],
     throttles=Throttles(),
     retries=Retries(),

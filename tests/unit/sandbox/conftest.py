@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from sandbox import post_script, wrapper
+from lab.toy.eventfile import Event, read_events, write_events
+from sandbox import post_script, registry, wrapper
 from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
-from sandbox.eventfile import Event, read_events, write_events
+from sandbox.places import Places
 
 NODE = "proc_000000"
 SITE = "T2_CH_CERN"
@@ -25,6 +26,7 @@ DATASET = "/Toy/Run2026-Test-v1/RECO"
 SECOND = "/Toy/Run2026-Test-v1/AOD"
 WORKFLOW = "6f1c2f6e-2c39-4f6e-9f0f-0123456789ab"
 RUN = 316877
+PLUGINS = ("lab.toy",)
 
 
 @dataclass
@@ -42,6 +44,14 @@ class World:
     attempt: int = 0
     cores: int | None = None
     lumis: dict[str, Any] | None = None  # of the input files, as the catalogue knows them
+    prefixes: list[str] | None = None  # of the site's storage; None = as DAGs of earlier versions have it
+
+    def __post_init__(self) -> None:
+        """Nodes that run inside the test's process know the toy, as those from the tarball do."""
+        shipped = self.root / "plugins.json"
+        shipped.write_text(json.dumps(PLUGINS))
+        self.monkeypatch.setattr(registry, "PLUGINS_FILE", shipped)
+        self.monkeypatch.setattr(wrapper, "REGISTRY", registry.load_registry(PLUGINS))
 
     @property
     def group(self) -> Path:
@@ -100,13 +110,21 @@ class World:
         shutil.copy(RUN_SCRIPT, self.root)
         shutil.copy(self.tarball, self.root / "sandbox.tar.gz")
         (self.group / "jobs.json").write_text(json.dumps(self.document()))
-        (self.root / "payload.json").write_text(json.dumps(self.payload))
+        (self.root / "payload.json").write_text(json.dumps(self.full_payload()))
+        if self.prefixes is not None:
+            (self.root / "storage.json").write_bytes(Places({SITE: tuple(self.prefixes)}).as_json())
         nodes = [*self.jobs, "merge", "cleanup"]
         lines = [
             f'VARS {node} NODE="$(JOB)" RETRY="$(RETRY)" MEM="1000" CPUS="1" DISK="1000" WALL="60"\n'
             for node in nodes
         ]
         (self.group / "group.dag").write_text("".join(lines))
+
+    def full_payload(self) -> dict[str, Any]:
+        """The configuration: of the toy, or of a command that writes event files, unless it differs."""
+        if "command" in self.payload:
+            return {"merge": {"tool": "events"}, **self.payload}
+        return self.payload if "kind" in self.payload else {"kind": "toy", **self.payload}
 
     def scratch(self, node: str) -> Path:
         """A worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
@@ -117,8 +135,9 @@ class World:
         shutil.copy(self.tarball, place / "sandbox.tar.gz")
         if (self.group / "jobs.json").exists():
             shutil.copy(self.group / "jobs.json", place)
-        if (self.root / "payload.json").exists():
-            shutil.copy(self.root / "payload.json", place)
+        for name in ("payload.json", "storage.json", "ca.pem"):
+            if (self.root / name).exists():
+                shutil.copy(self.root / name, place)
         if node in ("merge", "cleanup"):
             shutil.copytree(self.reports, place / "reports")
         return place
@@ -171,7 +190,7 @@ class World:
         if not self.processes:
             self.monkeypatch.chdir(self.group)
             return post_script.guarded_main(arguments)
-        copy_scripts(self.root / "scripts")
+        copy_scripts(self.root / "scripts", plugins=PLUGINS)
         launched = ["../scripts/post.sh", *arguments]
         return subprocess.run(launched, cwd=self.group, env=self.environment(), check=False).returncode
 
@@ -186,7 +205,7 @@ class World:
 @pytest.fixture(scope="session")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sandbox") / "sandbox.tar.gz"
-    build_sandbox(path)
+    build_sandbox(path, plugins=PLUGINS)
     return path
 
 

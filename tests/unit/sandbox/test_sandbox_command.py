@@ -17,7 +17,7 @@ import json, os, sys
 task = json.load(open(os.environ["WMS2_JOB"]))
 lines = []
 for one in task["inputs"]:
-    lines += open(one["pfn"]).read().splitlines()[1:][one["first_event"]:one["last_event"] + 1]
+    lines += open(one["path"]).read().splitlines()[1:][one["first_event"]:one["last_event"] + 1]
 plan = task["generate"]
 if plan:
     for n in range(plan["first_event"], plan["last_event"] + 1):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.eventfile import HEADER, Event, EventFileError, facts, read_events, write_events
+from lab.toy.eventfile import HEADER, Event, EventFileError, facts, read_events, write_events
 from sandbox.lumis import Lumis, compress, expand, union
 
 EVENTS = st.lists(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sandbox.faults import draw
-from sandbox.knobs import WAYS
+from lab.toy.faults import draw
+from lab.toy.knobs import WAYS
 from tests.unit.sandbox.conftest import NODE, SITE
 
 if TYPE_CHECKING:

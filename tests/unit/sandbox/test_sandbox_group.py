@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.toy.eventfile import facts
+from lab.toy.payload import keeps
 from sandbox.cleanup import build_metrics
-from sandbox.eventfile import facts
 from sandbox.manifest import GroupManifest, read_group_manifest
-from sandbox.payload import keeps
 from sandbox.report import NodeReport
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.manifest import Generate, InputFile, Job, PilotSettings
-from sandbox.payload import Window
+from sandbox.payloads import Window
 from sandbox.pilot import MAX_EVENTS_PER_JOB, build_report, has_converged, planned_events, run_pilot, take
 from sandbox.report import Iteration
 

@@ -202,7 +202,7 @@ def test_any_exception_leaves_a_report(
     def broken(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(processing, "run_toy", broken)
+    monkeypatch.setattr(processing, "start_payload", broken)
     small_group.plan()
 
     assert small_group.run(NODE) == code % 256

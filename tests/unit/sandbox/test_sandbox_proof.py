@@ -32,7 +32,7 @@ def judge(world: World, code: int) -> tuple[int, str]:
     world.plan()
     status = world.run(NODE)
     world.payload = good
-    (world.root / "payload.json").write_text(json.dumps(good))
+    world.plan()
     answer = world.post(NODE, status)
     return answer, read_record(world.group / f"{NODE}.post.0.json").proof
 

@@ -1,0 +1,59 @@
+"""Where the sites' storage is: by the settings, else by Rucio, else by the default prefix."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from django.conf import settings
+
+from condor.layout import Asset
+from dags_app.models import DAG
+from sandbox.manifest import ManifestError, ManifestMissing
+from sandbox.places import CA_FILE, STORAGE_FILE, Places, read_places
+from wms2_project.errors import PermanentError
+
+logger = logging.getLogger(__name__)
+
+
+class StorageUnusable(PermanentError):
+    """A file about the storage cannot be read."""
+
+
+def storage_places(*, prefixes: Mapping[str, Sequence[str]]) -> Places:
+    """Return the storage of every site; `prefixes` are those that Rucio gives, by site."""
+    known = {site: tuple(found) for site, found in prefixes.items() if found}
+    own = {site: tuple(found) for site, found in settings.SITE_STORAGE.items()}
+    return Places(sites=known | own, default=settings.STORAGE_PREFIX)
+
+
+def storage_files(*, prefixes: Mapping[str, Sequence[str]]) -> tuple[Asset, ...]:
+    """Return the files that tell jobs where storage is and which certificate authorities it has."""
+    files = [Asset(STORAGE_FILE, storage_places(prefixes=prefixes).as_json())]
+    if settings.STORAGE_CA_FILE:
+        try:
+            files.append(Asset(CA_FILE, Path(settings.STORAGE_CA_FILE).read_bytes()))
+        except OSError as error:
+            raise StorageUnusable(
+                f"{settings.STORAGE_CA_FILE} cannot be read: {error.strerror}",
+                cure="Set WMS2_STORAGE_CA_FILE to a file with the certificate authorities of the storages",
+            ) from error
+    return tuple(files)
+
+
+def dag_places(dag: DAG | None) -> Places:
+    """Return the storage as the jobs of a DAG know it; for DAGs without the file, as the settings have it."""
+    if dag is not None:
+        try:
+            return read_places(Path(dag.submit_dir) / STORAGE_FILE)
+        except ManifestMissing:
+            pass
+        except ManifestError as error:
+            logger.warning("DAG %s: the settings say where its files are: %s", dag.pk, error)
+    return storage_places(prefixes={})
+
+
+def is_storage_configured() -> bool:
+    """Do the settings name any storage?"""
+    return bool(settings.STORAGE_PREFIX or settings.SITE_STORAGE)

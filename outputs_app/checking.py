@@ -1,0 +1,94 @@
+"""The check of a block before DBS hears of it: every file is read on the storage and compared with its
+manifest.
+
+Files that differ stop the block and are all named; a storage that does not answer is asked again. What was
+checked is recorded file by file, so that a large block continues where the last task stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+
+from django.conf import settings
+
+from dags_app.services.credentials import storage_of
+from outputs_app.file_check import Reported, compare_bytes
+from outputs_app.models import OutputBlock, OutputFile
+from outputs_app.states import BlockStatus
+from outputs_app.storage import BlockStorage
+from wms2_project.observation import counters
+
+BATCH = 10  # files that are checked before the time is looked at
+GOOD, BAD = "good", "differs"
+
+
+def check(block: OutputBlock, now: datetime) -> BlockStatus:
+    """Compare the files of a closed block with the storage, for about as long as one task may take."""
+    if not settings.CHECK_OUTPUTS:
+        return BlockStatus.CHECKED
+    ends = time.monotonic() + settings.CHECK_LOOK_SEC
+    with storage_of(workflow=block.dataset.workflow, now=now):
+        for batch in _batches(block):
+            _check_batch(block, batch, now)
+            if time.monotonic() >= ends:
+                break
+    if block.files.filter(checked_at__isnull=True).exists():
+        return BlockStatus(block.status)
+    return BlockStatus.FAILED if wrong_files(block) else BlockStatus.CHECKED
+
+
+def wrong_files(block: OutputBlock) -> list[OutputFile]:
+    """The files that differ from what their jobs reported."""
+    return list(block.files.exclude(check_problem="").order_by("lfn"))
+
+
+def describe_wrong(block: OutputBlock) -> str:
+    """Name the first file that differs, where it is and how, and count the others."""
+    wrong = wrong_files(block)
+    if not wrong:
+        return ""
+    others = f"; others that differ: {len(wrong) - 1}" if len(wrong) > 1 else ""
+    return f"{wrong[0].lfn} at {block.site}: {wrong[0].check_problem}{others}"
+
+
+def _batches(block: OutputBlock) -> Iterator[list[OutputFile]]:
+    unchecked = block.files.filter(checked_at__isnull=True).select_related("group").order_by("lfn")
+    left = iter(list(unchecked))
+    while batch := list(islice(left, BATCH)):
+        yield batch
+
+
+def _check_batch(block: OutputBlock, files: Sequence[OutputFile], now: datetime) -> None:
+    """Check size and checksum of each file."""
+    storage = BlockStorage(block)
+    for file in files:
+        began, url = time.monotonic(), storage.url(file)
+        found = storage.measure(url)
+        if found is None:
+            problem = f"is not on the storage ({url})"
+        else:
+            problem = compare_bytes(reported(file), size_bytes=found.size_bytes, adler32=found.adler32)
+        _record(file, problem, now, began=began)
+
+
+def reported(file: OutputFile) -> Reported:
+    """The file as its job reported it."""
+    return Reported(
+        lfn=file.lfn,
+        size_bytes=file.size_bytes,
+        adler32=file.adler32,
+        events=file.events,
+        lumis=file.lumis,
+        lumi_events=file.lumi_events,
+    )
+
+
+def _record(file: OutputFile, problem: str, now: datetime, *, began: float, content: bool = False) -> None:
+    OutputFile.objects.filter(pk=file.pk).update(
+        checked_at=now, check_problem=problem[:2000], checked_content=content
+    )
+    result = BAD if problem else GOOD
+    counters.count(counters.OUTPUT_CHECKS, result, seconds=time.monotonic() - began)

@@ -1,0 +1,96 @@
+"""The sites' storage as the output check reads it: where merged files are, their size and checksum."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.conf import settings
+
+from dags_app.adapters import storage
+from dags_app.models import DAG
+from dags_app.services.storage_places import dag_places, storage_places
+from outputs_app.file_check import ROOT_MAGIC
+from outputs_app.models import OutputBlock, OutputFile
+from sandbox.places import Places
+from sandbox.storage import Kind, Storage, StorageError, is_mounted, local_path
+from sandbox.storage.client import XROOTD, family_of
+from wms2_project.errors import TransientError
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class StorageUnavailable(TransientError):
+    """The storage of a site cannot be read now, which says nothing about its files."""
+
+    code = "storage_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A file as it is on the storage; `may_be_root`: it begins like a ROOT file, or is unread."""
+
+    size_bytes: int
+    adler32: str
+    may_be_root: bool
+
+
+class BlockStorage:
+    """The storage of a block's site: by the settings, else as the jobs that wrote the files knew it."""
+
+    def __init__(self, block: OutputBlock) -> None:
+        self._block = block
+        self._places: dict[object, Places] = {}
+
+    @cached_property
+    def _client(self) -> Storage:
+        return storage()
+
+    def url(self, file: OutputFile) -> str:
+        """Return where the file is. Raise StorageUnavailable if its storage is not known or not mounted."""
+        site = self._block.site
+        prefixes = self._places_of(file).prefixes(site)
+        if not prefixes:
+            raise StorageUnavailable(
+                f"the storage of {site} is not known",
+                cure="Set WMS2_SITE_STORAGE or WMS2_STORAGE_PREFIX, or switch WMS2_CHECK_OUTPUTS off",
+            )
+        if is_mounted(prefixes[0]) and not local_path(prefixes[0]).is_dir():
+            raise StorageUnavailable(
+                f"the storage of {site} does not exist: {prefixes[0]}", cure="Mount it, or correct its prefix"
+            )
+        return f"{prefixes[0]}{file.lfn}"
+
+    def measure(self, url: str) -> Measured | None:
+        """Return what the storage has under this name, None if there is no such file."""
+        try:
+            found = self._client.stat(url)
+            adler32 = found.adler32 or self._checksum(url)
+            return Measured(found.size_bytes, adler32, self._may_be_root(url))
+        except StorageError as error:
+            if error.kind is Kind.ABSENT:
+                return None
+            raise StorageUnavailable(f"{self._block.site}: {error.message}") from error
+
+    def _places_of(self, file: OutputFile) -> Places:
+        """All DAGs of a round have one directory, and its jobs one idea of where storage is."""
+        if self._block.site in settings.SITE_STORAGE:
+            return storage_places(prefixes={})
+        round_id = file.group.round_id
+        if round_id not in self._places:
+            self._places[round_id] = dag_places(DAG.objects.filter(round=round_id).first())
+        return self._places[round_id]
+
+    def _may_be_root(self, url: str) -> bool:
+        if family_of(url) == XROOTD:
+            return True  # to open it is to copy all of it: left to the process that counts its events
+        with self._client.open(url) as handle:
+            return handle.read(len(ROOT_MAGIC)) == ROOT_MAGIC
+
+    def _checksum(self, url: str) -> str:
+        value = 1
+        with self._client.open(url) as handle:
+            while chunk := handle.read(CHUNK_BYTES):
+                value = zlib.adler32(chunk, value)
+        return f"{value:08x}"

@@ -1,0 +1,38 @@
+"""What the jobs of a document run: the kind of its payload, and whether its configuration is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dags_app.planning.payloads import CMSSW, PayloadRefused, PayloadRules
+from requests_app.documents.cmssw import read_section
+from requests_app.documents.limits import check_payload_size
+from requests_app.documents.lookup import Reader
+from requests_app.documents.spec import RequestSpec
+from sandbox.cmssw.config import SECTION
+from sandbox.usersandbox import DIGEST_FIELD
+
+
+def resolve_payload(reader: Reader, spec: RequestSpec, rules: PayloadRules) -> RequestSpec:
+    """The spec whose payload_config has its kind; what no job would accept is reported."""
+    path = reader.path("payload_config")
+    payload = dict(spec.payload_config)
+    if spec.sandbox_url and not spec.sandbox_sha256:
+        reader.problems.add(
+            reader.path("sandbox_sha256"), "is missing; give the SHA-256 of the tarball at sandbox_url"
+        )
+    if payload.get(DIGEST_FIELD, spec.sandbox_sha256) != spec.sandbox_sha256 or "sandbox_url" in payload:
+        reader.problems.add(path, "names a sandbox; sandbox_url and sandbox_sha256 belong beside it")
+    if spec.sandbox_sha256:
+        payload[DIGEST_FIELD] = spec.sandbox_sha256
+    try:
+        payload = rules.with_kind(payload, release=spec.cmssw_version)
+        known = reader.problems.count
+        if payload["kind"] == CMSSW:
+            payload[SECTION] = read_section(reader, spec)
+            check_payload_size(payload, reader.problems)
+        if reader.problems.count == known:
+            rules.check(payload)
+    except PayloadRefused as refused:
+        reader.problems.add(f"{path}.{refused.field}" if refused.field else path, refused.message)
+    return replace(spec, payload_config=payload)

@@ -1,0 +1,1 @@
+"""CMSSW on a worker node: what the payload kind and the merge tool `cmssw` share."""

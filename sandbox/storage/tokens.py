@@ -1,0 +1,42 @@
+"""Bearer tokens as WLCG jobs find them: $BEARER_TOKEN, else the file $BEARER_TOKEN_FILE."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from sandbox.storage.base import Kind, StorageError
+
+MAX_TOKEN_BYTES = 100_000
+_TOKEN = re.compile(r"[\x21-\x7e]*", re.ASCII)
+
+
+def discovered_token() -> str:
+    """Return the token, '' if there is none. Reads it anew at each call: a batch system may renew the file.
+
+    Raises StorageError if the file is named and cannot be read, or holds something else.
+    """
+    token = os.environ.get("BEARER_TOKEN", "").strip()
+    path = os.environ.get("BEARER_TOKEN_FILE", "")
+    if not token and path:
+        try:
+            with open(path, encoding="ascii", errors="replace") as handle:
+                token = handle.read(MAX_TOKEN_BYTES).strip()
+        except OSError as error:
+            message = f"the token file {path} cannot be read: {error.strerror}"
+            raise StorageError(Kind.DENIED, error.errno or 0, message) from error
+    if not _TOKEN.fullmatch(token):
+        raise StorageError(Kind.DENIED, 0, "the bearer token holds characters that no token has")
+    return token
+
+
+def use_job_credentials(environment: MutableMapping[str, str]) -> None:
+    """Set BEARER_TOKEN_FILE to the token that HTCondor keeps fresh for this job, if there is one."""
+    directory, name = environment.get("_CONDOR_CREDS", ""), environment.get("WMS2_TOKEN_FILE", "")
+    if directory and name and "/" not in name:
+        path = Path(directory) / name
+        if path.exists():
+            environment["BEARER_TOKEN_FILE"] = str(path)
+            environment.pop("BEARER_TOKEN", None)  # would take precedence and is never renewed

@@ -1,0 +1,531 @@
+"""From a ReqMgr2 document to ROOT files: every shape of CMSSW request, read, pinned and run.
+
+The documents here are our own; the samples of WMS2_SAMPLES are used as well where they are present.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cms.types import Configuration, OutputModule
+from dags_app.planning.configurations import (
+    ConfigurationRefused,
+    is_pinned,
+    needed_configurations,
+    pin_configurations,
+    steps_of,
+    system_of,
+)
+from dags_app.planning.payloads import PayloadRules
+from requests_app.documents import read_document
+from requests_app.documents.spec import RequestSpec
+from tests.cmssw_world import MIXING, Node, build_pset, halving
+from wms2_project.errors import InvalidInput
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+FOLDER = Path(os.environ.get("WMS2_SAMPLES", CHECKOUT.parent / "shared" / "samples")) / "reqmgr2"
+PREMIX = "/Neutrino_E-10_gun/RunIIPremix-v1/PREMIX"
+RULES = PayloadRules()
+COMMON = {
+    "RequestName": "ana_test_1",
+    "Requestor": "ana",
+    "Campaign": "Test",
+    "CMSSWVersion": "CMSSW_14_0_19",
+    "ScramArch": ["el8_amd64_gcc12"],
+    "GlobalTag": "140X_v1",
+    "AcquisitionEra": "Run2026A",
+    "ProcessingString": "Test",
+    "ProcessingVersion": 1,
+    "Memory": 2000,
+    "Multicore": 4,
+    "TimePerEvent": 1,
+    "SizePerEvent": 10,
+}
+GENERATES = {"PrimaryDataset": "ZToMuMu", "RequestNumEvents": 100, "EventsPerJob": 25, "EventsPerLumi": 10}
+
+
+def rereco(**more: Any) -> dict[str, Any]:
+    era = "Run2026A"
+    return COMMON | {
+        "RequestType": "ReReco",
+        "InputDataset": "/SingleMuon/Run2026A-v1/RAW",
+        "ConfigCacheID": "cfg-rereco",
+        "EventStreams": 2,
+        "OutputDatasets": [
+            f"/SingleMuon/{era}-Test-v1/AOD",
+            f"/SingleMuon/{era}-EcalESAlign-Test-v1/ALCARECO",
+            f"/SingleMuon/{era}-HcalCalIso-Test-v1/ALCARECO",
+        ],
+        **more,
+    }
+
+
+def step_chain(**more: Any) -> dict[str, Any]:
+    """Generation, digitisation with pileup in an older release, reconstruction. The first is not kept."""
+    return COMMON | {
+        "RequestType": "StepChain",
+        "StepChain": 3,
+        "Step1": {
+            "StepName": "GENSIM",
+            "ConfigCacheID": "cfg-gen",
+            "KeepOutput": False,
+            "Multicore": 2,
+            **GENERATES,
+        },
+        "Step2": {
+            "StepName": "DIGI",
+            "ConfigCacheID": "cfg-digi",
+            "InputStep": "GENSIM",
+            "InputFromOutputModule": "RAWSIMoutput",
+            "MCPileup": PREMIX,
+            "CMSSWVersion": "CMSSW_10_6_17_patch1",
+            "ScramArch": ["slc7_amd64_gcc700"],
+        },
+        "Step3": {
+            "StepName": "RECO",
+            "ConfigCacheID": "cfg-reco",
+            "InputStep": "DIGI",
+            "InputFromOutputModule": "PREMIXRAWoutput",
+            "EventStreams": 2,
+        },
+        **more,
+    }
+
+
+def task_chain(**more: Any) -> dict[str, Any]:
+    """Two tasks read the output of the first; one output is transient."""
+    return COMMON | {
+        "RequestType": "TaskChain",
+        "TaskChain": 3,
+        "Task1": {"TaskName": "GenSim", "ConfigCacheID": "cfg-gen", "KeepOutput": True, **GENERATES},
+        "Task2": {
+            "TaskName": "Digi",
+            "ConfigCacheID": "cfg-digi-nopu",
+            "InputTask": "GenSim",
+            "InputFromOutputModule": "RAWSIMoutput",
+            "TransientOutputModules": ["FEVTDEBUGHLToutput"],
+            "AcquisitionEra": "Digi2026",
+        },
+        "Task3": {
+            "TaskName": "Reco",
+            "ConfigCacheID": "cfg-reco-fevt",
+            "InputTask": "Digi",
+            "InputFromOutputModule": "FEVTDEBUGHLToutput",
+            "AcquisitionEra": "Reco2026",
+        },
+        **more,
+    }
+
+
+def configuration(config_id: str, modules: dict[str, Any], **pset: Any) -> Configuration:
+    described = {
+        label: OutputModule(*([tier] if isinstance(tier, str) else tier)) for label, tier in modules.items()
+    }
+    return Configuration(config_id, build_pset(*modules, **pset).encode(), described)
+
+
+CONFIGS = {
+    one.config_id: one
+    for one in (
+        configuration(
+            "cfg-rereco",
+            {
+                "AODoutput": "AOD",
+                "ES": ("ALCARECO", "EcalESAlign"),
+                "HC": ("ALCARECO", "HcalCalIso"),
+                "DQMoutput": "DQMIO",
+            },
+        ),
+        configuration("cfg-gen", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource"),
+        configuration("cfg-half", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource", more=halving()),
+        configuration("cfg-lhe", {"RAWSIMoutput": "GEN-SIM", "LHEoutput": "LHE"}, source="LHESource"),
+        configuration("cfg-digi", {"PREMIXRAWoutput": "GEN-SIM-RAW"}, more=MIXING),
+        configuration("cfg-digi-nopu", {"FEVTDEBUGHLToutput": "GEN-SIM-DIGI-RAW"}),
+        configuration("cfg-raw", {"FEVTDEBUGHLToutput": "GEN-SIM-RAW"}),
+        configuration("cfg-reco", {"AODSIMoutput": "AODSIM"}),
+        configuration("cfg-reco-fevt", {"AODSIMoutput": "AODSIM"}),
+        configuration("cfg-nano", {"NANOAODSIMoutput": "NANOAODSIM"}),
+    )
+}
+
+
+def read(raw: dict[str, Any]) -> RequestSpec:
+    return read_document(raw, payloads=RULES)
+
+
+def pinned(spec: RequestSpec, found: dict[str, Configuration] | None = None) -> dict[str, Any]:
+    datasets = [output.dataset for output in spec.output_datasets]
+    return pin_configurations(spec.payload_config, datasets, found or CONFIGS)
+
+
+def prepare(node: Node, spec: RequestSpec, found: dict[str, Configuration] | None = None) -> None:
+    """Give a node the payload of a request, with pileup files as the input resolution would list them."""
+    payload = pinned(spec, found)
+    known = found or CONFIGS
+    steps = steps_of(payload)
+    node.psets = {
+        step["pset"]: known[step["config_id"]].content.decode() for step in steps if not step.get("merge")
+    }
+    pileup: dict[str, list[str]] = {}
+    for number, dataset in enumerate(spec.secondary_input_datasets):
+        pileup[dataset] = [node.add_input(f"pileup{number}", events=10)["lfn"]]
+    node.payload = payload | ({"pileup": pileup} if pileup else {})
+    node.datasets = [output.dataset for output in spec.output_datasets]
+    node.cores = spec.cores
+
+
+def generate(node: Node, spec: RequestSpec, events: int = 25) -> list[tuple[int, int, int]]:
+    """Plan one job that generates events; return what it must write."""
+    per_lumi = spec.splitting_params.events_per_lumi or events
+    node.generate_job(1, events, events_per_lumi=per_lumi)
+    return [(1, 1 + (n - 1) // per_lumi, n) for n in range(1, events + 1)]
+
+
+def test_rereco_writes_every_listed_dataset_and_nothing_else(node: Node) -> None:
+    spec = read(rereco())
+    prepare(node, spec)
+    node.read_job([node.add_input("raw", run=380001)])
+
+    report = node.run()
+
+    assert report["error"] == ""
+    assert [one["dataset"] for one in report["outputs"]] == rereco()["OutputDatasets"]
+    for dataset in rereco()["OutputDatasets"]:
+        assert node.events(report, dataset) == [(380001, 1 + n // 10, n + 1) for n in range(40)]
+
+
+def test_rereco_with_a_lumi_mask(node: Node) -> None:
+    spec = read(rereco(LumiList={"380001": [[2, 3]]}, OutputDatasets=["/SingleMuon/Run2026A-Test-v1/AOD"]))
+    prepare(node, spec)
+    mask = {
+        str(run): [list(pair) for pair in pairs] for run, pairs in spec.splitting_params.lumi_mask.items()
+    }
+    node.read_job([node.add_input("raw", run=380001)], mask=mask)
+
+    report = node.run()
+
+    assert [event for _, _, event in node.events(report, node.datasets[0])] == list(range(11, 31))
+    assert report["outputs"][0]["lumis"] == {"380001": [[2, 3]]}
+
+
+def test_monte_carlo_with_a_filter(node: Node) -> None:
+    document = (
+        COMMON
+        | GENERATES
+        | {"RequestType": "MonteCarlo", "ConfigCacheID": "cfg-half", "FilterEfficiency": 0.5}
+    )
+    spec = read(document | {"OutputDatasets": ["/ZToMuMu/Run2026A-Test-v1/GEN-SIM"]})
+    prepare(node, spec)
+    made = generate(node, spec, 40)
+
+    report = node.run()
+
+    found = node.events(report, node.datasets[0])
+    assert 0 < len(found) < 40
+    assert set(found) < set(made)
+    assert report["outputs"][0]["lumis"] == {"1": [[1, 4]]}
+
+
+def test_monte_carlo_from_lhe_files_writes_two_tiers(node: Node) -> None:
+    step = {"StepName": "GENSIM", "ConfigCacheID": "cfg-lhe", "LheInputFiles": True, **GENERATES}
+    tiers = [f"/ZToMuMu/Run2026A-Test-v1/{tier}" for tier in ("GEN-SIM", "LHE")]
+    spec = read(COMMON | {"RequestType": "StepChain", "StepChain": 1, "Step1": step, "OutputDatasets": tiers})
+    prepare(node, spec)
+    made = generate(node, spec)
+
+    report = node.run()
+
+    assert [node.events(report, dataset) for dataset in tiers] == [made, made]
+
+
+def test_step_chain_with_pileup_and_two_releases(node: Node) -> None:
+    spec = read(step_chain())
+    prepare(node, spec)
+    made = generate(node, spec)
+
+    report = node.run()
+
+    assert report["error"] == ""
+    assert node.datasets == ["/ZToMuMu/Run2026A-Test-v1/GEN-SIM-RAW", "/ZToMuMu/Run2026A-Test-v1/AODSIM"]
+    assert [node.events(report, dataset) for dataset in node.datasets] == [made, made]
+
+
+def test_step_chain_on_a_dataset(node: Node) -> None:
+    step = {"StepName": "Nano", "ConfigCacheID": "cfg-nano", "InputDataset": "/Z/Era-v1/MINIAODSIM"}
+    spec = read(COMMON | {"RequestType": "StepChain", "StepChain": 1, "Step1": step})
+    prepare(node, spec)
+    node.read_job([node.add_input("mini")])
+
+    report = node.run()
+
+    assert node.datasets == ["/Z/Run2026A-Test-v1/NANOAODSIM"]
+    assert len(node.events(report, node.datasets[0])) == 40
+    assert node.run("merge")["exit_code"] == 0
+
+
+def test_task_chain_runs_as_one_job_without_its_transient_output(node: Node) -> None:
+    spec = read(task_chain())
+    prepare(node, spec)
+    made = generate(node, spec)
+
+    report = node.run()
+
+    assert report["error"] == ""
+    assert node.datasets == ["/ZToMuMu/Run2026A-Test-v1/GEN-SIM", "/ZToMuMu/Reco2026-Test-v1/AODSIM"]
+    assert [node.events(report, dataset) for dataset in node.datasets] == [made, made]
+
+
+def test_two_tasks_read_one(node: Node) -> None:
+    raw = task_chain()
+    raw["Task3"] |= {"InputTask": "GenSim", "InputFromOutputModule": "RAWSIMoutput"}
+    raw["Task2"] |= {"TransientOutputModules": [], "ConfigCacheID": "cfg-raw"}
+    spec = read(raw)
+    prepare(node, spec)
+    made = generate(node, spec)
+
+    report = node.run()
+
+    assert [step.get("parent") for step in steps_of(node.payload)] == [None, 0, 0]
+    assert len(node.datasets) == 3
+    assert [node.events(report, dataset) for dataset in node.datasets] == [made] * 3
+
+
+def test_store_results_joins_files_without_a_configuration(node: Node) -> None:
+    document = COMMON | {
+        "RequestType": "StoreResults",
+        "InputDataset": "/Z/Ana-v1/USER",
+        "ScramArch": "slc6_amd64_gcc530",
+    }
+    spec = read(document)
+    assert needed_configurations(spec.payload_config) == []
+    prepare(node, spec)
+    node.read_job([node.add_input("a"), node.add_input("b", first_event=41)])
+
+    report = node.run()
+
+    assert report["error"] == ""
+    assert [event for _, _, event in node.events(report, node.datasets[0])] == list(range(1, 81))
+
+
+def test_steps_carry_what_their_cmsrun_needs() -> None:
+    first, second, third = steps_of(read(step_chain()).payload_config)
+
+    assert first == {
+        "name": "GENSIM",
+        "release": "CMSSW_14_0_19",
+        "arch": "el8_amd64_gcc12",
+        "config_id": "cfg-gen",
+        "cores": 2,
+        "keep": False,
+        "global_tag": "140X_v1",
+        "primary": "ZToMuMu",
+        "era": "Run2026A",
+        "string": "Test",
+    }
+    assert (second["release"], second["arch"]) == ("CMSSW_10_6_17_patch1", "slc7_amd64_gcc700")
+    assert (second["parent"], second["module"], second["pileup"]) == (0, "RAWSIMoutput", {"mc": [PREMIX]})
+    assert (third["parent"], third["streams"], third["cores"]) == (1, 2, 4)
+
+
+def test_kind_is_cmssw_for_a_document_with_a_release_and_nothing_else() -> None:
+    assert read(rereco()).payload_config["kind"] == "cmssw"
+    command = {"command": ["true"]}
+    assert read(rereco(PayloadConfig=command)).payload_config["kind"] == "command"
+    assert "cmssw" not in read(rereco(PayloadConfig={"kind": "root-demo"})).payload_config
+
+
+def test_spec_that_was_read_is_read_again_alike() -> None:
+    for raw in (rereco(), step_chain(), task_chain()):
+        spec = read(raw)
+
+        assert read(spec.to_document()) == spec
+
+
+def test_document_cannot_bring_pins_along() -> None:
+    spec = read(step_chain())
+    forged = pinned(spec)
+
+    again = read(spec.to_document() | {"payload_config": forged})
+
+    assert not is_pinned(again.payload_config)
+    assert again == spec
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "message"),
+    [
+        (rereco(ConfigCacheID=None), "ConfigCacheID", "names the configuration of the step"),
+        (rereco(ScramArch=None), "ScramArch", "names the architecture of the step"),
+        (rereco(ScramArch="linux"), "ScramArch", "is not such as el8_amd64_gcc12"),
+        (rereco(EventStreams="many"), "EventStreams", "give a whole number from 0 to 512"),
+        (rereco(RequestType="DQMHarvest"), "RequestType", "harvesting of DQM histograms is not supported"),
+        (
+            step_chain(Step3={"StepName": "RECO"}),
+            "Step3.ConfigCacheID",
+            "names the configuration of the step",
+        ),
+        (
+            rereco(PayloadConfig={"kind": "cmssw", "cmssw": {"steps": [{"name": "x"}]}}),
+            "PayloadConfig.cmssw.steps[0].config_id",
+            "",
+        ),
+        (rereco(PayloadConfig={"kind": "cmssw", "cmssw": {"steps": [1]}}), "PayloadConfig", "steps[0]"),
+        (rereco(PayloadConfig={"cmssw": 5}), "PayloadConfig", "cmssw: expected an object"),
+    ],
+)
+def test_document_that_no_job_could_run_is_refused(raw: dict[str, Any], field: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read(raw)
+
+    assert list(caught.value.fields) == [field]
+    assert message in caught.value.fields[field]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "CMSSWVersion", "ScramArch", "ConfigCacheID", "InputFromOutputModule", "EventStreams", "LheInputFiles",
+    "MCPileup", "KeepOutput", "TransientOutputModules", "Multicore", "RequestType", "PayloadConfig",
+)  # fmt: skip
+
+
+@given(
+    document=st.dictionaries(st.sampled_from(FIELDS), ANYTHING),
+    step=st.dictionaries(st.sampled_from(FIELDS), ANYTHING),
+)
+def test_any_value_is_either_refused_or_accepted_by_jobs(
+    document: dict[str, Any], step: dict[str, Any]
+) -> None:
+    raw = step_chain() | document
+    raw["Step2"] |= step
+    try:
+        payload = read(raw).payload_config
+    except InvalidInput:
+        return
+
+    RULES.check(payload)
+
+
+def test_dataset_that_no_configuration_writes_is_named_with_what_they_write() -> None:
+    spec = read(rereco(OutputDatasets=["/SingleMuon/Run2026A-Test-v1/MINIAOD"]))
+
+    with pytest.raises(
+        ConfigurationRefused, match=r"writes /SingleMuon/.*/MINIAOD.* AOD by AODoutput of cfg-rereco"
+    ):
+        pinned(spec)
+
+
+def test_output_of_a_step_that_is_not_kept_is_no_dataset() -> None:
+    spec = read(step_chain(OutputDatasets=["/ZToMuMu/Run2026A-Test-v1/GEN-SIM"]))
+
+    with pytest.raises(ConfigurationRefused, match="GEN-SIM"):
+        pinned(spec)
+
+
+def test_module_that_the_step_before_does_not_have_is_named() -> None:
+    raw = step_chain()
+    raw["Step3"]["InputFromOutputModule"] = "RAWoutput"
+
+    with pytest.raises(
+        ConfigurationRefused, match=r"RECO reads RAWoutput of DIGI, .* cfg-digi has PREMIXRAWoutput"
+    ):
+        pinned(read(raw))
+
+
+def test_next_version_is_pinned_to_its_own_datasets() -> None:
+    spec = read(step_chain())
+    newer = [output.dataset.replace("-v1/", "-v2/") for output in spec.output_datasets]
+
+    steps = steps_of(pin_configurations(spec.payload_config, newer, CONFIGS))
+
+    assert [list(step["outputs"].values()) for step in steps] == [[], newer[:1], newer[1:]]
+
+
+def test_steps_of_one_system_require_it_and_others_none() -> None:
+    assert system_of(read(rereco()).payload_config, "") == "rhel8"
+    assert system_of(read(step_chain()).payload_config, "el8_amd64_gcc12") == "any"
+    assert system_of({"kind": "command"}, "slc7_amd64_gcc700") == "rhel7"
+    assert system_of({"kind": "command"}, "") == "any"
+
+
+def samples() -> list[Any]:
+    """Return the sample documents that name CMSSW; those of one request in a file each."""
+    found = []
+    for file in sorted(FOLDER.glob("*.json")):
+        raw = json.loads(file.read_text())
+        alone = "createRequest" in raw or "RequestType" in raw
+        dump = raw["result"][0] if "result" in raw else raw
+        for name, entry in [("", raw)] if alone else list(dump.items()):
+            inner = entry.get("createRequest", entry)
+            if inner.get("RequestType") not in ("Resubmission", "DQMHarvest"):
+                found.append(pytest.param(entry, id=f"{file.stem}:{name}".rstrip(":")))
+    reason = f"no ReqMgr2 documents in {FOLDER}; set WMS2_SAMPLES to the folder that holds reqmgr2/"
+    return found or [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+
+
+def invented(spec: RequestSpec) -> dict[str, Configuration]:
+    """Make up configurations that write what the document wants: the real ones are not public."""
+    steps = steps_of(spec.payload_config)
+    handed = {(step["parent"], step["module"]) for step in steps if step.get("module")}
+    modules: list[dict[str, Any]] = [{} for _ in steps]
+    for index, module in sorted(handed):
+        modules[index][module] = ("HANDED-ON", "")
+    for output in spec.output_datasets:
+        _, primary, processed, tier = output.dataset.split("/")
+        stem = processed.rpartition("-v")[0]
+        writes = [
+            index
+            for index, step in enumerate(steps)
+            if step["keep"] and primary == step.get("primary") and stem.startswith(step.get("era", "?"))
+        ] or [index for index, step in enumerate(steps) if step["keep"]]
+        free = [index for index in writes if not any(one[0] == tier for one in modules[index].values())]
+        modules[(free or writes)[-1]][f"module{len(modules[-1])}{tier.replace('-', '')}"] = (tier, "")
+    found: dict[str, Configuration] = {}
+    for index, step in enumerate(steps):
+        if not step.get("merge"):
+            generates = index == 0 and spec.generates
+            lhe = "LHESource" if step.get("lhe") else "EmptySource"
+            mixing = MIXING if step.get("pileup") else ""
+            source = lhe if generates else "PoolSource"
+            found[step["config_id"]] = configuration(
+                step["config_id"], modules[index], source=source, more=mixing
+            )
+    return found
+
+
+@pytest.mark.parametrize("raw", samples())
+def test_sample_document_runs(node: Node, raw: dict[str, Any]) -> None:
+    spec = read(raw)
+    ids = [step.get("config_id") for step in steps_of(spec.payload_config)]
+    if len(set(ids)) < len(ids):
+        pytest.skip("steps that share a configuration would need the real one")
+    prepare(node, spec, invented(spec))
+    mask = {
+        str(run): [list(pair) for pair in pairs] for run, pairs in spec.splitting_params.lumi_mask.items()
+    }
+    run, pairs = next(iter(spec.splitting_params.lumi_mask.items()), (1, ((1, 2),)))
+    if spec.generates:
+        made = generate(node, spec, 6)
+    else:
+        first = pairs[0][0]
+        node.read_job(
+            [node.add_input("input", run=run, first_lumi=first, lumis=1, events=6)], mask=mask or None
+        )
+        made = [(run, first, n) for n in range(1, 7)]
+
+    report = node.run()
+
+    assert report["error"] == ""
+    assert [one["dataset"] for one in report["outputs"]] == [one.dataset for one in spec.output_datasets]
+    for output in spec.output_datasets:
+        assert node.events(report, output.dataset) == made
