@@ -22,7 +22,7 @@ class Problems:
 
     @property
     def count(self) -> int:
-        return len(self._told)
+        return len(self._messages)
 
     @property
     def full(self) -> bool:
