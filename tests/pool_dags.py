@@ -84,7 +84,12 @@ def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
 
 
 def manifest(storage: Path, jobs: int) -> bytes:
-    """Return the jobs.json of a group of generating jobs that the real sandbox accepts."""
+    """Return the jobs.json of a group of generating jobs that the real sandbox accepts.
+
+    The directories that play the sites' storages are made: a job makes no storage that is not there.
+    """
+    for site in pool_sites():
+        (storage / site).mkdir(parents=True, exist_ok=True)
 
     def job(index: int) -> dict[str, Any]:
         first = index * 10 + 1
