@@ -30,7 +30,7 @@ class StorageUnavailable(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A file as it is on the storage; `may_be_root`: it begins like a ROOT file, or nobody knows yet."""
+    """A file as it is on the storage; `may_be_root`: it begins like a ROOT file, or is unread."""
 
     size_bytes: int
     adler32: str
@@ -59,7 +59,7 @@ class BlockStorage:
             )
         if is_mounted(prefixes[0]) and not local_path(prefixes[0]).is_dir():
             raise StorageUnavailable(
-                f"the storage of {site} is not there: {prefixes[0]}", cure="Mount it, or correct its prefix"
+                f"the storage of {site} does not exist: {prefixes[0]}", cure="Mount it, or correct its prefix"
             )
         return f"{prefixes[0]}{file.lfn}"
 
