@@ -89,7 +89,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def in_order(ids: Sequence[str]) -> list[str]:
-    """Each once, in the order of the runners; those nobody measures come last."""
+    """Return each bar once, in the order of the runners; those without a runner come last."""
     order = [*RUNNERS, *(id_ for id_ in BARS if id_ not in RUNNERS)]
     return [id_ for id_ in order if id_ in ids]
 
@@ -112,9 +112,9 @@ def measure(bar: Bar, run: Run, *, named: bool) -> Result:
         said = f"not run: {reason}"
     except Exception as error:
         logger.exception("%s broke", bar.id)
-        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        result = Result(bar, Verdict.FAILED, reason=told, load=load, seconds=time.monotonic() - began)
-        said = told
+        message = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        result = Result(bar, Verdict.FAILED, reason=message, load=load, seconds=time.monotonic() - began)
+        said = message
     print(f"{said} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     return result
 

@@ -36,7 +36,7 @@ def due_requests(run: Run, suffix: str, *, count: int, others: int = 0) -> psyco
     name = made.copy(suffix)
     made.use(name)
     server = made.connect(name)
-    # We vacuum when nobody is timed; left to itself it would come, and change plans, at any moment.
+    # Vacuum outside the measurement: autovacuum could change plans at any moment.
     server.execute("ALTER TABLE requests_app_request SET (autovacuum_enabled = false)")
     add_requests(server, first_request(), count=count + others)
     server.execute(

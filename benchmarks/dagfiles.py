@@ -113,7 +113,7 @@ def read_large_status(run: Run) -> Measured:
     assert len(first.status.done) == nodes // 2
 
     def warm(work: Callable[[], object]) -> Sample:
-        """Timed just after a reading: the file and the memory for it are at hand, whoever went before."""
+        """Timed just after a reading, with warm caches whatever ran before."""
         return timed(work, before=path.read_bytes, clock=time.process_time)
 
     read = warm(path.read_bytes)

@@ -15,7 +15,7 @@ from psycopg import sql
 from benchmarks.places import DATABASE, Places, with_path
 from benchmarks.run import NotRun, Run
 
-LOCK = 0x776D7332  # whoever holds it is the only benchmark on the server
+LOCK = 0x776D7332  # held by the only benchmark on the server
 
 
 class Databases:

@@ -48,8 +48,8 @@ class Peer:
         self._ask: IO[str] = process.stdin
         self._answers: IO[str] = process.stdout
         if self._answers.readline() != "ready\n":
-            told = process.stderr.read().splitlines()[-1:] if process.stderr else []
-            raise NotRun(f"the Python that {PYTHON} names cannot run WMCore: {' '.join(told) or 'no word'}")
+            output = process.stderr.read().splitlines()[-1:] if process.stderr else []
+            raise NotRun(f"the Python that {PYTHON} names cannot run WMCore: {' '.join(output) or 'no word'}")
         self.jobs = int(self._split()["jobs"])
 
     def sample(self) -> float:

@@ -56,7 +56,7 @@ class Stack:
 
 def see_groups(run: Run) -> Measured:
     """B14: from the end of a group's DAGMan to its outputs in our tables, p99 over all groups."""
-    from lab.seed.__main__ import seed  # the lab is not there where production is measured
+    from lab.seed.__main__ import seed  # the lab is absent when production is measured
     from lab.seed.storage import Storage
 
     stack, suffix = Stack(run), f"bench{os.getpid()}"
@@ -74,7 +74,7 @@ def see_groups(run: Run) -> Measured:
                 seen[group] = time.time() - ended.stat().st_mtime
         return {stack.request(name)[0] for name in names} == {"completed"}
 
-    _wait(all_done, told="the requests did not complete", pause=LOOK_SEC * 3)
+    _wait(all_done, message="the requests did not complete", pause=LOOK_SEC * 3)
     taken = sorted(seen.values())
     note = f"{len(taken)} groups of {len(names)} requests; median {median(taken):.2f} s; the lab's intervals"
     spread = percentile(taken, 25), percentile(taken, 75)
@@ -101,7 +101,7 @@ def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
             found.append(owner)
         return bool(found)
 
-    _wait(planning, told=f"{name} was never seen in planning", pause=0.002)
+    _wait(planning, message=f"{name} was never seen in planning", pause=0.002)
     os.kill(int(found[0].rpartition(":")[2]), signal.SIGKILL)
     began = time.monotonic()
 
@@ -109,15 +109,15 @@ def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
         status, owner = stack.request(name)
         return status != "planning" or (owner.startswith("worker:") and owner != found[0])
 
-    _wait(resumed, told=f"{name} was not resumed", pause=LOOK_SEC)
+    _wait(resumed, message=f"{name} was not resumed", pause=LOOK_SEC)
     seconds = time.monotonic() - began
-    _wait(lambda: stack.request(name)[0] == "active", told=f"{name} is not active", pause=0.2)
+    _wait(lambda: stack.request(name)[0] == "active", message=f"{name} is not active", pause=0.2)
     stack.post(f"requests/{name}/abort", {"reason": "the benchmark is over"})
     return seconds
 
 
-def _wait(done: Callable[[], bool], *, told: str, pause: float) -> None:
+def _wait(done: Callable[[], bool], *, message: str, pause: float) -> None:
     end = time.monotonic() + LONGEST_SEC
     while not done():
-        assert time.monotonic() < end, told
+        assert time.monotonic() < end, message
         time.sleep(pause)

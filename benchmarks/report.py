@@ -31,7 +31,7 @@ COLUMNS = ("ID", "what", "measured", "spread", "against", "bar", "verdict", "moo
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "redis", "psycopg", "htcondor")
 VERDICT = COLUMNS.index("verdict")
 PIPED_WIDTH = 260
-BEYOND_A_LIMIT = 115  # percent of a rate nobody can exceed: then it was noise, or not the limit
+BEYOND_A_LIMIT = 115  # percent of a theoretical limit: beyond it the measurement is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +113,15 @@ def write_record(path: Path, results: Sequence[Result], conditions: Conditions) 
 
 
 def _as_json(result: Result) -> dict[str, Any]:
-    told: dict[str, Any] = asdict(result.bar) | {
+    found: dict[str, Any] = asdict(result.bar) | {
         "verdict": result.verdict,
         "seconds": round(result.seconds, 1),
         "load_average": result.load,
     }
     if result.measured is None:
-        return told | {"reason": result.reason}
+        return found | {"reason": result.reason}
     measured = result.measured
-    return told | {
+    return found | {
         "value": measured.value,
         "spread": measured.spread,
         "moonshot_value": measured.hoped,

@@ -104,7 +104,7 @@ def _why(request: Request) -> str:
 
 
 def document(*, jobs: int) -> dict[str, object]:
-    """A Monte Carlo request of so many jobs that somebody waits for: no pilot goes before it."""
+    """Return an urgent Monte Carlo request of so many jobs, without a pilot."""
     number = next(_numbers)
     return {
         "request_name": f"benchmark_{os.getpid()}_{number}",
@@ -128,11 +128,11 @@ def remove_all(dags: list[DAG]) -> None:
     tokens = [dag.token for dag in dags]
     while dags:
         remove_dag(dag=dags.pop(), reason="the benchmark is over")
-    _wait(lambda: not schedd().query_dags(tokens), told="removed DAGs are still in the queue")
+    _wait(lambda: not schedd().query_dags(tokens), message="removed DAGs are still in the queue")
 
 
-def _wait(done: Callable[[], bool], *, told: str) -> None:
+def _wait(done: Callable[[], bool], *, message: str) -> None:
     end = time.monotonic() + GONE_WITHIN_SEC
     while not done():
-        assert time.monotonic() < end, told
+        assert time.monotonic() < end, message
         time.sleep(0.2)

@@ -1,1 +1,1 @@
-"""The CMS services WMS2 speaks to: ReqMgr2, DBS, Rucio and CRIC, one client each. No Django here."""
+"""Clients of the CMS services: ReqMgr2, DBS, Rucio and CRIC. No Django here."""

@@ -1,7 +1,7 @@
-"""One POST to a URL somebody gave us: bounded, not redirected, and never into our own network.
+"""One POST to a URL given by a user: bounded, not redirected, and never into private networks.
 
-The name is resolved once and the connection goes to the address that was checked, under the name that was
-asked for, so a name that changes its address in between gains nothing.
+The host name is resolved once and the connection goes to the address that was checked, so a name whose
+address changes in between cannot bypass the check.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 
 class CallbackRefused(ServiceRejected):
-    """The URL is not one we call, or its owner refuses to be called: repeating will not help."""
+    """The URL must not be called, or its owner refuses the call: repeating does not help."""
 
 
 @span("callback: POST", kind=SpanKind.CLIENT)
@@ -35,7 +35,7 @@ def post_once(
     ca_path: str = "",
     allow_private: bool = False,
 ) -> None:
-    """Deliver the body; ServiceUnavailable if it may succeed later, CallbackRefused if it will not."""
+    """Deliver the body; raise ServiceUnavailable if a retry may succeed, CallbackRefused if not."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     address = public_address(host, parts.port or 443, allow_private=allow_private)
@@ -58,11 +58,11 @@ def post_once(
                 body=body,
                 headers={**headers, "Host": parts.netloc, "User-Agent": "wms2"},
                 redirect=False,
-                preload_content=False,  # what it answers beyond the status is of no interest
+                preload_content=False,  # only the status is used
             )
             answer.close()
     except urllib3.exceptions.HTTPError as error:
-        raise ServiceUnavailable(f"{host} got no callback: {describe(error)}") from error
+        raise ServiceUnavailable(f"the callback did not reach {host}: {describe(error)}") from error
     if answer.status >= 500 or answer.status in (408, 425, 429):
         raise ServiceUnavailable(f"{host} answered the callback with {answer.status}")
     if answer.status >= 300:
@@ -70,9 +70,9 @@ def post_once(
 
 
 def is_public(address: str) -> bool:
-    """Return whether the address is one of the public Internet and leads nowhere else.
+    """Return whether the address belongs to the public Internet.
 
-    IPv6 addresses with an IPv4 address inside are refused: a gateway decides where they lead.
+    IPv6 addresses that embed an IPv4 address are refused: a gateway decides where they lead.
     """
     found = ipaddress.ip_address(address)
     if not found.is_global or found.is_multicast or found.is_reserved:
@@ -84,7 +84,7 @@ def is_public(address: str) -> bool:
 
 
 def public_address(host: str, port: int, *, allow_private: bool) -> str:
-    """An address of the host; all of them must be public."""
+    """Return an address of the host, all of whose addresses must be public."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

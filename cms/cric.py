@@ -1,4 +1,4 @@
-"""CRIC: which processing sites there are and which storages belong to each."""
+"""CRIC: the processing sites and their storages."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ QUERY = "api/cms/site/query/"
 
 @dataclass(frozen=True, slots=True)
 class CricConfig:
-    """`url` is the server, without the /api part. Answers change rarely: keep them for an hour."""
+    """`url` is the server, without the /api part."""
 
     url: str
     http: HttpOptions = field(default_factory=HttpOptions)
 
 
 class CricClient:
-    """Reads the site topology."""
-
     def __init__(self, config: CricConfig) -> None:
         self._service = JsonService(service="CRIC", base_url=config.url, options=config.http)
 
@@ -46,7 +44,7 @@ class CricClient:
 
 
 def parse_sites(answer: Any) -> list[SiteInfo]:
-    """Zip the flattened answer's columns with its rows; sites and storages are many-to-many."""
+    """Parse the flattened answer; sites and storages are many-to-many."""
     try:
         columns, rows = answer["desc"]["columns"], answer["result"]
         records = [dict(zip(columns, row, strict=True)) for row in rows]

@@ -1,7 +1,7 @@
-"""DBS: what is in a dataset, and the registration of our own blocks.
+"""DBS: content of datasets, and registration of output blocks.
 
-Registration is find-or-create: whatever the answer to an insertion was, a block that is there with our
-content counts as registered, so a repeated or half-answered call changes nothing.
+Registration is find-or-create: a block that DBS has with the same content counts as registered, whatever
+the answer to the insertion was, so a repeated or half-answered call changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class DbsConfig:
-    """The reader answers questions, the writer takes changes; both are base URLs such as …/DBSReader."""
+    """Base URLs for reading and writing, such as …/DBSReader."""
 
     reader_url: str
     writer_url: str
@@ -43,12 +43,12 @@ class DbsClient:
     """Reads datasets block by block and registers output blocks."""
 
     def __init__(self, config: DbsConfig) -> None:
-        self.account = config.created_by  # the creator of what we register
+        self.account = config.created_by  # creator of registered blocks
         self._reader = JsonService(service="DBS reader", base_url=config.reader_url, options=config.http)
         self._writer = JsonService(service="DBS writer", base_url=config.writer_url, options=config.http)
 
     def dataset(self, name: str) -> DatasetInfo | None:
-        """The dataset in whatever access type it is, or None if DBS does not know it."""
+        """Return the dataset in any access type; None if DBS does not know it."""
         check(Name.DATASET, name)
         rows = self._rows("datasets", {"dataset": name, "dataset_access_type": "*", "detail": 1})
         if not rows:
@@ -57,7 +57,7 @@ class DbsClient:
         return _dataset_info(rows[0], summary[0] if summary else {})
 
     def content(self, name: str) -> DatasetContent | None:
-        """Return who made the dataset and which blocks it has, or None if DBS does not know it."""
+        """Return the dataset's access type, creator and blocks; None if DBS does not know it."""
         check(Name.DATASET, name)
         rows = self._rows("datasets", {"dataset": name, "dataset_access_type": "*", "detail": 1})
         if not rows:
@@ -69,37 +69,37 @@ class DbsClient:
         )
 
     def files(self, dataset: str) -> Iterator[DatasetFile]:
-        """Every valid file of the dataset, one block in memory at a time."""
+        """Yield every valid file of the dataset, with one block in memory at a time."""
         check(Name.DATASET, dataset)
         for block in self._rows("blocks", {"dataset": dataset, "detail": 1}):
             yield from self.block_files(str(block["block_name"]))
 
     def blocks(self, dataset: str) -> frozenset[str]:
-        """The names of the dataset's blocks."""
+        """Return the names of the dataset's blocks."""
         check(Name.DATASET, dataset)
         return frozenset(str(row["block_name"]) for row in self._rows("blocks", {"dataset": dataset}))
 
     def block(self, block_name: str) -> dict[str, Any] | None:
-        """DBS's record of the block, or None if it does not know it."""
+        """Return DBS's record of the block; None if it does not know it."""
         check(Name.BLOCK, block_name)
         rows = self._rows("blocks", {"block_name": block_name, "detail": 1})
         return rows[0] if rows else None
 
     def block_files(self, block_name: str) -> list[DatasetFile]:
-        """The valid files of one block, sorted by name, with their lumi sections folded into ranges."""
+        """Return the valid files of a block, sorted by name, with lumi sections as ranges."""
         check(Name.BLOCK, block_name)
         rows = self._rows("files", {"block_name": block_name, "detail": 1, "validFileOnly": 1})
         lumis = self._rows("filelumis", {"block_name": block_name})
         return parse_files(rows, lumis)
 
     def valid_lfns(self, dataset: str) -> frozenset[str]:
-        """The names of the valid files of a dataset, in one call."""
+        """Return the names of the dataset's valid files, in one call."""
         check(Name.DATASET, dataset)
         rows = self._rows("files", {"dataset": dataset, "validFileOnly": 1})
         return frozenset(str(row["logical_file_name"]) for row in rows)
 
     def block_counts(self, block_name: str) -> FileCounts | None:
-        """Sums over the valid files of a block, or None if DBS does not know it."""
+        """Return sums over the valid files of a block; None if DBS does not know it."""
         if self.block(block_name) is None:
             return None
         rows = self._rows("filesummaries", {"block_name": block_name, "validFileOnly": 1})
@@ -112,19 +112,19 @@ class DbsClient:
         )
 
     def register_block(self, record: BlockRecord) -> None:
-        """Make the block known to DBS, once, complete and closed."""
+        """Register the block in DBS, complete and closed."""
         if self._has(record):
             return
         try:
             with named_refusals():
                 self._writer.post("bulkblocks", body=bulk_block(record, created_by=self.account))
         except (ServiceUnavailable, ServiceRejected):
-            # "Already exists" and an answer lost on the way both leave the block there: look before failing.
+            # The block may exist ("already exists", or the answer was lost): check before failing.
             if not self._has(record):
                 raise
 
     def set_dataset_status(self, dataset: str, status: str) -> None:
-        """Set the access type (VALID, INVALID, DEPRECATED …) and make sure it took effect.
+        """Set the access type (VALID, INVALID, DEPRECATED …) and verify it.
 
         DBS answers 200 to a change of a dataset it does not know, so the answer alone proves nothing.
         """
@@ -144,7 +144,7 @@ class DbsClient:
             )
 
     def invalidate_files(self, lfns: Iterable[str]) -> None:
-        """Mark these files invalid, one call each as DBS wants it; files it does not know are left out."""
+        """Mark these files invalid, one call each; DBS ignores files it does not know."""
         for lfn in lfns:
             check(Name.LFN, lfn)
             with named_refusals():
@@ -159,8 +159,8 @@ class DbsClient:
         if ours != theirs:
             raise ServiceRejected(
                 f"DBS has block {record.block_name} with {theirs[0]} files and {theirs[1]} bytes, "
-                f"ours has {ours[0]} files and {ours[1]} bytes",
-                cure="Find out who registered it; a block never changes once it is in DBS",
+                f"WMS2 has {ours[0]} files and {ours[1]} bytes",
+                cure="Find out who registered it. A block in DBS never changes",
             )
         return True
 
@@ -168,15 +168,15 @@ class DbsClient:
         with named_refusals():
             answer = self._reader.get(path, params)
         if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
-            raise ServiceUnavailable(f"DBS reader: GET {path} answered without a list of records")
+            raise ServiceUnavailable(f"DBS reader: GET {path} did not return a list of records")
         for key in NEEDED[path]:
             if any(row.get(key) is None for row in answer):
-                raise ServiceUnavailable(f"DBS reader: GET {path} answered a record without {key}")
+                raise ServiceUnavailable(f"DBS reader: GET {path} returned a record without {key}")
         return answer
 
 
 def parse_files(rows: list[dict[str, Any]], lumi_rows: list[dict[str, Any]]) -> list[DatasetFile]:
-    """Join file records with their lumi rows; DBS repeats a file once per run when asked by run."""
+    """Join file records with their lumi rows. DBS lists a file once per run when queried by run."""
     lumis: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in lumi_rows:
         lumis[row["logical_file_name"]].extend(_lumi_numbers(row))
@@ -195,7 +195,7 @@ def parse_files(rows: list[dict[str, Any]], lumi_rows: list[dict[str, Any]]) -> 
 
 
 def _lumi_numbers(row: dict[str, Any]) -> Iterator[tuple[int, int]]:
-    """One row carries one lumi section; older servers send a list of them."""
+    """Yield (run, lumi); older servers send a list of lumi sections per row."""
     run, numbers = _whole(row["run_num"], "run_num"), row["lumi_section_num"]
     for lumi in numbers if isinstance(numbers, list) else (numbers,):
         yield run, _whole(lumi, "lumi_section_num")
@@ -220,7 +220,7 @@ def _dataset_info(row: dict[str, Any], summary: dict[str, Any]) -> DatasetInfo:
 
 
 def _number(row: dict[str, Any], key: str) -> int:
-    """Read a count; DBS sends null for sums over nothing and for counts nobody filled in."""
+    """Return a count; DBS sends null for empty sums and unset counts."""
     return _whole(row.get(key) or 0, key)
 
 
@@ -235,7 +235,7 @@ def _whole(value: Any, key: str) -> int:
 
 
 def _adler32(value: Any) -> str:
-    """Eight lower-case digits, or empty for NOTSET and other placeholders."""
+    """Return eight lower-case digits; empty for NOTSET and other placeholders."""
     text = str(value or "").lower()
     is_hex = 0 < len(text) <= ADLER32_DIGITS and all(char in "0123456789abcdef" for char in text)
     return text.zfill(ADLER32_DIGITS) if is_hex else ""

@@ -1,7 +1,7 @@
-"""The document DBS takes for a complete block in one call (bulkblocks). Pure.
+"""Document with which DBS takes a complete block in one call (bulkblocks). Pure.
 
-Two habits of DBS are respected: lumi sections carry an event count only if it is known of every one in the
-block, and `is_file_valid` appears nowhere, because on one file it makes all others invalid.
+Two properties of DBS matter: lumi sections carry an event count only if it is known for every one of the
+block, and `is_file_valid` is never sent, because on one file it invalidates all others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wms2_project.grammar import Name, check
 
 APPLICATION = "cmsRun"
 MODULE_LABEL = "Merged"
-# DBS keys a configuration by this hash; WMS2 does not know the job's, and WMAgent sends the same word.
+# DBS keys a configuration by this hash. WMS2 does not know it; WMAgent sends the same placeholder.
 PSET_HASH = "GIBBERISH"
 
 
 def bulk_block(record: BlockRecord, *, created_by: str) -> dict[str, Any]:
-    """The whole block as DBS expects it."""
+    """Build the document of the block."""
     check(Name.BLOCK, record.block_name)
     check(Name.DATASET, record.dataset)
     configuration = _configuration(record)
@@ -101,12 +101,12 @@ def _file(file: BlockFile, record: BlockRecord, created_by: str, *, counted: boo
 
 
 def _is_counted(file: BlockFile) -> bool:
-    """Is it known of all its events in which lumi they are?"""
+    """Return whether the lumi of every event is known."""
     return sum((last - first + 1) * events for _, first, last, events in file.lumi_events) == file.events
 
 
 def _lumi_list(file: BlockFile, *, counted: bool) -> list[dict[str, int]]:
-    """Every lumi by itself; one whose events were all filtered away has none."""
+    """Return one entry per lumi; a lumi without remaining events has a count of 0."""
     rows = [
         {"run_num": run, "lumi_section_num": lumi}
         for run, first, last in file.lumis

@@ -1,4 +1,4 @@
-"""DBS's refusals by its own codes, so that callers and people see what is wrong and what to do."""
+"""Refusals of DBS as typed errors, by DBS's error codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wms2_project.errors import ServiceRejected
 
 
 class DbsRefusal(ServiceRejected):
-    """DBS said no; `dbs_code` is its own number."""
+    """A refusal of DBS; `dbs_code` is its error code."""
 
     advice = ""
 
@@ -20,17 +20,17 @@ class DbsRefusal(ServiceRejected):
 
 
 class AlreadyThere(DbsRefusal):
-    """The block was inserted before."""
+    """The block exists already."""
 
 
 class ParentMissing(DbsRefusal):
-    """A file we name as parent is not in DBS."""
+    """A parent file is not in DBS."""
 
-    advice = "Register the input files in DBS first; the block is tried again by itself"
+    advice = "Register the input files in DBS. The block is retried automatically"
 
 
 class UnknownAccessType(DbsRefusal):
-    """There is no such status of a dataset."""
+    """DBS does not know this dataset status."""
 
 
 KINDS: dict[int, type[DbsRefusal]] = {200: AlreadyThere, 202: ParentMissing, 408: UnknownAccessType}
@@ -38,7 +38,7 @@ KINDS: dict[int, type[DbsRefusal]] = {200: AlreadyThere, 202: ParentMissing, 408
 
 @contextmanager
 def named_refusals() -> Iterator[None]:
-    """Raise what DBS refuses inside as the error its code stands for."""
+    """Raise refusals of DBS inside the block as the error of their code."""
     try:
         yield
     except HttpRefusal as refusal:
@@ -49,7 +49,7 @@ def named_refusals() -> Iterator[None]:
 
 
 def _code(reply: object) -> int:
-    """The number in a list with one document that nests the error."""
+    """Return the error code in DBS's reply; 0 if there is none."""
     document = reply[0] if isinstance(reply, list) and reply else reply
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None

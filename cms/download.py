@@ -1,4 +1,4 @@
-"""One GET of a file at a URL somebody gave us: bounded, not redirected, and never from our own network."""
+"""One GET of a file at a URL given by a user: bounded, not redirected, and never from private networks."""
 
 from __future__ import annotations
 

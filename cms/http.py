@@ -1,7 +1,7 @@
-"""HTTP to a CMS service: every call has a timeout, safe calls are repeated, every failure is one of ours.
+"""HTTP calls to the CMS services: with timeouts, retries of safe methods, and typed errors.
 
-No answer, 5xx and 429 become ServiceUnavailable, 404 NotFound, any other refusal HttpRefusal with the
-service's own words. Redirects are not followed: the CMS frontends redirect callers they do not know.
+No answer, 5xx and 429 become ServiceUnavailable, 404 NotFound, other refusals HttpRefusal with the
+service's message. Redirects are not followed: the CMS frontends redirect unknown callers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from wms2_project.observation.tracing import SpanKind, note, span
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 RETRIED_STATUSES = (429, 500, 502, 503, 504)
-MAX_WORDS = 500
+MAX_MESSAGE = 500
 CHUNK_BYTES = 1 << 16
 Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """How long to wait, how often to repeat, and who we are towards the service.
+    """Timeouts, retries and credentials.
 
     (retries + 1) * read timeout + waits has to stay below a task's time limit. Every call is made inside
     a `guard`, which is given the name of the operation, may refuse it and sees how it ended. A certificate
@@ -51,7 +51,7 @@ class HttpOptions:
 
 
 class HttpRefusal(ServiceRejected):
-    """A refusal together with what the service answered, for callers that know its error codes."""
+    """A refusal with the service's reply, for callers that know its error codes."""
 
     def __init__(self, message: str, *, status: int, reply: Any, cure: str = "") -> None:
         super().__init__(message, cure=cure)
@@ -91,7 +91,7 @@ class TooLarge(ServiceRejected):
 
 
 def build_session(options: HttpOptions) -> requests.Session:
-    """A session that repeats safe methods only; an unsafe one may have succeeded without telling us."""
+    """Return a session that retries safe methods only; others may have taken effect."""
     retry = Retry(
         total=options.retries,
         allowed_methods=SAFE_METHODS,
@@ -115,7 +115,7 @@ def build_session(options: HttpOptions) -> requests.Session:
 
 
 class JsonService:
-    """One service that answers JSON below one base URL."""
+    """A service that returns JSON below one base URL."""
 
     def __init__(self, *, service: str, base_url: str, options: HttpOptions) -> None:
         self.service = service
@@ -179,29 +179,28 @@ class JsonService:
         try:
             return response.json()
         except ValueError as error:
-            raise ServiceUnavailable(f"{where} answered something that is not JSON") from error
+            raise ServiceUnavailable(f"{where} did not return JSON") from error
 
 
 def describe(error: Exception) -> str:
-    """The error in one bounded line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_WORDS]
+    """Return the error as one line of limited length."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_MESSAGE]
 
 
 def _raise_for_status(where: str, response: requests.Response) -> None:
     status = response.status_code
     if status < 300:
         return
-    told = f"{where} answered {status}"
     reply = _reply(response)
-    words = _own_words(response, reply)
+    message = f"{where} answered {status}: {_service_message(response, reply)}"
     if status >= 500 or status == 429:
-        raise ServiceUnavailable(f"{told}: {words}")
+        raise ServiceUnavailable(message)
     if status == 404:
-        raise NotFound(f"{told}: {words}")
+        raise NotFound(message)
     cure = (
         "Check the client certificate or token, and its roles" if status < 400 or status in {401, 403} else ""
     )
-    raise HttpRefusal(f"{told}: {words}", status=status, reply=reply, cure=cure)
+    raise HttpRefusal(message, status=status, reply=reply, cure=cure)
 
 
 def _reply(response: requests.Response) -> Any:
@@ -211,8 +210,8 @@ def _reply(response: requests.Response) -> Any:
         return None
 
 
-def _own_words(response: requests.Response, reply: Any) -> str:
-    """What the service says went wrong: ReqMgr2 uses a header, DBS a list with one document."""
+def _service_message(response: requests.Response, reply: Any) -> str:
+    """Return the service's message: ReqMgr2 sends it in a header, DBS in a list with one document."""
     words = response.headers.get("X-Error-Detail", "")
     document = reply[0] if isinstance(reply, list) and reply else reply
     if not words and isinstance(document, dict):
@@ -220,4 +219,4 @@ def _own_words(response: requests.Response, reply: Any) -> str:
         inner = error if isinstance(error, dict) else {}
         words = str(inner.get("reason") or document.get("message") or error or "")
     words = words or response.headers.get("Location", "") or response.reason or "no reason given"
-    return " ".join(words.split())[:MAX_WORDS]
+    return " ".join(words.split())[:MAX_MESSAGE]

@@ -1,7 +1,7 @@
-"""Rucio: where files are, and containers, blocks, replicas and rules for what we produce.
+"""Rucio: locations of files, and containers, blocks, replicas and rules of outputs.
 
-Every `ensure_` may be repeated at any time: what exists already is adopted, provided that it is what we
-meant. Names of CMS datasets, blocks and files are Rucio's containers, datasets and files.
+Every `ensure_` method may be repeated at any time: what exists is adopted if it is what was intended. CMS
+datasets, blocks and files are Rucio's containers, datasets and files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from rucio.common import exception as rucio_errors
 
 from cms.rse_protocols import storage_prefixes
-from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, told_as_ours
+from cms.rucio_session import MemoryTokenClient, RucioConfig, connect, translated_errors
 from cms.subscriptions import destinations
 from cms.types import BlockFile, Destination, FileCounts, ReplicaVerdict, Rule, RuleState
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class RucioClient:
-    """One account's view of Rucio. Logs in at the first call."""
+    """Client of one account. Logs in at the first call."""
 
     def __init__(self, config: RucioConfig) -> None:
         self._config = config
@@ -43,10 +43,10 @@ class RucioClient:
             return self._connected
 
     def replicas(self, lfns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """For each file asked for, the storages that hold an available replica; none is an empty tuple."""
+        """Return the storages with an available replica of each file; an empty tuple if there are none."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(lfns, ())
         for batch in _batches([self._did(lfn) for lfn in found]):
-            with told_as_ours(f"list the replicas of {len(batch)} files"):
+            with translated_errors(f"list the replicas of {len(batch)} files"):
                 for row in self._client.list_replicas(batch):
                     available = (rse for rse, state in row["states"].items() if state == "AVAILABLE")
                     found[row["name"]] = tuple(sorted(available))
@@ -59,7 +59,7 @@ class RucioClient:
         """
         check(Name.LFN, lfn)
         check(Name.RSE, rse)
-        with told_as_ours(f"declare {lfn} at {rse} {verdict}"):
+        with translated_errors(f"declare {lfn} at {rse} {verdict}"):
             if verdict is ReplicaVerdict.BAD:
                 refused = self._client.declare_bad_file_replicas([{**self._did(lfn), "rse": rse}], reason)
             else:
@@ -67,7 +67,7 @@ class RucioClient:
                 if not pfn:
                     return False
                 refused = self._client.declare_suspicious_file_replicas([pfn], reason)
-        messages = [str(message) for told in (refused or {}).values() for message in told]
+        messages = [str(message) for errors in (refused or {}).values() for message in errors]
         left = [message for message in messages if not message.endswith(ALREADY_DECLARED)]
         if any(not message.endswith(UNKNOWN_REPLICA) for message in left):
             raise ServiceRejected(f"Rucio did not declare {lfn} at {rse} {verdict}: {left[0][:300]}")
@@ -79,15 +79,15 @@ class RucioClient:
         return next((str(pfn) for row in rows for pfn in sorted(row["rses"].get(rse, ()))), "")
 
     def ensure_container(self, name: str) -> None:
-        """Make the container of a dataset exist."""
+        """Create the container of a dataset unless it exists."""
         self._ensure_did(check(Name.DATASET, name), CONTAINER)
 
     def ensure_block(self, block_name: str, container: str, rse: str, files: Sequence[BlockFile]) -> None:
-        """Make the block exist, closed, inside the container, with exactly these files at the storage."""
+        """Create the block, closed, inside the container, with exactly these files at the storage."""
         check(Name.BLOCK, block_name)
         check(Name.RSE, rse)
         is_new = self._ensure_did(block_name, BLOCK)
-        with told_as_ours(f"register block {block_name} at {rse}"):
+        with translated_errors(f"register block {block_name} at {rse}"):
             for batch in _batches([self._file(file) for file in files]):
                 self._client.add_replicas(rse, [{**file, "state": "A"} for file in batch])
             self._attach_files(block_name, files, is_new=is_new)
@@ -95,8 +95,8 @@ class RucioClient:
             self._close(block_name)
 
     def block_counts(self, block_name: str) -> FileCounts | None:
-        """How many files and bytes Rucio has in a block, or None if it does not know it."""
-        with told_as_ours(f"list the files of {block_name}"):
+        """Return Rucio's files and bytes in a block; None if it does not know it."""
+        with translated_errors(f"list the files of {block_name}"):
             try:
                 sizes = [row["bytes"] for row in self._client.list_content(self._config.scope, block_name)]
             except rucio_errors.DataIdentifierNotFound:
@@ -113,8 +113,8 @@ class RucioClient:
         lifetime_sec: int | None = None,
         comment: str = "",
     ) -> str:
-        """The id of our rule for this name, storage expression and number of copies; made if need be."""
-        with told_as_ours(f"make a rule for {did} at {rse_expression}"):
+        """Return the id of the account's rule for this name, expression and copies; create it if missing."""
+        with translated_errors(f"make a rule for {did} at {rse_expression}"):
             try:
                 created = self._client.add_replication_rule(
                     [self._did(did)],
@@ -131,16 +131,16 @@ class RucioClient:
                 return self._adopt_rule(did, rse_expression, copies, lifetime_sec)
 
     def rule(self, rule_id: str) -> Rule | None:
-        """The rule as it stands, or None if Rucio has forgotten it."""
-        with told_as_ours(f"read rule {rule_id}"):
+        """Return the rule; None if Rucio has none with this id."""
+        with translated_errors(f"read rule {rule_id}"):
             try:
                 return _parse_rule(self._client.get_replication_rule(rule_id))
             except rucio_errors.RuleNotFound:
                 return None
 
     def find_rule(self, did: str, rse_expression: str, *, copies: int = 1) -> str | None:
-        """The id of our rule for this name, storage expression and number of copies, if there is one."""
-        with told_as_ours(f"list the rules of {did}"):
+        """Return the id of the account's rule for this name, expression and number of copies, if any."""
+        with translated_errors(f"list the rules of {did}"):
             try:
                 row = self._our_rule(did, rse_expression, copies)
             except rucio_errors.DataIdentifierNotFound:
@@ -148,14 +148,14 @@ class RucioClient:
             return str(row["id"]) if row else None
 
     def boost_rule(self, rule_id: str) -> None:
-        """Let Rucio try a STUCK rule again at once."""
-        with told_as_ours(f"boost rule {rule_id}"):
+        """Make Rucio retry a STUCK rule at once."""
+        with translated_errors(f"boost rule {rule_id}"):
             self._client.update_replication_rule(rule_id, {"boost_rule": True})
 
     def delete_rule(self, rule_id: str) -> None:
-        """Give the rule up. Rucio keeps it for up to an hour; a rule that is gone already is fine.
+        """Delete the rule. Rucio keeps it for up to an hour; a missing rule is not an error.
 
-        A rule of another account is refused, whatever rights our account has in Rucio.
+        Rules of other accounts are refused, whatever rights this account has in Rucio.
         """
         found = self.rule(rule_id)
         if found is None:
@@ -163,17 +163,17 @@ class RucioClient:
         if found.account != self._config.account:
             raise ServiceRejected(
                 f"rule {rule_id} belongs to {found.account}, not to {self._config.account}",
-                cure="Find out who took it over; WMS2 deletes only rules of its own account",
+                cure="Find out who took it over. WMS2 deletes only rules of its own account",
             )
-        with told_as_ours(f"delete rule {rule_id}"):
+        with translated_errors(f"delete rule {rule_id}"):
             try:
                 self._client.delete_replication_rule(rule_id)
             except rucio_errors.RuleNotFound:
                 return
 
     def rses(self, expression: str) -> list[str]:
-        """The storages an expression stands for, sorted; none is an empty list."""
-        with told_as_ours(f"resolve the storage expression {expression}"):
+        """Return the storages of an expression, sorted; an empty list if there are none."""
+        with translated_errors(f"resolve the storage expression {expression}"):
             try:
                 return sorted(row["rse"] for row in self._client.list_rses(expression))
             except rucio_errors.InvalidRSEExpression as error:
@@ -182,30 +182,30 @@ class RucioClient:
                 raise
 
     def used_fraction(self, rse: str) -> float | None:
-        """How full a storage is by its own account, from 0 to 1; None if it gives none."""
+        """Return how full a storage is, from 0 to 1; None if it does not report it."""
         check(Name.RSE, rse)
-        with told_as_ours(f"read the usage of {rse}"):
+        with translated_errors(f"read the usage of {rse}"):
             try:
-                told = list(self._client.get_rse_usage(rse, filters={"source": "storage"}))
+                usage = list(self._client.get_rse_usage(rse, filters={"source": "storage"}))
             except rucio_errors.RSENotFound:
                 return None
-        if not told or told[0]["free"] is None or not told[0]["total"]:
+        if not usage or usage[0]["free"] is None or not usage[0]["total"]:
             return None
-        return float(told[0]["used"] / told[0]["total"])
+        return float(usage[0]["used"] / usage[0]["total"])
 
     def storage_prefixes(self, rse: str) -> tuple[str, ...]:
         """Return the URL prefixes of a storage, the preferred one first; none if it has or is none."""
         check(Name.RSE, rse)
-        with told_as_ours(f"read the protocols of {rse}"):
+        with translated_errors(f"read the protocols of {rse}"):
             try:
                 return storage_prefixes(self._client.get_rse(rse)["protocols"])
             except rucio_errors.RSENotFound:
                 return ()
 
     def subscriptions_matching(self, dataset: str) -> list[Destination]:
-        """Where Rucio's subscriptions want this dataset, each storage expression once."""
+        """Return the destinations of Rucio's subscriptions for this dataset, one per expression."""
         check(Name.DATASET, dataset)
-        with told_as_ours(f"list the subscriptions for {dataset}"):
+        with translated_errors(f"list the subscriptions for {dataset}"):
             rows = list(self._client.list_subscriptions())
         return destinations(rows, dataset=dataset, scope=self._config.scope, account=self._config.account)
 
@@ -217,8 +217,8 @@ class RucioClient:
         return {**self._did(file.lfn), "bytes": file.size_bytes, "adler32": file.adler32}
 
     def _ensure_did(self, name: str, did_type: str) -> bool:
-        """Make the name exist; true if it is new."""
-        with told_as_ours(f"create {name}"):
+        """Create the name unless it exists; return whether it is new."""
+        with translated_errors(f"create {name}"):
             try:
                 self._client.add_did(self._config.scope, name, did_type)
                 return True
@@ -234,17 +234,17 @@ class RucioClient:
             try:
                 self._attach(block_name, batch)
             except rucio_errors.FileAlreadyExists:
-                # Rucio attaches all or nothing: another attempt of ours was here in between.
+                # Rucio attaches all or nothing, and a concurrent attempt attached some of them.
                 attached = self._attached(block_name, files)
                 self._attach(block_name, [file for file in batch if file.lfn not in attached])
 
     def _attach(self, block_name: str, files: Sequence[BlockFile]) -> None:
-        """Attach with size and checksum, so that Rucio refuses a name that holds other data."""
+        """Attach with size and checksum, so that Rucio refuses a name with other data."""
         if files:
             self._client.attach_dids(self._config.scope, block_name, [self._file(file) for file in files])
 
     def _attached(self, block_name: str, files: Sequence[BlockFile]) -> set[str]:
-        """The files already in the block, all of which have to be ours."""
+        """Return the files already in the block; raise ServiceRejected if others are among them."""
         ours = {file.lfn: (file.size_bytes, file.adler32) for file in files}
         theirs = {
             row["name"]: (row["bytes"], row["adler32"])
@@ -253,8 +253,8 @@ class RucioClient:
         strange = sorted(lfn for lfn, facts in theirs.items() if ours.get(lfn) != facts)
         if strange:
             raise ServiceRejected(
-                f"Rucio has block {block_name} with {len(strange)} files not ours, such as {strange[0]}",
-                cure="Find out who registered it; a block never changes once it is closed",
+                f"Rucio has block {block_name} with {len(strange)} unknown files, such as {strange[0]}",
+                cure="Find out who registered it. A closed block never changes",
             )
         return set(theirs)
 
@@ -272,11 +272,11 @@ class RucioClient:
                 raise
 
     def _adopt_rule(self, did: str, rse_expression: str, copies: int, lifetime_sec: int | None) -> str:
-        """Find the rule in our way; one that was deleted or is about to expire gets its lifetime back."""
+        """Return the existing rule; if it was deleted or expires, set its lifetime again."""
         row = self._our_rule(did, rse_expression, copies)
         if row is None:
             raise ServiceUnavailable(
-                f"Rucio's rule for {did} at {rse_expression} vanished while we adopted it"
+                f"Rucio's rule for {did} at {rse_expression} vanished while WMS2 adopted it"
             )
         if row["expires_at"] is not None:
             self._client.update_replication_rule(row["id"], {"lifetime": lifetime_sec})

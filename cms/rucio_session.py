@@ -1,8 +1,8 @@
-"""A Rucio client that needs no rucio.cfg and leaves nothing on disk, and Rucio's errors told as ours.
+"""A Rucio client without rucio.cfg or files on disk, and Rucio's errors as errors of WMS2.
 
-rucio-clients brings authentication, repetition and streaming. It would keep its token in a file shared by
-everything that runs under one account name, rewrite sys.argv and take any failed login for bad
-credentials; none of that suits a long-lived service that talks to more than one server.
+rucio-clients provides authentication, retries and streaming. It would keep its token in a file shared by
+everything that runs under one account name, rewrite sys.argv and report any failed login as bad
+credentials, which does not suit a long-lived service that talks to several servers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wms2_project.observation.tracing import SpanKind, note, span
 
 log = logging.getLogger(__name__)
 _argv_lock = threading.Lock()
-RETRIES = 1  # of a call that got no answer; with the timeouts it has to stay below a task's time limit
+RETRIES = 1  # of a call without an answer; with the timeouts it must stay below a task's time limit
 
 _ABSENT = (
     rucio_errors.DataIdentifierNotFound,
@@ -45,7 +45,7 @@ _PASSING = (
 _DENIED = (
     rucio_errors.AccessDenied,
     rucio_errors.CannotAuthenticate,
-    rucio_errors.MissingClientParameter,  # a file that is not there
+    rucio_errors.MissingClientParameter,  # a missing file
 )
 
 
@@ -55,7 +55,7 @@ class RucioAuth(StrEnum):
     USERPASS = "userpass"
     X509 = "x509"  # a certificate and its key
     X509_PROXY = "x509_proxy"
-    TOKEN = "token"  # noqa: S105 — a JWT of an issuer that Rucio trusts, renewed by somebody else
+    TOKEN = "token"  # noqa: S105 — a JWT of an issuer that Rucio trusts, renewed by another service
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RucioConfig:
 
 
 class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no types
-    """Rucio's client with the token kept in memory and server failures told apart from refusals."""
+    """Rucio's client with the token in memory, which distinguishes server failures from refusals."""
 
     def __init__(self, config: RucioConfig) -> None:
         self._guard = config.guard
@@ -114,7 +114,7 @@ class MemoryTokenClient(Client):  # type: ignore[misc]  # rucio-clients ships no
         return response
 
     def _resource(self, url: str) -> str:
-        """The kind of thing a URL is about, such as `rules`."""
+        """Return the kind of resource a URL is about, such as `rules`."""
         base = next((one for one in (self.host, self.auth_host) if url.startswith(one)), "")
         return url.removeprefix(base).strip("/").partition("/")[0]
 
@@ -158,27 +158,27 @@ def connect(config: RucioConfig) -> MemoryTokenClient:
 
 
 @contextmanager
-def told_as_ours(doing: str) -> Iterator[None]:
-    """Raise whatever goes wrong inside as one of our errors; `doing` says what was attempted."""
+def translated_errors(operation: str) -> Iterator[None]:
+    """Raise errors of Rucio inside the block as errors of WMS2; `operation` completes "Rucio could not …"."""
     try:
         yield
     except _ABSENT as error:
-        raise NotFound(f"Rucio could not {doing}: {describe(error)}") from error
+        raise NotFound(f"Rucio could not {operation}: {describe(error)}") from error
     except _DENIED as error:
         raise ServiceRejected(
-            f"Rucio would not let us {doing}: {describe(error)}",
+            f"Rucio denied permission to {operation}: {describe(error)}",
             cure="Check the Rucio account, its credentials (WMS2_RUCIO_AUTH) and its rights",
         ) from error
     except _PASSING as error:
-        raise ServiceUnavailable(f"Rucio could not {doing}: {describe(error)}") from error
+        raise ServiceUnavailable(f"Rucio could not {operation}: {describe(error)}") from error
     except rucio_errors.RucioException as error:
-        raise ServiceRejected(f"Rucio refused to {doing}: {describe(error)}") from error
+        raise ServiceRejected(f"Rucio refused to {operation}: {describe(error)}") from error
     except (OSError, ValueError) as error:
         # OSError: requests' errors, and a certificate that cannot be loaded. ValueError: a stream cut short.
-        raise ServiceUnavailable(f"Rucio did not answer when asked to {doing}: {describe(error)}") from error
+        raise ServiceUnavailable(f"Rucio did not answer a call to {operation}: {describe(error)}") from error
 
 
 def _names_its_reason(response: requests.Response) -> bool:
-    """Some refusals come as 500 but name a Rucio error; a bare failure names none, or the general one."""
+    """Return whether a 500 names a specific Rucio error and is a refusal, not a failure."""
     name = response.headers.get("ExceptionClass", "")
     return name != "RucioException" and hasattr(rucio_errors, name)

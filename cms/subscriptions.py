@@ -1,4 +1,4 @@
-"""Which Rucio subscriptions want a dataset, by the rules Rucio's own matching follows. Pure."""
+"""Rucio subscriptions that match a dataset, by the rules of Rucio's own matching. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ log = logging.getLogger(__name__)
 
 EVERYWHERE = "*"  # as the number of copies
 ASLEEP = frozenset({"INACTIVE", "BROKEN"})
-# Keys that say how rules are made, or that Rucio leaves out while a container has no size yet.
+# Keys about how rules are made, and keys that Rucio ignores while a container has no size.
 NOT_FILTERS = frozenset({"split_rule", "min_avg_file_size", "max_avg_file_size"})
 
 
 def destinations(
     rows: Iterable[dict[str, Any]], *, dataset: str, scope: str, account: str
 ) -> list[Destination]:
-    """Where every waking subscription that matches wants it, by subscription name.
+    """Return the destinations of all active subscriptions that match, by subscription name.
 
-    Each storage expression comes once, with the most copies that anybody wants there.
+    Each storage expression occurs once, with the largest number of copies wanted there.
     """
     wanted: dict[str, Destination] = {}
     for row in sorted(rows, key=lambda row: (str(row["name"]), str(row["account"]))):
@@ -50,12 +50,12 @@ def _wants(row: dict[str, Any], dataset: str, scope: str, account: str) -> bool:
             _passes(key, value, dataset, scope, account) for key, value in _document(row["filter"]).items()
         )
     except re.error as error:
-        log.warning("Rucio subscription %s has a pattern that cannot be used: %s", row["name"], error)
+        log.warning("Rucio subscription %s has an invalid pattern: %s", row["name"], error)
         return False
 
 
 def _passes(key: str, value: Any, dataset: str, scope: str, account: str) -> bool:
-    """One condition of the filter. Conditions on metadata never pass: CMS datasets carry none."""
+    """Return whether the dataset meets one condition. CMS datasets have no metadata to match."""
     match key:
         case "pattern":
             return re.match(value, dataset) is not None
@@ -76,5 +76,5 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _document(value: Any) -> Any:
-    """Rucio sends these as JSON inside JSON."""
+    """Return the value parsed: Rucio sends JSON inside JSON."""
     return json.loads(value) if isinstance(value, str) else value

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from cms.http import MAX_WORDS, HttpOptions, build_session, describe
+from cms.http import MAX_MESSAGE, HttpOptions, build_session, describe
 from wms2_project.errors import ServiceRejected, ServiceUnavailable
 from wms2_project.observation.tracing import SpanKind, note, span
 
@@ -223,7 +223,7 @@ def _raise_for_status(where: str, response: requests.Response, document: dict[st
     given = document or {}
     words = (given.get("error"), given.get("error_description"))
     message = ": ".join(str(word) for word in words if word) or response.reason or "no reason given"
-    message = f"{where} answered {status}: {' '.join(message.split())[:MAX_WORDS]}"
+    message = f"{where} answered {status}: {' '.join(message.split())[:MAX_MESSAGE]}"
     if status >= 500 or status == 429:
         raise ServiceUnavailable(message)
     raise TokenRefused(message, cure=_CHECK_ADDRESS if status < 400 or status == 404 else _CHECK_CLIENT)

@@ -1,6 +1,6 @@
-"""Values that cross the boundary between WMS2 and the CMS services.
+"""Values exchanged with the CMS services.
 
-Lumi sections are always inclusive ranges `(run, first, last)`, sorted, merged where they touch.
+Lumi sections are inclusive ranges `(run, first, last)`, sorted, merged where they touch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sandbox.lumis import Ranges, merged
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """A valid file of a dataset as DBS knows it; `adler32` is empty where DBS has none."""
+    """A valid file of a dataset in DBS; `adler32` is empty if DBS has none."""
 
     lfn: str
     size_bytes: int
@@ -28,7 +28,7 @@ class DatasetFile:
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """A dataset as DBS knows it, summed over its valid files."""
+    """A dataset in DBS, with sums over its valid files."""
 
     name: str
     access_type: str
@@ -42,12 +42,12 @@ class DatasetInfo:
     lumis: int
     events: int
     size_bytes: int
-    changed_at: int = 0  # when a file of it was added or changed last, in seconds since 1970
+    changed_at: int = 0  # last addition or change of a file, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetContent:
-    """What DBS has under the name of a dataset: its state, its creator and the names of its blocks."""
+    """A dataset in DBS: access type, creator and names of its blocks."""
 
     access_type: str
     created_by: str
@@ -56,7 +56,7 @@ class DatasetContent:
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What a catalogue holds of something; None where it does not count that."""
+    """Counts of a catalogue; None for what it does not count."""
 
     files: int
     bytes: int
@@ -66,7 +66,7 @@ class FileCounts:
 
 @dataclass(frozen=True, slots=True)
 class BlockFile:
-    """A merged file about to be registered; `lumi_events` are ranges with the events of each lumi in them."""
+    """A merged file to be registered; `lumi_events` are ranges with the events per lumi."""
 
     lfn: str
     size_bytes: int
@@ -79,7 +79,7 @@ class BlockFile:
 
 @dataclass(frozen=True, slots=True)
 class BlockRecord:
-    """Everything DBS wants to know of an output block; `site` is the storage (RSE) it was produced at."""
+    """An output block to be registered in DBS; `site` is the storage (RSE) where it was produced."""
 
     block_name: str
     dataset: str
@@ -102,7 +102,7 @@ class BlockRecord:
 
 
 class RuleState(StrEnum):
-    """How far Rucio is with a rule. STUCK stays STUCK until somebody boosts it."""
+    """State of a rule in Rucio. A STUCK rule stays so until it is boosted."""
 
     INJECT = "INJECT"
     REPLICATING = "REPLICATING"
@@ -121,7 +121,7 @@ class ReplicaVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A replication rule. A deleted rule is still there for an hour, with `expires_at` set."""
+    """A replication rule. A deleted rule remains for an hour with `expires_at` set."""
 
     rule_id: str
     state: RuleState
@@ -136,7 +136,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a dataset is wanted, and at how many of those storages; None is at every one."""
+    """Storages where a dataset is wanted, and how many copies; None: one at each."""
 
     rse_expression: str
     copies: int | None = 1
@@ -144,7 +144,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class SiteInfo:
-    """A processing site, the storages its jobs read from, and whether CRIC has it in operation."""
+    """A processing site, the storages its jobs read, and whether CRIC lists it as active."""
 
     name: str
     rses: tuple[str, ...]
@@ -152,7 +152,7 @@ class SiteInfo:
 
 
 def fold_lumis(rows: Iterable[tuple[int, int]]) -> Ranges:
-    """Turn (run, lumi) pairs, in any order and with repetitions, into sorted ranges."""
+    """Return (run, lumi) pairs, unordered and repeated, as sorted ranges."""
     return merged({(run, lumi, lumi) for run, lumi in rows})
 
 

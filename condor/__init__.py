@@ -1,4 +1,4 @@
-"""DAGMan text and the schedd: files that DAGMan reads, files it writes, and the calls that steer it.
+"""DAGMan files and the schedd: files that DAGMan reads, files it writes, and calls to the schedd.
 
-Nothing here knows Django, a database or a request's lifecycle.
+Independent of Django, the database and the lifecycle of requests.
 """

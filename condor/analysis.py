@@ -1,4 +1,4 @@
-"""What HTCondor itself says about an idle job: which of its conditions how many slots meet."""
+"""HTCondor's analysis of an idle job: how many slots meet each of its conditions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MatchAnalysis:
 
 
 def parse_analysis(text: str) -> MatchAnalysis | None:
-    """The first job's part of `condor_q -better-analyze`; None if it holds none."""
+    """Parse the first job in the output of `condor_q -better-analyze`; None if there is none."""
     job = re.search(r"^0*(\d+\.\d+):\s+Run analysis summary", text, re.MULTILINE)
     if job is None:
         return None

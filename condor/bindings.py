@@ -1,8 +1,8 @@
-"""The process that talks to HTCondor: one request per line on stdin, one answer per line on stdout.
+"""Process that runs HTCondor's bindings: one request per line on stdin, one answer per line on stdout.
 
-The bindings keep the interpreter locked while they wait, so no thread can time them out. They live here, in
-a process that can be killed (see `condor.bounded`); no other module imports them. DAGMan inherits the
-environment this process was given.
+The bindings hold the interpreter lock while they wait, so no thread can time them out. They run here, in a
+process that can be killed (see `condor.bounded`); no other module imports them. DAGMan inherits the
+environment of this process.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PR_SET_PDEATHSIG = 1
 
 
 def locate(name: str) -> Any:
-    """The schedd's own ad: the local one, or the named one from the collector."""
+    """Return the ad of the local schedd, or of the named one from the collector."""
     collector = htcondor2.Collector()
     if name:
         found = collector.locate(htcondor2.DaemonType.Schedd, name)
-        if found is None:  # it may be down, or not have told the collector of itself yet
+        if found is None:  # down, or not yet advertised to the collector
             raise OSError(f"the collector knows no schedd {name}")
         return found
     return collector.locate(htcondor2.DaemonType.Schedd)
@@ -43,7 +43,7 @@ def describe(schedd: str, attributes: list[str]) -> dict[str, Any]:
 
 
 def identify(schedd: str) -> str:
-    """Who the schedd says we are: account@domain."""
+    """Return the account that the schedd maps WMS2 to: account@domain."""
     return str(htcondor2.ping(locate(schedd), "WRITE")["MyRemoteUserName"])
 
 
@@ -53,7 +53,7 @@ def query(schedd: str, constraint: str, attributes: list[str], limit: int) -> li
 
 
 def slots(attributes: list[str]) -> list[dict[str, Any]]:
-    """The pool's slots but dynamic ones, which are parts of others."""
+    """Return the pool's slots, without dynamic ones, which are parts of others."""
     collector = htcondor2.Collector()
     ads = collector.query(htcondor2.AdType.Startd, 'SlotType =!= "Dynamic"', attributes)
     return [_plain(ad, attributes) for ad in ads]
@@ -67,7 +67,7 @@ def history(
 
 
 def act(schedd: str, action: str, constraint: str, reason: str) -> dict[str, int]:
-    # A bare string is dropped by the bindings; the pair is not. 0 is the code of an ordinary request.
+    # The bindings drop a plain string; the second item of the pair is the reason code.
     result = htcondor2.Schedd(locate(schedd)).act(htcondor2.JobAction[action], constraint, (reason, 0))
     return {key: int(value) for key, value in (result or {}).items()}
 
@@ -94,7 +94,7 @@ def submit_dag(
 
 
 def analyze(schedd: str, constraint: str, within_sec: float) -> str:
-    """HTCondor's own match analysis of one job; only its command-line tool has it."""
+    """Return HTCondor's match analysis of one job, which only its command-line tool provides."""
     named = ["-name", schedd] if schedd else []
     command = ["condor_q", *named, "-better-analyze", "-limit", "1", "-constraint", constraint]
     try:
@@ -111,16 +111,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def answer(line: str) -> dict[str, Any]:
-    """Carry out one request; what the schedd or the file system refuses becomes an answer too."""
+    """Execute one request; errors of the schedd and the file system become answers."""
     request = json.loads(line)
     with _captured() as printed:
         try:
             return {"value": OPERATIONS[request["operation"]](**request["arguments"])}
         except (htcondor2.HTCondorException, classad2.ClassAdException, OSError) as error:
-            told = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
         _flush_library()
         printed.seek(0)
-        return {"error": " ".join(f"{told}: {printed.read(2000)}".split()).rstrip(": ")}
+        return {"error": " ".join(f"{message}: {printed.read(2000)}".split()).rstrip(": ")}
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -140,7 +140,7 @@ def _plain(ad: Any, attributes: list[str]) -> dict[str, Any]:
 
 @contextmanager
 def _captured() -> Iterator[TextIO]:
-    """What the library prints explains its errors, and must not get between the answers."""
+    """Capture the library's output, which explains its errors and must not mix with the answers."""
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         kept = os.dup(2)
         try:
@@ -159,11 +159,11 @@ def _flush_library() -> None:
 
 
 def main() -> None:
-    # Our own import path is nobody else's: DAGMan and its scripts must not inherit it.
+    # DAGMan and its scripts must not inherit this import path.
     os.environ.pop("PYTHONPATH", None)
     os.environ["PATH"] = os.pathsep.join([htcondor2.param["BIN"], os.environ.get("PATH", os.defpath)])
     os.chdir("/")
-    # A submission must not outlive the process that would record it: whoever looks for it next has to see it.
+    # A submission must not outlive the caller: the next search for it must find it complete or not at all.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)

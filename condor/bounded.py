@@ -1,7 +1,7 @@
-"""Calls into HTCondor's bindings that always end: in time, or with ScheddUnreachable.
+"""Calls to HTCondor's bindings that end in time or raise ScheddUnreachable.
 
-The bindings run in a child process (`condor.bindings`). One that does not answer by the deadline is killed
-by its own process id, and the next call starts another. The child ends by itself when this process does.
+The bindings run in a child process (`condor.bindings`). A child that does not answer by the deadline is
+killed, and the next call starts another. The child ends when this process does.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from wms2_project.observation.tracing import SpanKind, note, span
 
 COMMAND = (sys.executable, "-P", "-m", "condor.bindings")
 START_TIMEOUT_SEC = 30.0
-_CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
+_CURE = "Retried automatically. Check that the schedd runs and that CONDOR_CONFIG names its pool"
 _ROOT = Path(__file__).resolve().parent.parent
-# DAGMan inherits the child's environment: nothing of ours (database, broker, secrets) may get that far.
+# DAGMan inherits the child's environment: it must not contain secrets or addresses of WMS2's services.
 _KEPT = ("CONDOR_CONFIG", "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "WMS2_PART")
 _CREDENTIALS = ("X509_USER_PROXY", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR")
 
 
 class BindingsError(Exception):
-    """The bindings answered with an error; what it means depends on the call."""
+    """An error from the bindings; its meaning depends on the call."""
 
 
 class BoundedCalls:
-    """One child process, started when first needed; may be shared by threads and survives a fork."""
+    """A child process, started when needed; may be shared by threads and survives a fork."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,10 @@ class BoundedCalls:
 
     @span("schedd call", kind=SpanKind.CLIENT)
     def call(self, operation: str, *, timeout_sec: float, **arguments: Any) -> Any:
-        """The operation's value; BindingsError if it failed, ScheddUnreachable if it did not end in time."""
+        """Return the operation's value.
+
+        Raise BindingsError if the operation failed, ScheddUnreachable if it did not end in time.
+        """
         note(f"schedd: {operation}", service="schedd")
         self._forget_inherited()
         if not self._lock.acquire(timeout=timeout_sec):
@@ -58,7 +61,6 @@ class BoundedCalls:
         return answer["value"]
 
     def close(self) -> None:
-        """End the child process, if there is one."""
         self._forget_inherited()
         with self._lock:
             self._end()
@@ -73,7 +75,7 @@ class BoundedCalls:
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 env=child_environment(os.environ),
-                start_new_session=True,  # a Ctrl-C is ours to handle; the child ends with its input
+                start_new_session=True,  # shields it from Ctrl-C; it ends with its input
             )
             self._exchange(process, b"", START_TIMEOUT_SEC, "starting the bindings")
         return process
@@ -81,7 +83,7 @@ class BoundedCalls:
     def _exchange(
         self, process: subprocess.Popen[bytes], request: bytes, timeout_sec: float, what: str
     ) -> dict[str, Any]:
-        """Write the request and read one line; a child that fails at either is no longer of use."""
+        """Write the request and read one line; end the child if either fails."""
         try:
             line = _talk(process, request, time.monotonic() + timeout_sec)
             answer = json.loads(line)
@@ -92,7 +94,7 @@ class BoundedCalls:
             self._end()
             raise ScheddUnreachable(f"{what}: the bindings process ended ({error})", cure=_CURE) from error
         if not isinstance(answer, dict):
-            raise ScheddUnreachable(f"{what}: the bindings process answered nonsense", cure=_CURE)
+            raise ScheddUnreachable(f"{what}: the bindings process returned an invalid answer", cure=_CURE)
         return answer
 
     def _end(self) -> None:
@@ -103,7 +105,7 @@ class BoundedCalls:
             _close_pipes(process)
 
     def _forget_inherited(self) -> None:
-        """After a fork the child process is our parent's: leave it alone and start our own."""
+        """After a fork, drop the parent's child process, so that this process starts its own."""
         if self._owner != os.getpid():
             self._owner, self._lock = os.getpid(), threading.Lock()
             process, self._process = self._process, None
@@ -112,7 +114,7 @@ class BoundedCalls:
 
 
 def child_environment(ours: os._Environ[str] | dict[str, str]) -> dict[str, str]:
-    """The few variables HTCondor needs, and an import path the child drops again."""
+    """Return the variables that HTCondor needs, and an import path that the child drops again."""
     kept = {
         key: value
         for key, value in ours.items()

@@ -1,4 +1,4 @@
-"""The pool's collector: how many slots each site has, and how many of them are in use."""
+"""The pool's collector: the slots of each site, and those in use."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from wms2_project.grammar import Name, matches
 
 SITE_ATTRIBUTE = "GLIDEIN_CMSSite"
 _ATTRIBUTES = [SITE_ATTRIBUTE, "SlotType", "State", "Cpus", "TotalSlotCpus"]
-_CURE = "Check that the collector runs and that CONDOR_CONFIG names its pool; it is tried again"
+_CURE = "Retried automatically. Check that the collector runs and that CONDOR_CONFIG names its pool"
 
 
 class Collector:
-    """The collector of the configured pool. A call that does not end in time raises ScheddUnreachable."""
+    """The collector of the configured pool. Calls that do not end in time raise ScheddUnreachable."""
 
     def __init__(self, *, timeout_sec: float = 15.0) -> None:
         self._timeout_sec = timeout_sec
         self._calls = BoundedCalls()
 
     def count_slots(self) -> dict[str, SlotCount]:
-        """Count the cores of every site by its slots' GLIDEIN_CMSSite."""
+        """Return the cores of every site, by GLIDEIN_CMSSite of its slots."""
         try:
             ads = self._calls.call("slots", timeout_sec=self._timeout_sec, attributes=_ATTRIBUTES)
         except BindingsError as error:
@@ -31,7 +31,6 @@ class Collector:
         return sum_slots(ads)
 
     def close(self) -> None:
-        """End the process that holds the bindings; the next call would start another."""
         self._calls.close()
 
 
@@ -42,7 +41,7 @@ def sum_slots(ads: Iterable[Mapping[str, Any]]) -> dict[str, SlotCount]:
         site, kind = ad.get(SITE_ATTRIBUTE), ad.get("SlotType")
         if kind == "Dynamic" or not matches(Name.SITE, site):
             continue
-        cpus = int(ad.get("Cpus", 0))  # of a partitionable slot: those that are free
+        cpus = int(ad.get("Cpus", 0))  # free ones, for a partitionable slot
         if kind == "Partitionable":
             total = int(ad.get("TotalSlotCpus", cpus))
             running = total - cpus

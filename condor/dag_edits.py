@@ -1,7 +1,7 @@
 """Changes to a DAG's directory between two submissions.
 
-The caller holds `submit_lock` and knows that no DAGMan of this directory is queued; only `write_priority` and
-`write_landing_sites` may be used while it runs. Every change may be repeated.
+The caller holds `submit_lock` and has checked that no DAGMan of this directory is queued; only
+`write_priority` and `write_landing_sites` may be used while it runs. Every change may be repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUN_STATE = (ELECTED_SITE, f"{GROUP_DAG}.lock", f"{GROUP_DAG}.nodes.log", f"{GR
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What a group shall be like from now on; None leaves a number as it is."""
+    """Changes of a group; None leaves a number as it is. `without` are nodes to remove."""
 
     sites: Collection[str]
     without: Collection[str] = ()
@@ -35,14 +35,14 @@ class GroupChange:
 
 
 def write_priority(directory: Path, priority: int) -> None:
-    """Jobs submitted from now on get this priority; those already queued keep theirs."""
+    """Set the priority of jobs submitted later; queued ones keep theirs."""
     replace_file(directory / PRIORITY_FILE, render_priority(priority).encode())
 
 
 def write_landing_sites(directory: Path, sites: Mapping[str, Collection[str]]) -> None:
-    """Set where each of these groups may land from now on; one without a site waits until it has one.
+    """Set where these groups may land; a group without a site waits until it has one.
 
-    Landings read it before each submission. Other groups land where they were planned to.
+    Landings read this before each submission. Other groups land where planned.
     """
     lines = (
         f"{group} {','.join(check(Name.SITE, site, field='sites') for site in sorted(found)) or '-'}\n"
@@ -52,7 +52,7 @@ def write_landing_sites(directory: Path, sites: Mapping[str, Collection[str]]) -
 
 
 def reads_landing_sites(directory: Path) -> bool:
-    """Do landings of this DAG read their sites when they are submitted? Those of older DAGs do not."""
+    """Return whether this DAG's landings read `landing_sites`; those of older DAGs do not."""
     return (directory / "scripts" / "landing.sh").exists()
 
 
@@ -62,7 +62,7 @@ def forget_landing_sites(directory: Path) -> None:
 
 
 def change_group(group_directory: Path, change: GroupChange) -> None:
-    """Other sites, memory or retries for the group's next jobs, less nodes; what is done stays done."""
+    """Change sites, memory or retries of the group's next jobs, and remove nodes. Done nodes stay done."""
     path = group_directory / GROUP_DAG
     before = path.read_text("ascii")
     after = amend_group(
@@ -77,16 +77,17 @@ def change_group(group_directory: Path, change: GroupChange) -> None:
     if after != before:
         replace_file(path, after.encode("ascii"))
     _forget_in_rescues(path, frozenset(change.without), retries=change.retries is not None)
-    for node in change.without:  # what it failed of is no longer true of the group
+    for node in change.without:  # records of removed nodes no longer apply
         for record in group_directory.glob(f"{node}.post.*.json"):
             record.unlink(missing_ok=True)
 
 
 def settle_killed(directory: Path, *, done: Collection[str]) -> bool:
-    """Put down which groups are done for a DAGMan that was killed before it could; answer whether it was.
+    """If DAGMan was killed, write the rescue file it could not write; return whether it was.
 
-    Its lock would make the next one recover from the log, in which every removed group has failed. Inner
-    DAGMans that went down with it, as with their host, would wait for jobs that no queue knows any more.
+    Its lock file would make the next DAGMan recover from the log, in which every removed group has failed.
+    Inner DAGMans killed with it, for example with their host, would wait for jobs that are in no queue any
+    more.
     """
     path = directory / OUTER_DAG
     if not path.with_name(f"{OUTER_DAG}.lock").exists():
@@ -109,7 +110,10 @@ def _settle(dag_file: Path, *, done: Collection[str]) -> None:
 
 
 def _done_nodes(dag_file: Path) -> set[str]:
-    """What its status file and its last rescue file say is done; nodes done since run once more."""
+    """Return the nodes that the status file and the last rescue file report as done.
+
+    Nodes done since then run again.
+    """
     rescue = highest_rescue(dag_file)
     lines = rescue.read_text("utf-8").splitlines() if rescue else []
     done = {line.split()[1] for line in lines if line.startswith("DONE ")}
@@ -121,7 +125,7 @@ def _done_nodes(dag_file: Path) -> set[str]:
 
 
 def remove_groups(directory: Path, groups: Collection[str]) -> None:
-    """The DAG goes on without these groups; what they left on disk stays for whoever looks."""
+    """Remove these groups from the DAG. Their files stay."""
     path = directory / OUTER_DAG
     before = path.read_text("ascii")
     after = drop_groups(before, frozenset(groups))
@@ -131,7 +135,7 @@ def remove_groups(directory: Path, groups: Collection[str]) -> None:
 
 
 def _forget_in_rescues(dag_file: Path, gone: frozenset[str], *, retries: bool) -> None:
-    """A rescue file names every node and its retries: DAGMan refuses unknown nodes and obeys old numbers."""
+    """Remove nodes from rescue files: DAGMan refuses unknown nodes and applies old retry counts."""
     for path in sorted(dag_file.parent.glob(f"{dag_file.name}.rescue*")):
         lines = path.read_text("utf-8").splitlines(keepends=True)
         kept = [
@@ -144,18 +148,18 @@ def _forget_in_rescues(dag_file: Path, gone: frozenset[str], *, retries: bool) -
 
 
 def restart_group(group_directory: Path) -> None:
-    """Make the group begin anew, with a landing of its own, at the next submission."""
-    doomed = [group_directory / name for name in _RUN_STATE]
-    doomed += group_directory.glob(f"{GROUP_DAG}.rescue*")
-    doomed += group_directory.glob("*.post.*.json")  # they speak of the landing before
-    for path in doomed:
+    """Make the group start anew, with a new landing, at the next submission."""
+    stale = [group_directory / name for name in _RUN_STATE]
+    stale += group_directory.glob(f"{GROUP_DAG}.rescue*")
+    stale += group_directory.glob("*.post.*.json")  # records of the previous landing
+    for path in stale:
         path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Old content or new content, never something between."""
+    """Replace the file atomically; raise TransientError if it cannot be written."""
     try:
         with replacing(path, mode=0o644) as handle:
             handle.write(content)
     except OSError as error:
-        raise TransientError(f"{path} could not be written: {error}", cure="It is tried again") from error
+        raise TransientError(f"{path} could not be written: {error}", cure="Retried automatically") from error

@@ -1,6 +1,6 @@
-"""The directory of one DAG, written so that it is either complete under its name or not there at all.
+"""The directory of a DAG, written so that it is either complete or absent.
 
-The same layout gives the same bytes; a directory that already holds them is kept.
+Equal layouts give equal bytes; a directory that already has them is kept.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 DIGEST_FILE = "layout.sha256"
-# Below this many files each is synced by itself; beyond it one sync of the file system is far cheaper.
+# Up to this many files, each is synced; beyond, one sync of the file system is much cheaper.
 _SYNC_SINGLY = 64
 
 
 class DagEntry(NamedTuple):
-    """A file of the directory, or (content None) a directory."""
+    """A file of the directory, or a directory (content None)."""
 
     path: str
     content: bytes | None
@@ -60,7 +60,7 @@ class DagEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenDag:
-    """What `write_dag` left behind; `kept` if it was there already."""
+    """Result of `write_dag`; `kept` if the directory existed with the same content."""
 
     dag_file: Path
     digest: str
@@ -69,11 +69,11 @@ class WrittenDag:
 
 
 def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
-    """Every directory and file of the DAG, parents first, always in the same order."""
+    """Yield every directory and file of the DAG, parents first, in a fixed order."""
     names: dict[str, None] = {}
     for group in layout.groups:
         if group.name in names:
-            raise refuse("groups", f"{group.name} is there twice")
+            raise refuse("groups", f"{group.name} occurs twice")
         names[group.name] = None
         yield DagEntry(group.name, None)
         yield DagEntry(f"{group.name}/{GROUP_DAG}", render_group(layout, group).encode())
@@ -91,9 +91,9 @@ def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
 
 
 def write_dag(layout: DagLayout, directory: Path) -> WrittenDag:
-    """Write the DAG's directory, or keep it if it already holds exactly this layout.
+    """Write the DAG's directory, or keep it if it has exactly this layout.
 
-    A different one is replaced as long as it was never submitted; after that it is a Conflict.
+    A different layout is replaced unless it was submitted; then Conflict is raised.
     """
     if not directory.is_absolute():
         raise refuse("directory", f"{directory} is not an absolute path")
@@ -109,13 +109,13 @@ def write_dag(layout: DagLayout, directory: Path) -> WrittenDag:
     except OSError as error:
         raise TransientError(
             f"the DAG directory {directory} could not be written: {error}",
-            cure="Make room or give access to the submit root; it is tried again",
+            cure="Retried automatically. Check free space and permissions of the submit root",
         ) from error
     return WrittenDag(directory / OUTER_DAG, digest, groups, kept=False)
 
 
 def read_assets(root: Path) -> tuple[Asset, ...]:
-    """Every file below `root` (run.sh, sandbox.tar.gz, scripts/…) as an asset of the same relative path."""
+    """Return every file below `root` (run.sh, sandbox.tar.gz, scripts/…) as an asset."""
     files = (path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
     return tuple(
         Asset(path.relative_to(root).as_posix(), path.read_bytes(), os.access(path, os.X_OK))
@@ -125,7 +125,7 @@ def read_assets(root: Path) -> tuple[Asset, ...]:
 
 @contextmanager
 def submit_lock(directory: Path) -> Iterator[None]:
-    """Only one process at a time submits or amends the DAG in this directory."""
+    """Hold the lock that lets one process at a time submit or edit the DAG in this directory."""
     handle = os.open(directory / ".submit.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         _lock(handle, f"another process is submitting {directory}")
@@ -162,7 +162,7 @@ def _asset_entries(layout: DagLayout) -> Iterator[DagEntry]:
 
 
 class Digest:
-    """Digest over names, modes and contents, and the number of groups seen on the way."""
+    """Digest over names, modes and contents; counts the groups."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -217,7 +217,7 @@ def _put(root: int, entry: DagEntry, *, sync: bool) -> None:
         rest = memoryview(entry.content or b"")
         while rest:
             rest = rest[os.write(handle, rest) :]
-        if os.fstat(handle).st_mode & 0o777 != entry.mode:  # the umask took something away
+        if os.fstat(handle).st_mode & 0o777 != entry.mode:  # changed by the umask
             os.fchmod(handle, entry.mode)
         if sync:
             os.fsync(handle)
@@ -227,7 +227,7 @@ def _put(root: int, entry: DagEntry, *, sync: bool) -> None:
 
 @contextmanager
 def _staging(directory: Path) -> Iterator[Path]:
-    """An empty `<directory>.new` that only we write to; gone afterwards unless it was published."""
+    """Yield an empty `<directory>.new`, locked for this process; removed if the block fails."""
     staging = directory.with_name(f"{directory.name}.new")
     staging.mkdir(parents=True, exist_ok=True)
     handle = os.open(staging, os.O_RDONLY | os.O_DIRECTORY)
@@ -266,23 +266,23 @@ def _stored_digest(directory: Path) -> str:
 
 
 def _refuse_submitted(directory: Path) -> None:
-    """A directory we did not write, or one DAGMan may know, is never replaced."""
+    """Raise Conflict if the directory was submitted or not written by WMS2."""
     if (directory / f"{OUTER_DAG}.condor.sub").exists() or not (directory / DIGEST_FILE).exists():
         raise Conflict(
-            f"{directory} holds another DAG that was submitted, or is not ours",
+            f"{directory} contains another DAG that was submitted, or was not written by WMS2",
             cure="Plan into a new directory",
         )
 
 
-def _lock(handle: int, told: str) -> None:
+def _lock(handle: int, message: str) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise TransientError(told, cure="It is tried again") from error
+        raise TransientError(message, cure="Retried automatically") from error
 
 
 def _sync_file_system(handle: int) -> None:
-    """syncfs(2) on the file system that holds the handle."""
+    """Call syncfs(2) on the file system of the handle."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(handle) != 0:
         number = ctypes.get_errno()

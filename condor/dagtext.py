@@ -1,6 +1,6 @@
-"""The text of DAG files: outer DAG, group DAG, DAGMan configuration. Pure.
+"""Text of DAG files: outer DAG, group DAG, DAGMan configuration. Pure.
 
-A rendered file must match the whole grammar we use; one line outside it and nothing is returned.
+A rendered file must match the grammar below as a whole; otherwise RenderError is raised.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NEVER_RETRY_EXIT = 42
 ABORT_EXIT = 43
 DEFER_EXIT = 75
 MAX_DEFER_SEC = 30
-# The schedd requeues a DAGMan that exits above 2, and 1 is an ordinary failure: 2 is left to tell the outer
-# DAG that a group asked to abort.
+# The schedd requeues a DAGMan that exits above 2, and 1 is an ordinary failure: 2 tells the outer DAG that a
+# group aborted.
 GROUP_ABORTED = 2
 
 _LANDING_ARGUMENTS = "$JOB $RETURN $JOBID"
@@ -31,7 +31,7 @@ _VARS = r'NODE="\$\(JOB\)" RETRY="\$\(RETRY\)" MEM="\d+" CPUS="\d+" DISK="\d+" W
 
 
 def _block(role: str, scripts: str, category: str) -> str:
-    """Grammar of one node: lines about the same name (`@` in `scripts`), with the landing's sites."""
+    """Return the grammar of one node: lines with its name (`@` in `scripts`) and the landing's sites."""
     name = "proc_[0-9]{6}" if role == "proc" else role
     sites = rf'(?P<sites>"{_SITE}(?:,{_SITE})*"\n)' if role == "landing" else "(?P=sites)"
     known = f"(?P={role})"
@@ -74,7 +74,7 @@ _CONFIG_GRAMMAR = re.compile(r"(?:DAGMAN_[A-Z_]+ = [A-Za-z0-9@().,/_ ]+\n)+", re
 
 
 def render_outer(layout: DagLayout, group_names: Sequence[str]) -> str:
-    """`workflow.dag`: one SUBDAG per merge group; a group that asks to abort ends the whole DAG."""
+    """Render `workflow.dag`: one SUBDAG per merge group; a group that aborts ends the whole DAG."""
     head = (
         f"CONFIG {CONFIG}\n"
         f"NODE_STATUS_FILE {OUTER_DAG}.status {layout.settings.status_interval_sec}\n"
@@ -90,7 +90,7 @@ def render_outer(layout: DagLayout, group_names: Sequence[str]) -> str:
 
 
 def render_group(layout: DagLayout, group: GroupLayout) -> str:
-    """`group.dag`: landing, then the processing nodes, then merge, then cleanup."""
+    """Render `group.dag`: landing, then processing nodes, then merge, then cleanup."""
     retries, throttles, scripts = layout.retries, layout.throttles, _scripts(layout)
     sites = ",".join(group.sites)
     elect = (
@@ -117,7 +117,7 @@ def render_group(layout: DagLayout, group: GroupLayout) -> str:
 def amend_group(
     text: str, *, sites: Sequence[str], without: frozenset[str], memory_mb: int | None, retries: int | None
 ) -> str:
-    """A `group.dag` of ours with other sites, less nodes, other memory or retries of its processing nodes."""
+    """Return a `group.dag` with other sites, fewer nodes, or other memory or retries for processing."""
     head, *parts = re.split(r"(?m)^(?=JOB |PARENT )", text)
     kept = [head]
     for part in parts:
@@ -133,7 +133,7 @@ def amend_group(
 
 
 def drop_groups(text: str, groups: frozenset[str]) -> str:
-    """A `workflow.dag` of ours without these groups."""
+    """Return a `workflow.dag` without these groups."""
     kept = [line for line in text.splitlines(keepends=True) if not groups & set(line.split())]
     return _checked("".join(kept), _OUTER_GRAMMAR, OUTER_DAG)
 
@@ -149,7 +149,7 @@ def _with_numbers(part: str, name: str, memory_mb: int | None, retries: int | No
 
 
 def render_config(settings: DagmanSettings) -> str:
-    """`dagman.config`: what our DAGs rely on is set here, whatever the pool's own configuration says."""
+    """Render `dagman.config`, which sets all that WMS2 relies on, independent of the pool's configuration."""
     entries = {
         "DAGMAN_USE_STRICT": "0",
         "DAGMAN_USE_DIRECT_SUBMIT": "True",
@@ -169,9 +169,9 @@ def render_config(settings: DagmanSettings) -> str:
 
 
 def _scripts(layout: DagLayout) -> str:
-    """POST decides about an attempt; PRE puts off the next one, by DAGMan's clock, while it cools off.
+    """Render the SCRIPT lines. POST classifies an attempt; PRE defers the next one while it cools off.
 
-    POST is told how far it may raise a node's memory, wall time and disk.
+    POST gets the ceilings up to which it may raise a node's memory, wall time and disk.
     """
     cooloff_sec = layout.retries.cooloff_sec
     defer = min(cooloff_sec, MAX_DEFER_SEC)
@@ -183,7 +183,7 @@ def _scripts(layout: DagLayout) -> str:
 def _node_renderer(
     role: str, sites: str, scripts: str, retries: int, category: str
 ) -> Callable[[NodeLayout], str]:
-    """All that is the same for every node of the role is put together once; `@` stands for the name."""
+    """Return a function that renders a node of the role; `@` in the scripts stands for its name."""
     retry = f"RETRY @ {retries} UNLESS-EXIT {NEVER_RETRY_EXIT}\n" if retries else ""
     abort = f"ABORT-DAG-ON @ {ABORT_EXIT} RETURN {GROUP_ABORTED}\n"
     rest = f"{scripts}{retry}{abort}CATEGORY @ {category}\n"
@@ -202,5 +202,5 @@ def _node_renderer(
 
 def _checked(text: str, grammar: re.Pattern[str], file_name: str) -> str:
     if not grammar.fullmatch(text):
-        raise RenderError(f"{file_name} holds a line that is not part of our DAG grammar")
+        raise RenderError(f"{file_name} contains a line that does not match the DAG grammar")
     return text

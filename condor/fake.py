@@ -1,7 +1,7 @@
-"""A schedd in memory, for tests: the same port and the same contract tests as the real one (tests/contract).
+"""An in-memory schedd for tests, with the port and contract tests of the real one (tests/contract).
 
-It keeps the ads of DAGMans and jobs and writes no files. Nothing moves by itself: a test says when a group or
-a job starts, a DAG finishes, or the schedd stops answering.
+It keeps the ads of DAGMans and jobs and writes no files. Nothing changes by itself: the test starts groups
+and jobs, finishes DAGs and stops the schedd from answering.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class FakeSchedd:
         self._queue: list[Ad] = []
         self._history: list[Ad] = []
         self._last_cluster = 0
-        self._silent: Collection[str] | None = ()  # None: silent in everything
+        self._silent: Collection[str] | None = ()  # operations without an answer; None: all
         self._lose_submit_answer = False
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
         self.denied: set[str] = set()  # batches whose removal, hold or release the schedd denies
         self.per_owner: int | None = 200
         self.total: int | None = 500
-        self.other_dagmans = 0  # running DAGMans of which nothing else is known
+        self.other_dagmans = 0  # further running DAGMans
 
-    # What a test controls.
+    # Controls for tests.
 
     def silence(self, *operations: str) -> None:
         """Stop answering these operations of the port; without arguments, all of them."""
@@ -73,7 +73,7 @@ class FakeSchedd:
         return [arguments for name, arguments in self.calls if name == operation]
 
     def add_dag(self, batch_name: str, *, directory: str | Path = "", groups: int = 1, **ad: Any) -> int:
-        """Put the outer DAGMan of a DAG into the queue, without any file; return its cluster id."""
+        """Put the outer DAGMan of a DAG into the queue, without files; return its cluster id."""
         counts = dict.fromkeys(("Done", "Failed", "Futile", "Queued"), 0) | {"Total": groups}
         return self._add(
             batch_name,
@@ -115,7 +115,7 @@ class FakeSchedd:
         return self._add(batch_name, job | ad)
 
     def finish_dag(self, batch_name: str, *, exit_code: int | None = 0) -> None:
-        """Let the DAG end with this exit code, or by a signal (None): its last ad goes to history."""
+        """End the DAG with this exit code, or by a signal (None), and move its ad to history."""
         outer = self._outer(batch_name)
         if exit_code == 0:
             outer["DAG_NodesDone"] = outer["DAG_NodesTotal"]
@@ -123,7 +123,7 @@ class FakeSchedd:
         self._leave(self._batch(batch_name), JobStatus.COMPLETED, **ending)
 
     def clear_jobs(self) -> None:
-        """Take every job out of the queue and leave the DAGMans there."""
+        """Remove every job from the queue, but no DAGMan."""
         self._queue = [ad for ad in self._queue if ad["JobUniverse"] == DAGMAN]
 
     def jobs(self, batch_name: str) -> list[Ad]:
@@ -131,7 +131,7 @@ class FakeSchedd:
         return [dict(ad) for ad in self._batch(batch_name)]
 
     def forget_dag(self, batch_name: str) -> None:
-        """Drop the DAG from the queue and from history, as a schedd does that lost its disk."""
+        """Drop the DAG from queue and history, like a schedd that lost its disk."""
         self._queue = [ad for ad in self._queue if ad["JobBatchName"] != batch_name]
         self._history = [ad for ad in self._history if ad["JobBatchName"] != batch_name]
 
@@ -164,7 +164,7 @@ class FakeSchedd:
             self._outer(batch_name)[MAX_GROUPS] = max_groups
         if self._lose_submit_answer:
             self._lose_submit_answer = False
-            raise ScheddUnreachable("submit_dag: the answer was lost", cure="It is tried again")
+            raise ScheddUnreachable("submit_dag: the answer was lost", cure="Retried automatically")
         return cluster_id
 
     def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:
@@ -306,7 +306,7 @@ class FakeSchedd:
         return True
 
     def explain_idle(self, batch_name: str) -> MatchAnalysis | None:
-        """Name the first idle job; a schedd in memory has no slots to compare it with."""
+        """Name the first idle job; there are no slots to compare it with."""
         check_batch_name(batch_name)
         self._asked("explain_idle", batch_name=batch_name)
         idle = self._all(JobBatchName=batch_name, JobUniverse=JOB, JobStatus=JobStatus.IDLE)
@@ -319,12 +319,13 @@ class FakeSchedd:
         running = len(self._all(JobUniverse=DAGMAN, JobStatus=JobStatus.RUNNING))
         return ScheddLimits(self.per_owner, self.total, running + self.other_dagmans)
 
-    # How ads are kept.
+    # Storage of ads.
 
     def _asked(self, operation: str, **arguments: Any) -> None:
         self.calls.append((operation, arguments))
         if self._silent is None or operation in self._silent:
-            raise ScheddUnreachable(f"{operation}: {self._name} does not answer", cure="It is tried again")
+            what = f"{operation}: {self._name} does not answer"
+            raise ScheddUnreachable(what, cure="Retried automatically")
 
     def _acted(self, operation: str, batch_name: str, **arguments: Any) -> None:
         check_batch_name(batch_name)
@@ -364,7 +365,7 @@ class FakeSchedd:
         return len(ads)
 
     def _past(self, batch_name: str, not_before: float, cluster_id: int = 0) -> DagmanAd | None:
-        """Search history as the real one does: back to the first ad that completed before `not_before`."""
+        """Search history like the real schedd: back to the first ad that completed before `not_before`."""
         for ad in reversed(self._history):
             completed = ad["JobStatus"] == JobStatus.COMPLETED
             if not_before > 0 and completed and ad["EnteredCurrentStatus"] < not_before - CLOCK_SKEW_SEC:
@@ -375,7 +376,7 @@ class FakeSchedd:
 
 
 class FakePool(dict[str, FakeSchedd]):
-    """Schedds in memory by name; a name that is asked for the first time gets a schedd of its own."""
+    """In-memory schedds by name, created on first use."""
 
     def __missing__(self, name: str) -> FakeSchedd:
         self[name] = FakeSchedd(name or "fake@pool")

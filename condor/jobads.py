@@ -12,7 +12,7 @@ from condor.types import DagmanAd, JobStatus, RunningJob, StuckJob
 
 
 def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:
-    """Outer DAGMans by batch name, each with what its inner DAGMans say about their jobs."""
+    """Return outer DAGMans by batch name, each with the job counts of its inner DAGMans."""
     outer: dict[str, Mapping[str, Any]] = {}
     inner: dict[str, list[Mapping[str, Any]]] = {}
     for ad in ads:
@@ -55,7 +55,7 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
         jobs_held=total("DAG_JobsHeld"),
         groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
         groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
-        groups={  # one that has just started has counted nothing yet
+        groups={  # a group that has just started has no counts yet
             group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
             for one in inner
             if "DAG_NodesDone" in one and group_of(one)
@@ -67,7 +67,6 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
 
 
 def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
-    """A job that does not move."""
     return StuckJob(
         batch_name=ad["JobBatchName"],
         group=group_of(ad),
@@ -79,7 +78,7 @@ def build_stuck_job(ad: Mapping[str, Any]) -> StuckJob:
 
 
 def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
-    """A job that runs; before HTCondor first hears of its CPU time that is 0."""
+    """Build from the job's ad; CPU time is 0 until HTCondor reports it."""
     return RunningJob(
         batch_name=ad["JobBatchName"],
         group=group_of(ad),
@@ -92,11 +91,11 @@ def build_running_job(ad: Mapping[str, Any]) -> RunningJob:
 
 
 def group_of(ad: Mapping[str, Any]) -> str:
-    """A job's directory is `<group>/reports`, or for the landing the group's own."""
+    """Return the group of a job from its directory: `<group>/reports`, or the group's own for landings."""
     parts = Path(ad.get("Iwd", "")).parts
     return next((part for part in reversed(parts) if GROUP_NAME.fullmatch(part)), "")
 
 
 def one_line(reason: str) -> str:
-    """Free text for the job's ad: printable, one line, short."""
+    """Return the reason for a job's ad: printable, one line, short."""
     return "".join(c if c.isprintable() else " " for c in reason)[:200] or "WMS2"

@@ -1,6 +1,6 @@
-"""What a DAG consists of, as checked values: nothing in a layout can carry text of its own into a DAG file.
+"""Content of a DAG as checked values: no value can add text of its own to a DAG file.
 
-Names and numbers are checked on construction, so whoever holds a layout may write it.
+Names and numbers are checked on construction, so every layout may be written.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SYSTEM = re.compile(r"rhel[1-9][0-9]?", re.ASCII)
 MAX_SITES = 500
 
 
-def refuse(field_name: str, told: str) -> InvalidInput:
-    return InvalidInput(f"{field_name}: {told}", fields={field_name: told})
+def refuse(field_name: str, message: str) -> InvalidInput:
+    return InvalidInput(f"{field_name}: {message}", fields={field_name: message})
 
 
 def check_int(field_name: str, value: object, low: int, high: int) -> int:
-    """A whole number within bounds; booleans and floats are refused, they are mistakes here."""
+    """Return a whole number within bounds; booleans and floats are refused."""
     if not is_whole(value, low, high):
         raise refuse(field_name, f"{value!r:.40} is not a whole number between {low} and {high}")
     return value
 
 
 def check_path(field_name: str, value: object) -> str:
-    """A plain relative path that stays inside the submit directory."""
+    """Return a plain relative path that stays inside the submit directory."""
     text = value if isinstance(value, str) else ""
     parts = text.split("/")
     if not text or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
@@ -64,7 +64,7 @@ def check_os(field_name: str, value: object) -> str:
 
 
 def check_uuid(field_name: str, value: object) -> str:
-    """A UUID in its canonical spelling."""
+    """Return a UUID in its canonical spelling."""
     try:
         if isinstance(value, str) and str(UUID(value)) == value:
             return value
@@ -75,7 +75,7 @@ def check_uuid(field_name: str, value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """What one job asks for."""
+    """Resources that one job requests."""
 
     name: str
     memory_mb: int
@@ -92,7 +92,7 @@ class NodeLayout:
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """One merge group: where it may land, its processing nodes, and the manifest they read."""
+    """A merge group: where it may land, its processing nodes, and their manifest."""
 
     name: str
     sites: Sequence[str]
@@ -128,7 +128,7 @@ def _check_numbers(numbers: DataclassInstance, low: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Throttles:
-    """At most so many at a time; `processing`, `merge` and `cleanup` hold within one group."""
+    """Jobs at a time; `processing`, `merge` and `cleanup` apply within one group."""
 
     processing: int = 5000
     merge: int = 100
@@ -141,7 +141,7 @@ class Throttles:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Further attempts per role; the first one waits `cooloff_sec`, each later one twice as long."""
+    """Further attempts per role; the first waits `cooloff_sec`, each later one twice as long."""
 
     landing: int = 2
     processing: int = 3
@@ -155,7 +155,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class DagmanSettings:
-    """DAGMan's own pace; seconds."""
+    """Intervals (seconds) and limits of DAGMan."""
 
     status_interval_sec: int = 15
     queue_update_sec: int = 15
@@ -169,7 +169,7 @@ class DagmanSettings:
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file every group shares: the job's executable, the sandbox, the scripts of the submit host."""
+    """A file shared by all groups: the job's executable, the sandbox, scripts of the submit host."""
 
     path: str
     content: bytes
@@ -181,7 +181,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class DagLayout:
-    """One DAG. `groups` need not be in memory: each is written as it comes, and may be asked for again."""
+    """A DAG. `groups` may be lazy: they are written one by one, and may be iterated again."""
 
     request_name: str
     workflow_id: str
@@ -198,7 +198,7 @@ class DagLayout:
     disk_ceiling_kb: int = 20_000_000
     held_grace_sec: int = 60
     max_transfer_output_mb: int = 32
-    payload: bytes = b"{}"  # the configuration of the payload, the same for every job
+    payload: bytes = b"{}"  # configuration of the payload, for all jobs
     job_files: Sequence[Asset] = ()  # what else every job gets
     priority: int = 0
     gpus: int = 0

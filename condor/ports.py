@@ -1,4 +1,4 @@
-"""What the rest of WMS2 may ask of a schedd. The real one and a simulated one keep the same promises."""
+"""Interface of a schedd, implemented by the real one and by a fake for tests."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from condor.types import DagmanAd, Presence, RunningJob, ScheddLimits, StuckJob
 
 
 class ScheddPort(Protocol):
-    """A schedd, steered by batch names (`wms2-…`); one batch name is one DAG, never reused.
+    """A schedd, addressed by batch names (`wms2-…`); one batch name is one DAG, never reused.
 
-    Every call ends within a bound. A schedd that does not answer raises ScheddUnreachable, which says nothing
-    about its jobs; only `find_dag` and `ping` turn it into a value.
+    Every call is bounded in time. If the schedd does not answer, ScheddUnreachable is raised, which says
+    nothing about its jobs; only `find_dag` and `ping` return a value instead.
     """
 
     @property
     def name(self) -> str:
-        """The schedd's name, as the pool knows it."""
+        """The schedd's name in the pool."""
         ...
 
     def submit_dag(
@@ -29,56 +29,56 @@ class ScheddPort(Protocol):
 
         `max_groups` bounds the groups that run at a time, in addition to the throttles of the DAG file.
 
-        After ScheddUnreachable it may or may not have been submitted: ask `find_dag` before trying again.
+        After ScheddUnreachable the DAG may or may not have been submitted: call `find_dag` before a retry.
         """
         ...
 
     def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:
-        """Look in the queue, then in history from its end back to `not_before` (epoch) and some margin."""
+        """Search the queue, then history from its end back to `not_before` (epoch) and some margin."""
         ...
 
     def query_dags(self, batch_names: Iterable[str] | None = None) -> Mapping[str, DagmanAd]:
-        """Every queued DAG of ours, or those named, in one query."""
+        """Return all queued DAGs of WMS2, or those named, in one query."""
         ...
 
     def stuck_jobs(self, batch_names: Iterable[str], *, idle_sec: int) -> list[StuckJob]:
-        """Jobs of the DAGs named that are on hold, or idle for so long: one query, bounded in number."""
+        """Return jobs of these DAGs that are held, or idle for `idle_sec`: one query, bounded in number."""
         ...
 
     def running_jobs(self, batch_names: Iterable[str], *, longer_than_sec: int) -> list[RunningJob]:
-        """Processing jobs of the DAGs named that have run for so long: one query, the oldest, bounded."""
+        """Return processing jobs of these DAGs that have run so long: one query, oldest first, bounded."""
         ...
 
     def remove_jobs(self, batch_name: str, cluster_ids: Collection[int], *, reason: str) -> int:
-        """Remove these running jobs of the DAG, so that their nodes fail; returns how many were removed."""
+        """Remove these running jobs of the DAG, so that their nodes fail; return how many were removed."""
         ...
 
     def working_groups(self, batch_names: Iterable[str]) -> set[tuple[str, str]]:
-        """The groups of the DAGs named, with their batch, that have a job which is not on hold."""
+        """Return (batch, group) of the groups of these DAGs with a job that is not held."""
         ...
 
     def finished_dag(self, batch_name: str, cluster_id: int, *, not_before: float = 0.0) -> DagmanAd | None:
-        """The final ad of a DAG that left the queue after `not_before`; None if history does not hold it."""
+        """Return the final ad of a DAG that left the queue after `not_before`; None if not in history."""
         ...
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
-        """Remove the DAG, by default so that it can be resumed; returns how many DAGMans were removed."""
+        """Remove the DAG, by default so that it can be resumed; return how many DAGMans were removed."""
         ...
 
     def clear_batch(self, batch_name: str, *, reason: str) -> int:
-        """Remove every job of the batch that its DAGMans left behind; returns how many are still there."""
+        """Remove all jobs of the batch that its DAGMans left; return how many were found."""
         ...
 
     def hold_dag(self, batch_name: str, *, reason: str) -> int:
-        """Hold the outer and every inner DAGMan; running jobs go on."""
+        """Hold the outer and every inner DAGMan; running jobs continue."""
         ...
 
     def release_dag(self, batch_name: str, *, reason: str) -> int:
-        """Release what `hold_dag` held."""
+        """Release the DAGMans that `hold_dag` held."""
         ...
 
     def set_priority(self, batch_name: str, priority: int) -> int:
-        """Change the priority of the jobs that are queued now; returns how many."""
+        """Change the priority of the queued jobs; return how many."""
         ...
 
     def limit_groups(self, batch_names: Iterable[str], max_groups: int) -> int:
@@ -93,17 +93,17 @@ class ScheddPort(Protocol):
         ...
 
     def idle_cores(self) -> Mapping[str, int]:
-        """By site, the cores our idle jobs request; a job that may run at several sites counts at each."""
+        """Return the cores that idle jobs of WMS2 request, by site; a job counts at each of its sites."""
         ...
 
     def ping(self) -> bool:
-        """Does the schedd answer?"""
+        """Return whether the schedd answers."""
         ...
 
     def explain_idle(self, batch_name: str) -> MatchAnalysis | None:
-        """HTCondor's own analysis of one idle job of the DAG; None if no job is idle."""
+        """Return HTCondor's analysis of one idle job of the DAG; None if no job is idle."""
         ...
 
     def limits(self) -> ScheddLimits:
-        """How many DAGMans the schedd lets run."""
+        """Return the limits of running DAGMans."""
         ...

@@ -1,6 +1,6 @@
-"""A schedd, steered through HTCondor's bindings: every call ends within its bound.
+"""A schedd, accessed through HTCondor's bindings; every call is bounded in time.
 
-No answer is ScheddUnreachable, never "absent". A refusal by a schedd that does answer is ServiceRejected.
+No answer raises ScheddUnreachable and never means "absent". A refusal raises ServiceRejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientErr
 from wms2_project.grammar import Name, check, matches
 
 BATCH_PREFIX = "wms2-"
-NO_SITE = "none"  # DESIRED_Sites of a landing that may go nowhere: no site has this name
+NO_SITE = "none"  # DESIRED_Sites of a landing without a site: matches none
 _DAGMAN = "JobUniverse == 7"
 _OUTER = f"{_DAGMAN} && DAGManJobId is undefined"
 MAX_GROUPS = "DAGMan_MaxJobs"  # DAGMan reads it at each update of its ad
@@ -44,13 +44,13 @@ _MAX_IDLE = 100_000
 _LIMIT_ATTRIBUTES = ["Name", "MaxRunningSchedulerJobsPerOwner", "StartSchedulerUniverse"]
 _TOTAL_LIMIT = re.compile(r"TotalSchedulerJobsRunning\s*<\s*(\d+)", re.ASCII)
 _WAKE_POLL_SEC = 0.5
-CLOCK_SKEW_SEC = 3600  # at most, between the schedd's host and ours
+CLOCK_SKEW_SEC = 3600  # largest difference between the schedd's clock and this host's
 _HOLD_ROUNDS = 5
-_CURE = "Check that the schedd runs and that CONDOR_CONFIG names its pool; it is tried again"
+_CURE = "Retried automatically. Check that the schedd runs and that CONDOR_CONFIG names its pool"
 
 
 class Schedd:
-    """The schedd of the configured pool, or the one named."""
+    """The schedd of the configured pool, or the named one."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class Schedd:
                 )
             )
         except BindingsError as error:
-            # An error does not prove that nothing was queued: a schedd that answers can tell.
+            # Despite the error the DAG may be queued: check.
             queued = self.query_dags([batch_name]).get(batch_name)
             if queued:
                 return queued.cluster_id
             raise ServiceRejected(
                 f"the schedd did not take {dag_file}: {error}",
-                cure="Mend what it names, then release the request",
+                cure="Fix what it names, then release the request",
             ) from error
 
     def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:
@@ -131,7 +131,7 @@ class Schedd:
         return [build_stuck_job(ad) for ad in self._query(stuck, _STUCK_ATTRIBUTES, limit=_MAX_STUCK)]
 
     def running_jobs(self, batch_names: Iterable[str], *, longer_than_sec: int) -> list[RunningJob]:
-        """A schedd answers in the order of submission: where the bound cuts, the youngest are left out."""
+        """Schedds answer in order of submission: beyond the limit, the youngest jobs are left out."""
         ours = _batches(batch_names)
         if not ours:
             return []
@@ -159,9 +159,10 @@ class Schedd:
         return self._from_history(batch_name, f" && ClusterId == {cluster_id}", not_before)
 
     def remove_dag(self, batch_name: str, *, reason: str, resumable: bool = True) -> int:
-        """A held DAGMan is woken first: only a running one writes the rescue file that a resume needs.
+        """Release held DAGMans first: only a running one writes the rescue file that a resume needs.
 
-        Where nothing is resumed it is not, and its jobs, which it would have taken along, are removed too.
+        If nothing is to be resumed they stay held, and their jobs, which they would have removed, are
+        removed here.
         """
         dagmans = f"{_batch(batch_name)} && {_DAGMAN}"
         if resumable and self._query(f"{dagmans} && JobStatus == 5", ["ClusterId"], limit=1):
@@ -172,14 +173,14 @@ class Schedd:
         return removed
 
     def clear_batch(self, batch_name: str, *, reason: str) -> int:
-        """Looks before it acts: nearly always there is nothing left."""
+        """Query before acting: usually nothing is left."""
         left = len(self._query(_batch(batch_name), ["ClusterId"]))
         if left:
             self._act("Remove", _batch(batch_name), reason)
         return left
 
     def hold_dag(self, batch_name: str, *, reason: str) -> int:
-        """Again until none runs on: the outer DAGMan may have been submitting another group meanwhile."""
+        """Repeat until none runs: the outer DAGMan may be submitting another group meanwhile."""
         running = f"{_batch(batch_name)} && {_DAGMAN} && JobStatus != 5 && JobStatus != 3"
         held = 0
         for _ in range(_HOLD_ROUNDS):
@@ -223,7 +224,7 @@ class Schedd:
         return changed
 
     def idle_cores(self) -> Mapping[str, int]:
-        """Where the bound cuts, the youngest jobs are left out."""
+        """Beyond the limit, the youngest jobs are left out."""
         idle = f'JobUniverse == 5 && JobStatus == 1 && regexp("^{BATCH_PREFIX}", JobBatchName)'
         cores: Counter[str] = Counter()
         for ad in self._query(idle, ["DESIRED_Sites", "RequestCpus"], limit=_MAX_IDLE):
@@ -240,13 +241,13 @@ class Schedd:
 
     def explain_idle(self, batch_name: str) -> MatchAnalysis | None:
         idle = f"{_batch(batch_name)} && JobUniverse != 7 && JobStatus == 1"
-        within_sec = max(self._timeout_sec - 2, 1.0)  # it must end before it is ended
+        within_sec = max(self._timeout_sec - 2, 1.0)  # condor_q must end before the call times out
         return parse_analysis(self._call("analyze", constraint=idle, within_sec=within_sec))
 
     def limits(self) -> ScheddLimits:
-        told = self._call("describe", attributes=_LIMIT_ATTRIBUTES)
-        total = _TOTAL_LIMIT.search(str(told.get("StartSchedulerUniverse", "")))
-        per_owner = told.get("MaxRunningSchedulerJobsPerOwner")
+        ad = self._call("describe", attributes=_LIMIT_ATTRIBUTES)
+        total = _TOTAL_LIMIT.search(str(ad.get("StartSchedulerUniverse", "")))
+        per_owner = ad.get("MaxRunningSchedulerJobsPerOwner")
         running = self._query(f"{_DAGMAN} && JobStatus == 2", ["ClusterId"])
         return ScheddLimits(
             scheduler_jobs_per_owner=int(per_owner) if per_owner else None,
@@ -255,11 +256,10 @@ class Schedd:
         )
 
     def close(self) -> None:
-        """End the process that holds the bindings; the next call would start another."""
         self._calls.close()
 
     def _wake(self, dagmans: str, reason: str) -> None:
-        """Release, and wait until every DAGMan has written to its ad since."""
+        """Release, and wait until every DAGMan has updated its ad since."""
         released_at = max((int(ad["ServerTime"]) for ad in self._query(dagmans, ["ServerTime"])), default=0)
         self._act("Release", f"{dagmans} && JobStatus == 5", reason)
         awake = f"JobStatus == 2 && DAG_AdUpdateTime isnt undefined && DAG_AdUpdateTime > {released_at}"
@@ -268,15 +268,15 @@ class Schedd:
             if time.monotonic() > deadline:
                 raise TransientError(
                     f"a held DAGMan did not start within {self._wake_timeout_sec:g} s of its release",
-                    cure="It is tried again; if it persists, see the schedd's limit of running DAGMans",
+                    cure="Retried automatically. If it persists, check the schedd's limit of running DAGMans",
                 )
             time.sleep(_WAKE_POLL_SEC)
 
     def _from_history(self, batch_name: str, further: str, not_before: float) -> DagmanAd | None:
         """Search from the newest ad back to the first one that ended before `not_before`.
 
-        Ads are appended when a job leaves the queue. Removed and spooled jobs may do that long after their
-        last change of status, so these do not end the search.
+        Ads are appended when a job leaves the queue. Removed and spooled jobs may leave long after their
+        last change of status, so they do not end the search.
         """
         ended_before = f"EnteredCurrentStatus < {int(not_before - CLOCK_SKEW_SEC)}"
         since = f"JobStatus == 4 && StageInFinish is undefined && {ended_before}" if not_before > 0 else None
@@ -296,12 +296,12 @@ class Schedd:
         return list(ads)
 
     def _act(self, action: str, constraint: str, reason: str) -> int:
-        told = self._call("act", action=action, constraint=constraint, reason=one_line(reason))
-        if told.get("TotalPermissionDenied"):
+        totals = self._call("act", action=action, constraint=constraint, reason=one_line(reason))
+        if totals.get("TotalPermissionDenied"):
             raise ServiceRejected(
                 f"{action}: the schedd denies permission", cure="Run WMS2 as the DAG's owner"
             )
-        return int(told.get("TotalSuccess", 0))
+        return int(totals.get("TotalSuccess", 0))
 
     def _call(self, operation: str, **arguments: Any) -> Any:
         try:
@@ -310,30 +310,42 @@ class Schedd:
             raise ScheddUnreachable(f"{operation}: {error}", cure=_CURE) from error
 
 
+def find_job_owner(schedd: str, *, timeout_sec: float) -> str:
+    """Return the account that the schedd, '' for the pool's own, maps WMS2 to. Raises ScheddUnreachable."""
+    calls = BoundedCalls()
+    try:
+        return str(calls.call("identify", timeout_sec=timeout_sec, schedd=schedd)).partition("@")[0]
+    except BindingsError as error:
+        raise ScheddUnreachable(
+            f"identify: {error}", cure="Check that the schedd runs and that CONDOR_CONFIG names its pool"
+        ) from error
+    finally:
+        calls.close()
+
+
 def check_batch_name(value: str) -> str:
-    """A batch name of ours: the prefix and one plain word."""
+    """Return the batch name if it is one of WMS2: the prefix and one word."""
     if not matches(Name.WORD, value) or not value.startswith(BATCH_PREFIX):
         raise refuse("batch_name", f"{value!r:.80} is not a batch name such as {BATCH_PREFIX}<id>")
     return value
 
 
 def check_priority(value: int) -> int:
-    """Return a JobPrio within the bounds WMS2 uses."""
+    """Return the JobPrio if it is within the bounds that WMS2 uses."""
     return check_int("priority", value, -1_000_000_000, 1_000_000_000)
 
 
 def check_cluster_id(value: int) -> int:
-    """Return a cluster id that HTCondor can have given."""
+    """Return the cluster id if HTCondor can have assigned it."""
     return check_int("cluster_id", value, 1, 2**31 - 1)
 
 
 def check_seconds(field_name: str, value: int) -> int:
-    """Return a duration in seconds."""
     return check_int(field_name, value, 0, 10**9)
 
 
 def build_landing_lists(sites: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """Return DESIRED_Sites of each group's landing; one without a site gets a name no site has."""
+    """Return DESIRED_Sites of each group's landing; NO_SITE for a group without a site."""
     return {
         group: ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
         for group, found in sites.items()
@@ -341,7 +353,7 @@ def build_landing_lists(sites: Mapping[str, Collection[str]]) -> dict[str, str]:
 
 
 def _batches(batch_names: Iterable[str]) -> str:
-    """The constraint that selects these batches; '' for none."""
+    """Return the constraint that selects these batches; empty for none."""
     names = [check_batch_name(name) for name in batch_names]
     return f'stringListMember(JobBatchName, "{",".join(names)}")' if names else ""
 

@@ -1,8 +1,7 @@
-"""Reading what DAGMan writes: node status files, final metrics, rescue files.
+"""Readers of files that DAGMan writes: node status, final metrics, rescue files.
 
-A reading is either complete or not made: a file without its end mark, or one that has not changed, gives None
-and the caller keeps what it knows. The counts and the nodes that are done come at once, the map of all nodes
-when it is first looked into.
+A reading is complete or None: for a file without its end mark, or unchanged, the caller keeps its last
+reading. Counts and done nodes are parsed at once, the map of all nodes on first access.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from condor.types import FileStamp, FinalMetrics, NodeState, StatusFile, StatusR
 
 MAX_METRICS_BYTES = 100_000
 _STATES = {str(state.value).encode(): state for state in NodeState}
-# Bytes: decoding costs more than reading, and what jobs print may stand in the details in any encoding.
-# Made for speed: a literal prefix, then character classes; the 15 characters are `;`, line end, NodeStatus.
+# Bytes: decoding costs more than reading, and details may contain job output in any encoding.
+# For speed: a literal prefix, then character classes; the 15 characters are `;`, line end, NodeStatus.
 _NODE = re.compile(rb'NodeStatus";\n  Node = "([^"\n]+)"[^=]{15}= (\d);')
 _DONE = re.compile(rb'Node = "(\w+)";\n  NodeStatus = %d;' % NodeState.DONE)
 _END = re.compile(rb'^\s*Type = "StatusEnd";\n[^\]]*\]\s*\Z', re.MULTILINE)
@@ -29,7 +28,7 @@ _RESCUE = re.compile(r"[0-9]{3,6}", re.ASCII)
 
 
 class NodeMap(Mapping[str, NodeState]):
-    """Node states by name, parsed in one pass on first use."""
+    """Node states by name, parsed on first use."""
 
     __slots__ = ("_content", "_count", "_nodes", "_source")
 
@@ -60,7 +59,7 @@ class NodeMap(Mapping[str, NodeState]):
 
 
 def parse_status(content: bytes, *, source: str = "the status file") -> StatusFile | None:
-    """The status file's content; None unless its end mark is there."""
+    """Parse a status file; None if its end mark is missing."""
     if not _END.search(content, max(0, len(content) - _END_BYTES)):
         return None
     head = _HEAD.search(content)
@@ -91,7 +90,7 @@ def parse_status(content: bytes, *, source: str = "the status file") -> StatusFi
 
 
 def _done(content: bytes, nodes: NodeMap, *, announced: int) -> list[str]:
-    """The nodes that are done: one quick pass, or the map of all where their number differs."""
+    """Return the done nodes by one fast pass; by the map of all nodes if the number differs."""
     names: list[bytes] = _DONE.findall(content)
     if len(names) != announced:
         return [name for name, state in nodes.items() if state is NodeState.DONE]
@@ -99,7 +98,7 @@ def _done(content: bytes, nodes: NodeMap, *, announced: int) -> list[str]:
 
 
 def read_status(path: Path, *, previous: FileStamp | None = None) -> StatusReading | None:
-    """Read a status file if it changed since `previous`; None if there is nothing new to learn."""
+    """Read a status file if it changed since `previous`; None otherwise."""
     try:
         with path.open("rb") as handle:
             found = os.fstat(handle.fileno())
@@ -113,7 +112,7 @@ def read_status(path: Path, *, previous: FileStamp | None = None) -> StatusReadi
 
 
 def parse_metrics(content: bytes | str, *, source: str = "the metrics file") -> FinalMetrics:
-    """DAGMan's `.metrics`, in the words of 23.x ("jobs") or of 25.x ("nodes")."""
+    """Parse DAGMan's `.metrics`, of 23.x ("jobs") or 25.x ("nodes")."""
     try:
         if len(content) > MAX_METRICS_BYTES:
             raise ValueError(f"{len(content)} bytes")
@@ -135,7 +134,7 @@ def parse_metrics(content: bytes | str, *, source: str = "the metrics file") -> 
 
 
 def highest_rescue(dag_file: Path) -> Path | None:
-    """The rescue file DAGMan would take for this DAG: the one with the highest number."""
+    """Return the rescue file that DAGMan would use: the one with the highest number."""
     prefix = f"{dag_file.name}.rescue"
     best: tuple[int, Path] | None = None
     for entry in os.scandir(dag_file.parent):

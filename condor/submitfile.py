@@ -1,11 +1,11 @@
-"""The submit description of each role: the only place where a value is put into a submit file.
+"""Submit descriptions per role; the only place where values are put into submit files.
 
-One function refuses what could end a value or start a command; the text is then parsed back and must hold
-exactly the allowed keys with the intended values, or nothing is returned.
+`quote` refuses characters that could end a value or start a command; the text is then parsed back and must
+have exactly the allowed keys with the intended values.
 
-How files travel: a job's initial directory is `<group>/reports` (the landing's POST makes it), so what its
-scratch directory `back/` holds lands there. An empty `back` directory is part of the input: a job that dies
-at its first instruction still has one, and is not put on hold for a missing output.
+File transfer: a job's initial directory is `<group>/reports` (created by the landing's POST), so the
+content of its scratch directory `back/` is returned there. An empty `back` directory is part of the input:
+a job that dies at once still has one, and is not held for a missing output.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from wms2_project.grammar import Name, check
 
 PINNED_SITE_INCLUDE = f"include ifexist : {ELECTED_SITE}"
 # `memory_<node> = <MB>`, `wall_time_…`, `disk_…` after an attempt that ran out of it. The landing's POST
-# leaves this file and the one above: DAGMan's direct submission fails on an absent include, whatever
-# "ifexist" says (seen in 23.9).
+# writes this file and the one above: DAGMan's direct submission fails on an absent include despite
+# "ifexist" (seen in 23.9).
 RAISED_LIMITS_INCLUDE = "include : raised.inc"
-# `landing_sites = <sites>` if they are others than planned; the landing's PRE leaves it at each submission.
+# `landing_sites = <sites>` if they differ from the plan; the landing's PRE writes it at each submission.
 LANDING_SITES_INCLUDE = "include : landing_sites.inc"
 PRIORITY_FILE = "priority.inc"
 PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
@@ -56,7 +56,7 @@ _TRANSFER_KEYS = (
 
 
 class Role(StrEnum):
-    """The kinds of node in a group; the value is the argument the job gets."""
+    """Kinds of nodes in a group; the value is the job's argument."""
 
     LANDING = "landing"
     PROCESSING = "processing"
@@ -89,7 +89,7 @@ OPTIONAL_KEYS: dict[Role, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SubmitDescription:
-    """What varies between DAGs; everything that varies between nodes is a VARS of the DAG file."""
+    """What varies between DAGs; what varies between nodes is in VARS of the DAG file."""
 
     role: Role
     request_name: str
@@ -121,35 +121,35 @@ def goes_to(job_file: str, role: Role) -> bool:
 
 
 def quote(value: str) -> str:
-    """The value as a ClassAd string. Refuses what could leave it: quotes, macros, line ends, commands."""
+    """Return the value as a ClassAd string; refuse quotes, macros, line ends and commands."""
     found = _FORBIDDEN.search(value)
     if found:
         raise RenderError(
-            f"{value!r:.80} holds {found.group()!r}, which a submit file must not contain",
-            cure="Remove the character from the field the value comes from",
+            f"{value!r:.80} contains {found.group()!r}, which is not allowed in a submit file",
+            cure="Remove the character from the field",
         )
     return f'"{value}"'
 
 
 def render_submit(description: SubmitDescription) -> str:
-    """The submit file of one role, checked by parsing it back."""
+    """Render the submit file of a role and check it by parsing it back."""
     intended = _entries(description)
     lines = _includes(description.role)
     lines += [f"{key} = {value}" for key, value in intended.items()]
     lines.append("queue")
     text = "\n".join(lines) + "\n"
     if parse_submit(text, description.role) != intended:
-        raise RenderError(f"{description.role.submit_file} does not read back as it was meant")
+        raise RenderError(f"{description.role.submit_file} does not parse back to the intended values")
     return text
 
 
 def render_priority(priority: int) -> str:
-    """Where every job's priority comes from; read at each submission, so it may change in a running DAG."""
+    """Render the file that sets the priority of all jobs. Each submission reads it."""
     return f"job_priority = {check_int('priority', priority, -1_000_000_000, 1_000_000_000)}\n"
 
 
 def parse_submit(text: str, role: Role) -> dict[str, str]:
-    """Read a submit file of ours strictly: known keys once each, our includes, one final queue."""
+    """Parse a submit file strictly: known keys once each, the includes, one final queue."""
     includes = _includes(role)
     lines = text.split("\n")
     if lines[: len(includes)] != includes or lines[-2:] != ["queue", ""]:
@@ -158,10 +158,10 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
     for line in lines[len(includes) : -2]:
         match = _ASSIGNMENT.fullmatch(line)
         if not match or line.endswith("\\") or not line.isprintable() or not line.isascii():
-            raise RenderError(f"{role.submit_file} holds a line that is no assignment: {line!r:.80}")
+            raise RenderError(f"{role.submit_file} contains a line that is not an assignment: {line!r:.80}")
         key, value = match.groups()
         if key in found or key not in ALLOWED_KEYS[role] | OPTIONAL_KEYS[role]:
-            raise RenderError(f"{role.submit_file} sets {key} twice or without leave")
+            raise RenderError(f"{role.submit_file} sets {key} twice, or the key is not allowed")
         found[key] = value
     missing = ALLOWED_KEYS[role] - set(found)
     if missing:
@@ -204,7 +204,7 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
 
 
 def _landing_entries() -> dict[str, str]:
-    """The landing runs nothing: where it starts is the answer."""
+    """Return the entries of the landing, which runs nothing: only its site matters."""
     return {
         "executable": "/bin/true",
         "arguments": "landing $(NODE)",
@@ -238,11 +238,11 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         "when_to_transfer_output": "ON_EXIT",
         "transfer_input_files": ", ".join(inputs),
         "transfer_output_files": f"{BACK_DIRECTORY}/",
-        # Reports and logs, no more: a job that returns too much is held, then removed (periodic_remove).
+        # Reports and logs only: a job that returns more is held, then removed (periodic_remove).
         "max_transfer_output_mb": str(returned_mb),
         "output": "../$(NODE).out",
         "error": "../$(NODE).err",
-        # Never less than planned: a plan may have been given more since the file was written.
+        # Never less than planned: the plan may have been raised since the file was written.
         "memory_wanted": "max({$(MEM), $(memory_$(NODE):0)})",
         "request_memory": "$INT(memory_wanted)",
         "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',

@@ -1,4 +1,4 @@
-"""What DAGMan and the schedd tell us, as values: ads, status files, metrics, limits."""
+"""Values read from DAGMan and the schedd: ads, status files, metrics, limits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from wms2_project.errors import PermanentError
 
 
 class RenderError(PermanentError):
-    """A rendered submit or DAG file does not say what was meant; nothing was written."""
+    """A rendered submit or DAG file differs from what was intended; nothing was written."""
 
     code = "render_error"
 
 
 class UnreadableFile(PermanentError):
-    """A file is complete but contradicts itself; the last good reading stays valid."""
+    """A complete file contradicts itself; the last good reading stays valid."""
 
     code = "unreadable_file"
 
 
 class Presence(Enum):
-    """Is a DAG known to the schedd? UNKNOWN (no answer) never counts as ABSENT."""
+    """Whether a DAG is known to the schedd. UNKNOWN (no answer) never counts as ABSENT."""
 
     FOUND = "found"
     ABSENT = "absent"
@@ -58,9 +58,9 @@ class NodeState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DagmanAd:
-    """The outer DAGMan of one DAG: `nodes_*` count its merge groups, `jobs_*` the jobs inside all of them.
+    """The outer DAGMan of a DAG: `nodes_*` count its merge groups, `jobs_*` the jobs in all of them.
 
-    `finished` means the ad was read from history: it has left the queue and will not change again.
+    `finished` means that the ad was read from history: it left the queue and does not change any more.
     """
 
     batch_name: str
@@ -90,7 +90,7 @@ class DagmanAd:
 
     @property
     def succeeded(self) -> bool:
-        """The DAG ended by itself with every group done; anything else is not a success."""
+        """Whether the DAG ended by itself with every group done."""
         return (
             self.finished
             and self.job_status is JobStatus.COMPLETED
@@ -101,7 +101,7 @@ class DagmanAd:
 
 @dataclass(frozen=True, slots=True)
 class SlotCount:
-    """The cores of a site in the pool, and those of them that jobs have claimed."""
+    """Cores of a site in the pool, and those claimed by jobs."""
 
     total: int = 0
     running: int = 0
@@ -109,7 +109,7 @@ class SlotCount:
 
 @dataclass(frozen=True, slots=True)
 class StuckJob:
-    """A job of a group that is on hold (`hold_code` is its HoldReasonCode), or that waits to start (0)."""
+    """A job of a group that is held (`hold_code` is its HoldReasonCode) or waits to start (0)."""
 
     batch_name: str
     group: str
@@ -121,7 +121,7 @@ class StuckJob:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A processing job that runs; `cpu_sec` is what HTCondor last heard of this run."""
+    """A running processing job; `cpu_sec` is HTCondor's last report of this run."""
 
     batch_name: str
     group: str
@@ -154,7 +154,7 @@ class StatusFile:
 
 
 class FileStamp(NamedTuple):
-    """Identity of a file's content, as far as stat can tell."""
+    """Identity of a file's content according to stat."""
 
     inode: int
     mtime_ns: int
@@ -163,7 +163,7 @@ class FileStamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusReading:
-    """A status file and the stamp to give to the next reading."""
+    """A status file, and the stamp to pass to the next reading."""
 
     stamp: FileStamp
     status: StatusFile
@@ -171,7 +171,7 @@ class StatusReading:
 
 @dataclass(frozen=True, slots=True)
 class FinalMetrics:
-    """The `.metrics` file DAGMan leaves at exit. `dag_status`: 0 ok, 2 node failed, 3 aborted, 4 removed."""
+    """The `.metrics` file of DAGMan. `dag_status`: 0 ok, 2 node failed, 3 aborted, 4 removed."""
 
     version: str
     exit_code: int
@@ -186,7 +186,7 @@ class FinalMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ScheddLimits:
-    """How many DAGMans (outer and inner together) the schedd runs; None means no limit was found."""
+    """Limits of running DAGMans (outer and inner together); None: no limit found."""
 
     scheduler_jobs_per_owner: int | None
     scheduler_jobs_total: int | None
@@ -194,6 +194,6 @@ class ScheddLimits:
 
     @property
     def allowed(self) -> int | None:
-        """DAGMans that may run at a time; None if the schedd sets no limit."""
+        """DAGMans that may run at a time; None if there is no limit."""
         limits = [n for n in (self.scheduler_jobs_per_owner, self.scheduler_jobs_total) if n is not None]
         return min(limits, default=None)

@@ -1,4 +1,4 @@
-"""The adapters to the outside world: made once per process from the settings, or injected by a test."""
+"""Adapters to external services: built once per process from the settings, or injected by a test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STORAGE_TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 
 class NotConfigured(PermanentError):
-    """A service is needed whose address is not set."""
+    """A needed service has no address in the settings."""
 
 
 def _setting(key: str) -> str:
@@ -68,7 +68,6 @@ def _options(service: str) -> HttpOptions:
 
 
 def build_reqmgr2() -> ReqMgr2Client:
-    """Build the ReqMgr2 client from the settings."""
     return ReqMgr2Client(ReqMgr2Config(url=_setting("reqmgr2_url"), http=_options("reqmgr2")))
 
 
@@ -80,9 +79,9 @@ def build_config_cache() -> ConfigCacheClient:
 
 
 def build_dbs(*, quick: bool = False) -> DbsClient:
-    """Build the DBS client from the settings. `quick`: for a caller who waits, one short attempt per call.
+    """Build the DBS client from the settings. `quick`: one short attempt per call, for interactive callers.
 
-    Its short timeouts are counted by a guard of their own: they must not stop the patient callers.
+    Quick calls have a guard of their own: their short timeouts must not open the breaker of other callers.
     """
     options = _options("dbs")
     if quick:
@@ -132,7 +131,6 @@ def build_rucio() -> RucioClient:
 
 
 def build_cric() -> CricClient:
-    """Build the CRIC client from the settings."""
     return CricClient(CricConfig(url=_setting("cric_url"), http=_options("cric")))
 
 
@@ -167,7 +165,7 @@ def build_storage() -> Storage:
 
 
 def build_schedd(name: str) -> ScheddPort:
-    """Build the adapter of the schedd of this name; the pool's own if the name is empty."""
+    """Build the adapter of the schedd with this name; of the pool's own if the name is empty."""
     return Schedd(name, timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
 
 
@@ -200,10 +198,10 @@ def use_adapters(
     storage: Any = None,
     schedd: ScheddPort | Mapping[str, ScheddPort] | None = None,
 ) -> Iterator[None]:
-    """Use the adapters given in place of the current ones until the block ends, in every thread.
+    """Replace the current adapters by those given until the block ends, in every thread.
 
-    An adapter may be a stand-in with the methods that are called. `schedd` is one adapter for every name, or
-    one per name.
+    An adapter may be a stand-in with the methods that are called. `schedd` is one adapter for every name,
+    or one per name.
     """
     global _adapters
     clients = {
@@ -227,7 +225,7 @@ def _always(adapter: Any, *_name: str, quick: bool = False) -> Any:
 
 
 def reqmgr2() -> ReqMgr2Client:
-    """Requests as ReqMgr2 has them."""
+    """Return the ReqMgr2 client."""
     return _adapters.reqmgr2()
 
 
@@ -237,17 +235,17 @@ def config_cache() -> ConfigCacheClient:
 
 
 def dbs(*, quick: bool = False) -> DbsClient:
-    """The file catalogue. `quick`: for a caller who waits, one short attempt per call."""
+    """Return the DBS client. `quick`: one short attempt per call, for interactive callers."""
     return _adapters.dbs(quick=quick)
 
 
 def rucio() -> RucioClient:
-    """Where files are, and the rules that keep them there."""
+    """Return the Rucio client."""
     return _adapters.rucio()
 
 
 def cric() -> CricClient:
-    """Which sites exist and what storage they read."""
+    """Return the CRIC client."""
     return _adapters.cric()
 
 
@@ -259,6 +257,11 @@ def token_issuer() -> TokenIssuer:
 def storage() -> Storage:
     """The files on the sites' storage."""
     return _adapters.storage()
+
+
+def storage_token() -> str:
+    """Return the token that requests to storage show now, '' if there is none. Raises StorageError."""
+    return _token_source.get()()
 
 
 @contextmanager
@@ -273,15 +276,15 @@ def storage_with(token: Callable[[], str]) -> Iterator[Storage]:
 
 @cache
 def collector() -> Collector:
-    """The collector of the pool."""
+    """Return the collector of the pool."""
     return Collector(timeout_sec=settings.SCHEDD_TIMEOUT_SEC)
 
 
 def schedd(name: str = "") -> ScheddPort:
-    """The schedd of this name; where the settings list none, the pool's own whatever its name."""
+    """Return the schedd with this name; the pool's own if the settings list none."""
     return _adapters.schedd(name if settings.SCHEDDS else "")
 
 
 def schedd_names() -> list[str]:
-    """The schedds DAGs may be submitted to."""
+    """Return the schedds to which DAGs may be submitted."""
     return list(settings.SCHEDDS) or [schedd().name]

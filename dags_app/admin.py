@@ -87,7 +87,7 @@ class WorkflowAdmin(ReadOnlyAdmin):
 
 @admin.register(Round)
 class RoundAdmin(ReadOnlyAdmin):
-    """Planned slices of work."""
+    """Rounds."""
 
     list_display = (
         "__str__", "of_request", "kind", "status", "jobs", "input_events", "created_at", "resolved_at",
@@ -127,7 +127,7 @@ class OfSchedd(ValueFilter):
 
 @admin.register(DAG)
 class DAGAdmin(OperationAdmin):
-    """Submissions to DAGMan."""
+    """DAGs and their operations."""
 
     list_display = (
         "shown_dag", "of_request", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
@@ -140,7 +140,7 @@ class DAGAdmin(OperationAdmin):
     )  # fmt: skip
     list_filter = ("status", "kind", OfSchedd)
     search_fields = ("workflow__request_name", "token")
-    search_help_text = "Part of a request's name, or of a DAG's token"
+    search_help_text = "Part of the name of a request or of a DAG's token"
     list_select_related = ("workflow", "round")
     ordering = ("-created_at", "-id")
     inlines = (EventTable,)
@@ -188,7 +188,7 @@ class MergeGroupAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("round__workflow__request_name", "site")
-    search_help_text = "Part of a request's name or of a site's"
+    search_help_text = "Part of the name of a request or site"
     list_select_related = ("round__workflow",)
     ordering = ("-id",)
 
@@ -226,7 +226,7 @@ class InputFileAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("state",)
     search_fields = ("workflow__request_name", "lfn")
-    search_help_text = "Part of a request's name or of a file's"
+    search_help_text = "Part of the name of a request or file"
     list_select_related = ("workflow",)
     ordering = ("-id",)
 

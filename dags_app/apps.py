@@ -8,6 +8,6 @@ class DAGsConfig(AppConfig):
     verbose_name = "DAGs"
 
     def ready(self) -> None:
-        """Register this layer's health and startup checks."""
+        """Register the health and startup checks of this layer."""
         import_module("dags_app.health")
         import_module("dags_app.checks")

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 
-from condor.identity import find_job_owner
+from condor.schedd import find_job_owner
 from sandbox.registry import load_registry
 from wms2_project.checks import JOB_USER_HINT, JOB_USER_ID, STARTUP, own_account
 from wms2_project.errors import ScheddUnreachable
@@ -30,7 +30,7 @@ def check_payloads(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_job_owner(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Ask each schedd whose jobs WMS2 submits: a job that runs as WMS2's own account can read its secrets."""
+    """Check at each schedd that jobs do not run as WMS2's own account, whose secrets they could read."""
     if LAB or settings.JOB_USERS:
         return []
     found: list[CheckMessage] = []

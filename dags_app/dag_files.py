@@ -1,4 +1,4 @@
-"""A DAG as its DAGMans' files show it now: nodes, and where the logs are. Reads only, and never too much."""
+"""Nodes and log paths of a DAG, read from the files of its DAGMans, with bounded effort."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from condor.types import NodeState, UnreadableFile
 from sandbox.elect_site import elected_site
 
 MAX_TAIL_BYTES = 64_000
-MAX_GROUPS_READ = 500  # per page: a rare status must not make one page read a hundred thousand files
+MAX_GROUPS_READ = 500  # per page: searching a rare status could read a hundred thousand files
 GROUP_NAME = re.compile(r"mg_[0-9]{6}", re.ASCII)
 NODE_NAME = re.compile(r"landing|merge|cleanup|proc_[0-9]{6}", re.ASCII)
 _JOB_LINE = re.compile(r"^JOB (\S+) \.\./(\w+)\.sub$", re.MULTILINE | re.ASCII)
@@ -36,13 +36,13 @@ class LiveNode:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which nodes; empty means any."""
+    """Filter of nodes; empty sets match all."""
 
     statuses: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
 
     def takes(self, node: LiveNode) -> bool:
-        """Is this one asked for?"""
+        """Return whether the node matches."""
         return (not self.statuses or node.status in self.statuses) and (
             not self.roles or node.role in self.roles
         )
@@ -50,7 +50,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page begins: a group and how many of its nodes come before."""
+    """Start of a page: a group, and how many of its nodes to skip."""
 
     group: int = 0
     skip: int = 0
@@ -58,14 +58,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some nodes, and where the next page begins; None at the end."""
+    """A page of nodes, and the start of the next one; None at the end."""
 
     nodes: list[LiveNode]
     next: Position | None
 
 
 def read_page(directory: Path, groups: Sequence[str], wanted: Wanted, *, start: Position, size: int) -> Page:
-    """The next nodes that are wanted, group by group; a page may end early rather than read too much."""
+    """Return the next nodes that match, group by group; a page may end early to limit the files read."""
     found: list[LiveNode] = []
     for number in range(start.group, len(groups)):
         if number - start.group >= MAX_GROUPS_READ:
@@ -81,7 +81,7 @@ def read_page(directory: Path, groups: Sequence[str], wanted: Wanted, *, start: 
 
 
 def group_nodes(directory: Path, group: str) -> Iterator[LiveNode]:
-    """Every node of one group; those its DAGMan has not spoken of are not ready."""
+    """Yield every node of a group; nodes that its DAGMan has not reported are not ready."""
     try:
         jobs = _JOB_LINE.findall((directory / group / GROUP_DAG).read_text("ascii"))
     except (OSError, ValueError):
@@ -100,7 +100,7 @@ def group_nodes(directory: Path, group: str) -> Iterator[LiveNode]:
 
 
 def log_paths(directory: Path, *, group: str = "", node: str = "") -> dict[str, Path]:
-    """Where DAGMan, or a node's last attempt, writes. Names are checked: they become part of a path."""
+    """Return the log paths of DAGMan or of a node's last attempt; empty if a name is not legal."""
     if not re.fullmatch(GROUP_NAME, group or "mg_000000") or not re.fullmatch(NODE_NAME, node or "merge"):
         return {}
     if node:
@@ -111,7 +111,7 @@ def log_paths(directory: Path, *, group: str = "", node: str = "") -> dict[str, 
 
 
 def read_tail(path: Path, *, lines: int) -> str | None:
-    """The last lines of a file, at most so many bytes of them; None if it is not there."""
+    """Return the last lines of a file, limited in bytes; None if the file does not exist."""
     try:
         with path.open("rb") as handle:
             size = os.fstat(handle.fileno()).st_size

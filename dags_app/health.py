@@ -23,7 +23,7 @@ def _schedds_silent() -> str:
 
 
 def _service_silent(service: str) -> str:
-    """Any answer but a failure is a sign of life; what it means is the adapters' business."""
+    """Return what is wrong with the service; any answer below 500 shows that it is alive."""
     url = settings.CMS_SERVICES[f"{service}_url"]
     if not url:
         return "its address is not set"

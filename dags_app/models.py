@@ -1,6 +1,6 @@
 """How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
-Nothing here knows a request or its status. There is no row per job: jobs exist in the group
+These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
 manifests on disk and in HTCondor.
 """
 
@@ -46,16 +46,16 @@ __all__ = [
 
 
 class Schedd(models.Model):
-    """A schedd DAGs may go to: what operators decided about it, and whether it answers."""
+    """A schedd: its status set by operators, and whether it answers."""
 
     name = models.CharField(primary_key=True, max_length=200)
     status = enum_field(ScheddStatus, default=ScheddStatus.ENABLED)
     reason = models.TextField(blank=True, default="")
-    drain_deadline = models.DateTimeField(null=True, blank=True)  # then what still runs there is stopped
+    drain_deadline = models.DateTimeField(null=True, blank=True)  # when DAGs that still run there are stopped
     asked_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     silent_since = models.DateTimeField(null=True, blank=True)
-    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: it sets no limit
+    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: no limit
     dagmans_running = models.PositiveIntegerField(default=0)  # outer and inner ones
     counted_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=0)
@@ -69,7 +69,7 @@ class Schedd(models.Model):
 
 
 class Workflow(models.Model):
-    """How one request is executed: what to read, what to run, what to write, with which resources."""
+    """How a request is executed: input, payload, output and resources."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request_name = name_field(Name.REQUEST, unique=True)
@@ -77,7 +77,7 @@ class Workflow(models.Model):
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
 
-    # What goes in and comes out
+    # Input and output
     input_dataset = name_field(Name.DATASET, null=True, blank=True)
     secondary_input_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
     output_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
@@ -89,7 +89,7 @@ class Workflow(models.Model):
     processing_version = models.PositiveIntegerField(default=1)
     prep_id = models.CharField(max_length=200, blank=True, default="")
 
-    # What runs; the payload is opaque to WMS2 and goes to the sandbox as it is
+    # Payload, passed to the sandbox unread
     cmssw_version = models.CharField(max_length=100, blank=True, default="")
     scram_arch = models.CharField(max_length=100, blank=True, default="")
     global_tag = models.CharField(max_length=200, blank=True, default="")
@@ -97,7 +97,7 @@ class Workflow(models.Model):
     config_cache_id = models.CharField(max_length=100, blank=True, default="")
     payload_config = models.JSONField(default=dict, blank=True)
 
-    # How it is split
+    # Splitting
     splitting_algo = enum_field(SplittingAlgo)
     splitting_params = models.JSONField(default=dict, blank=True)
     target_merged_size_kb = models.PositiveBigIntegerField(default=4_000_000)
@@ -106,7 +106,7 @@ class Workflow(models.Model):
     allocation = models.CharField(max_length=8, default="push")
     category_throttles = models.JSONField(default=dict, blank=True)
 
-    # The requestor's estimates, used until something was measured
+    # The requestor's estimates, used until there are measurements
     memory_mb = models.PositiveIntegerField(default=2048)
     cores = models.PositiveSmallIntegerField(default=1)
     gpus = models.PositiveSmallIntegerField(default=0)
@@ -116,30 +116,30 @@ class Workflow(models.Model):
     site_blacklist = ArrayField(name_field(Name.SITE), default=list, blank=True)
     pilot_metrics = models.JSONField(null=True, blank=True)
 
-    # Monte Carlo: offsets only ever move forward, so ranges stay unique for ever
+    # Monte Carlo: offsets only increase, so ranges are unique
     total_events = models.PositiveBigIntegerField(null=True, blank=True)
     filter_efficiency = models.FloatField(default=1.0)
     next_first_event = models.PositiveBigIntegerField(default=1)
     next_first_lumi = models.PositiveBigIntegerField(default=1)
     produced_events = models.PositiveBigIntegerField(default=0)
 
-    # What operators decided; it stands over every estimate and setting: see services.decisions
+    # Decisions of operators, which outrank every estimate and setting: see services.decisions
     chosen_memory_mb = models.PositiveIntegerField(null=True, blank=True)
     chosen_time_per_event_sec = models.FloatField(null=True, blank=True)
     chosen_retries = models.PositiveSmallIntegerField(null=True, blank=True)
     chosen_hold_threshold = models.FloatField(null=True, blank=True)
 
-    # Sums over its input files, so that a page of requests need not read them: see ledger.tally
+    # Sums over its input files, for lists of requests: see ledger.tally
     input_events = models.PositiveBigIntegerField(default=0)
     input_events_excluded = models.PositiveBigIntegerField(default=0)
     input_events_done = models.PositiveBigIntegerField(default=0)
     input_resolved_at = models.DateTimeField(null=True, blank=True)
-    # The last block whose files are in the ledger, while the input is read; and DBS's sums of the dataset
-    # when all files of the ledger were last known to be valid.
+    # Last block whose files are in the ledger, while the input is read; and DBS's sums of the dataset when
+    # all files of the ledger were last known to be valid.
     resolved_through = models.CharField(max_length=600, blank=True, default="")
     input_seen = models.JSONField(null=True, blank=True)
-    # When replicas were last looked up, the file up to which a look-up under way has come, and since when
-    # files wait for a replica that a usable site reads.
+    # Last lookup of replicas, last file of an unfinished lookup, and since when files wait for a replica that
+    # a usable site can read.
     located_at = models.DateTimeField(null=True, blank=True)
     located_through = models.BigIntegerField(null=True, blank=True)
     unplaced_since = models.DateTimeField(null=True, blank=True)
@@ -167,19 +167,19 @@ class Workflow(models.Model):
 
     @property
     def generates(self) -> bool:
-        """Monte Carlo: events come from a generator, not from files."""
+        """Whether events come from a generator instead of files."""
         return self.input_dataset is None
 
 
 class Round(models.Model):
-    """One planned slice of a workflow's work. The next one is planned only when this one is resolved."""
+    """A planned slice of a workflow's work. The next one is planned only when this one is resolved."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="rounds")
     number = models.PositiveIntegerField()
     kind = enum_field(RoundKind, default=RoundKind.PRODUCTION)
     status = enum_field(RoundStatus, default=RoundStatus.PLANNED)
-    estimate = models.JSONField(default=dict)  # what the plan believed, to be compared with what was measured
+    estimate = models.JSONField(default=dict)  # of the plan, to be compared with measurements
     jobs = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
     planned_files = models.PositiveIntegerField(default=0)
@@ -187,7 +187,7 @@ class Round(models.Model):
     last_event = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
-    # When to look next for files its jobs left on the sites' storage; null once they are removed
+    # Next removal of files that its jobs left on the sites' storage; null once they are removed
     sweep_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
     directory_removed_at = models.DateTimeField(null=True, blank=True)
 
@@ -220,7 +220,7 @@ class Round(models.Model):
 
 
 class DAG(models.Model):
-    """One submission of a round to DAGMan. A rescue or a resume is a further DAG with a parent."""
+    """A submission of a round to DAGMan. A rescue or a resume is a further DAG with a parent."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="dags")
@@ -231,7 +231,7 @@ class DAG(models.Model):
     kind = enum_field(DAGKind, default=DAGKind.FIRST)
     status = enum_field(DAGStatus, default=DAGStatus.READY)
 
-    # Where it is on disk and in HTCondor; the token is JobBatchName, by which a lost submission is found
+    # Location on disk and in HTCondor; the token is JobBatchName, by which a lost submission is found
     submit_dir = models.TextField()
     token = models.CharField(max_length=100, unique=True)
     schedd_name = models.CharField(max_length=255, blank=True, default="")
@@ -249,9 +249,9 @@ class DAG(models.Model):
     nodes_held = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField(null=True, blank=True)
 
-    # The version of the workflow whose priority its queued jobs have
+    # Version of the workflow whose priority its queued jobs have
     applied_version = models.PositiveIntegerField(default=0)
-    # The sites its landings go by; null in DAGs older than that
+    # Sites that its landings use; null in older DAGs
     applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
     # Since when replicas of its files have changed and its landings do not know
     landings_stale_since = models.DateTimeField(null=True, blank=True)
@@ -290,12 +290,12 @@ class DAG(models.Model):
 
     @property
     def dag_file_path(self) -> str:
-        """The outer DAG file; a rescue submits the same one."""
+        """Path of the outer DAG file, the same for rescues."""
         return f"{self.submit_dir}/workflow.dag"
 
 
 class DAGEvent(models.Model):
-    """What happened to a DAG, append-only."""
+    """An event of a DAG. Append-only."""
 
     dag = models.ForeignKey(DAG, on_delete=models.PROTECT, related_name="events")
     event_type = models.CharField(max_length=50)
@@ -316,7 +316,7 @@ class DAGEvent(models.Model):
 
 
 class MergeGroup(models.Model):
-    """Landing → processing × N → merge → cleanup at one site: the unit WMS2 watches and credits."""
+    """Landing → processing × N → merge → cleanup at one site: the unit that is watched and credited."""
 
     id = models.BigAutoField(primary_key=True)
     round = models.ForeignKey(Round, on_delete=models.PROTECT, related_name="groups")
@@ -324,7 +324,7 @@ class MergeGroup(models.Model):
     status = enum_field(GroupStatus, default=GroupStatus.PLANNED)
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
-    # Of its DAG's nodes, until the group is done: those that are done, and those that failed for good
+    # Nodes of its DAG that are done or failed finally, until the group is done
     nodes_done = models.PositiveIntegerField(default=0)
     nodes_failed = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
@@ -332,7 +332,7 @@ class MergeGroup(models.Model):
     events_read = models.PositiveBigIntegerField(default=0)
     events_written = models.PositiveBigIntegerField(default=0)
     metrics = models.JSONField(null=True, blank=True)
-    # What the group reads of files that other groups read too: {lfn: [[run, first, last], …]}
+    # Parts that the group reads of files shared with other groups: {lfn: [[run, first, last], …]}
     parts = models.JSONField(default=dict, blank=True)
     dag = models.ForeignKey(DAG, null=True, blank=True, on_delete=models.PROTECT, related_name="groups")
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -353,5 +353,5 @@ class MergeGroup(models.Model):
 
     @property
     def name(self) -> str:
-        """The SUBDAG's name and directory."""
+        """Name of the SUBDAG and its directory."""
         return f"mg_{self.index:06d}"

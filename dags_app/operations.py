@@ -79,8 +79,8 @@ def _enable(call: Call) -> Done:
 
 def _lift(call: Call) -> Done:
     lift_quarantine(replica=call.row, now=call.now, **call.signed)
-    told = f" Rucio keeps it as {call.row.declared_as}." if call.row.declared_as else ""
-    return Done(call.row, f"Requests may read {call.row} again.{told}")
+    kept = f" Rucio keeps it as {call.row.declared_as}." if call.row.declared_as else ""
+    return Done(call.row, f"Requests may read {call.row} again.{kept}")
 
 
 QUARANTINE_OPERATIONS = (
@@ -88,7 +88,7 @@ QUARANTINE_OPERATIONS = (
         target=QUARANTINE_TARGET,
         name="lift",
         label="Lift the quarantine",
-        effect="Requests may read this copy again from the next planning on. What Rucio was told stays.",
+        effect="Requests may read this copy again from the next planning on. The declaration in Rucio stays.",
         run=_lift,
         role=Role.SITE_ADMIN,
         allows=lambda row: row.ended_at is None,

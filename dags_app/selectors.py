@@ -1,4 +1,4 @@
-"""Reading workflows' rounds, groups and DAGs, in a fixed number of queries."""
+"""Selectors of rounds, groups, DAGs and the ledger, in a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sandbox.lumis import LumiRange, Ranges
 from wms2_project.errors import InvalidInput, NotFound
 
 MAX_MEMORY_MB = 10_000_000
-LISTED = 1000  # files named one by one; more are only counted
+LISTED = 1000  # files listed by name; more are only counted
 
 
 # The newest rounds of workflow w as JSON, newest first, each with its groups by status and its DAGs.
@@ -68,7 +68,7 @@ def schedd_by_name(name: str) -> Schedd:
 
 
 def group_counts(rounds: Collection[UUID]) -> dict[UUID, dict[str, int]]:
-    """How many groups of each round are in which status; every status is named."""
+    """Return the number of groups in each status, by round."""
     counts: dict[UUID, dict[str, int]] = {key: {status.value: 0 for status in GroupStatus} for key in rounds}
     rows = MergeGroup.objects.filter(round__in=list(rounds)).values("round", "status").annotate(n=Count("id"))
     for row in rows.order_by():
@@ -77,7 +77,7 @@ def group_counts(rounds: Collection[UUID]) -> dict[UUID, dict[str, int]]:
 
 
 def group_totals(round_id: UUID) -> dict[str, int]:
-    """What the groups of a round were to read and have written."""
+    """Return sums over the groups of a round."""
     sums = MergeGroup.objects.filter(round=round_id).aggregate(
         jobs=Sum("jobs"), input_events=Sum("input_events"), events_read=Sum("events_read"),
         events_written=Sum("events_written"),
@@ -86,7 +86,7 @@ def group_totals(round_id: UUID) -> dict[str, int]:
 
 
 def rounds_of(*, workflow: Workflow) -> list[dict[str, Any]]:
-    """The newest rounds of a workflow, newest first, each with its DAGs, as RoundBody describes them."""
+    """Return the newest rounds of a workflow with their DAGs, newest first, in the form of RoundBody."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {ROUNDS} FROM dags_app_workflow w WHERE w.id = %s", [workflow.pk])  # noqa: S608
         found = cursor.fetchone()
@@ -95,7 +95,7 @@ def rounds_of(*, workflow: Workflow) -> list[dict[str, Any]]:
 
 
 def ledger_of(*, workflow: Workflow) -> dict[str, Any]:
-    """What was asked, planned, processed, attempted, excluded and is missing, with ranges."""
+    """Return the requested, planned, processed, attempted, excluded and missing input, with ranges."""
     return _generated_ledger(workflow) if workflow.generates else _input_ledger(workflow)
 
 
@@ -139,7 +139,7 @@ def _input_ledger(workflow: Workflow) -> dict[str, Any]:
 
 
 def _read_by_open_round(workflow: Workflow) -> dict[str, list[LumiRange]]:
-    """What collected groups of the open round have read of files that other groups read too."""
+    """Return what collected groups of the open round have read of shared files."""
     groups = MergeGroup.objects.filter(
         round__workflow=workflow, round__status=RoundStatus.PLANNED, status=GroupStatus.COLLECTED
     )
@@ -192,7 +192,7 @@ def _generated_ledger(workflow: Workflow) -> dict[str, Any]:
 
 
 def forecast_of(*, workflow: Workflow) -> dict[str, Any]:
-    """What the first production round believed of an event, and what production then measured."""
+    """Return the estimate of the first production round and the measurements of production."""
     first = workflow.rounds.filter(kind=RoundKind.PRODUCTION).order_by("number").first()
     measured = estimate_from_rounds(measurements(workflow), cores=1, memory_per_core_mb=(0, MAX_MEMORY_MB))
     predicted = first.estimate if first is not None else None

@@ -1,4 +1,4 @@
-"""The states of rounds, DAGs, merge groups and input files. Pure data."""
+"""States of rounds, DAGs, merge groups and input files. Pure data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SplittingAlgo(StrEnum):
-    """How input becomes jobs; the semantics are those of WMCore's algorithms of the same names."""
+    """Splitting algorithms, with the semantics of WMCore's algorithms of the same names."""
 
     FILE_BASED = "FileBased"
     EVENT_BASED = "EventBased"
@@ -15,23 +15,23 @@ class SplittingAlgo(StrEnum):
 
 
 class RoundKind(StrEnum):
-    """What a round is for."""
+    """Purpose of a round."""
 
-    PILOT = "pilot"  # one job that measures; its output is as real as any other
+    PILOT = "pilot"  # one job that measures; its output counts
     PRODUCTION = "production"
 
 
 class RoundStatus(StrEnum):
-    """How far a round is. A round is resolved once, when all its groups are credited or given up."""
+    """Status of a round. It is resolved once, when all its groups are credited or given up."""
 
     PLANNED = "planned"
     RESOLVED = "resolved"
 
 
 class DAGStatus(StrEnum):
-    """Where one submission to DAGMan stands."""
+    """Status of a submission to DAGMan."""
 
-    READY = "ready"  # intent written; the token may or may not be in a schedd yet
+    READY = "ready"  # recorded; the token may or may not be in a schedd yet
     SUBMITTED = "submitted"
     RUNNING = "running"
     HALTED = "halted"  # held by an operator
@@ -43,7 +43,7 @@ class DAGStatus(StrEnum):
 
 
 class DAGKind(StrEnum):
-    """Why a DAG was submitted. Only a rescue counts against the rescue limit."""
+    """Reason of a submission. Only rescues count against the rescue limit."""
 
     FIRST = "first"
     RESCUE = "rescue"
@@ -51,7 +51,7 @@ class DAGKind(StrEnum):
 
 
 class GroupStatus(StrEnum):
-    """Where a merge group stands; `collected` means its outputs are in our tables."""
+    """Status of a merge group; `collected` means that its outputs are in the database."""
 
     PLANNED = "planned"
     DONE = "done"
@@ -60,7 +60,7 @@ class GroupStatus(StrEnum):
 
 
 class FileState(StrEnum):
-    """The ledger state of one input file."""
+    """State of an input file in the ledger."""
 
     FRESH = "fresh"
     ASSIGNED = "assigned"
@@ -70,11 +70,11 @@ class FileState(StrEnum):
 
 
 class ScheddStatus(StrEnum):
-    """May new DAGs go to a schedd? One that drains keeps what it runs until its deadline."""
+    """Whether new DAGs may go to a schedd. A draining one keeps its DAGs until its deadline."""
 
     ENABLED = "enabled"
     DRAINING = "draining"
-    FENCED = "fenced"  # lost: a person vouches that nothing runs there, so nobody waits for its answer
+    FENCED = "fenced"  # lost: an operator confirmed that nothing runs there
 
 
 class QuarantineState(StrEnum):
@@ -88,6 +88,6 @@ class QuarantineState(StrEnum):
 LIVE_DAG = frozenset({DAGStatus.READY, DAGStatus.SUBMITTED, DAGStatus.RUNNING, DAGStatus.HALTED})
 IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
 FAILED_DAG = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED})
-# Not done, and not because WMS2 stopped it.
+# Ended incomplete without a stop by WMS2.
 ENDED_BY_ITSELF = FAILED_DAG | {DAGStatus.REMOVED}
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

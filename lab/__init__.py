@@ -1,4 +1,4 @@
-"""The embedded everything: real PostgreSQL, Redis and HTCondor, a small CMS, and WMS2 on top, on one machine.
+"""The embedded stack: PostgreSQL, Redis, HTCondor, simulated CMS services and WMS2 on one machine.
 
-``./wms2`` prepares Python and HTCondor, drops root, and hands over to ``python -m lab``.
+``./wms2`` prepares Python and HTCondor, drops root, and starts ``python -m lab``.
 """

@@ -1,4 +1,4 @@
-"""``python -m lab COMMAND …``: what ``./wms2`` hands over to once Python and HTCondor are there."""
+"""``python -m lab COMMAND …``: entry point of ``./wms2`` once Python and HTCondor are installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The foreground's side of a stack: starts a supervisor or finds the running one, and lets go of it cleanly.
+"""Client side of a stack: starts a supervisor or connects to the running one, and releases it cleanly.
 
-The supervisor is always a process and a session of its own. It dies with the foreground that started it,
-unless it was asked to stay.
+The supervisor is always a process and a session of its own. It ends with the command that started it,
+unless asked to stay.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ STARTED = float(os.environ.get("WMS2_T0") or time.time())
 
 
 def say(text: str) -> None:
-    """One line for the person at the terminal; standard output belongs to results."""
+    """Print one line on standard error; standard output is for results."""
     print(f"[wms2 {time.time() - STARTED:5.1f}s] {text}", file=sys.stderr, flush=True)
 
 
 def stop_on_signals() -> None:
-    """SIGTERM and SIGHUP unwind like Ctrl-C, so that every ``finally`` runs."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that every ``finally`` runs."""
 
     def interrupt(signum: int, _frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(signum))
@@ -46,7 +46,7 @@ def stop_on_signals() -> None:
 
 
 class Relay:
-    """Repeats what the supervisor notes from now on."""
+    """Repeats new lines of the supervisor's log."""
 
     def __init__(self, layout: Layout, speak: Speak) -> None:
         self.path = layout.supervisor_log
@@ -62,12 +62,12 @@ class Relay:
         whole = fresh[: fresh.rfind(b"\n") + 1]
         self._seen += len(whole)
         for text in TIMESTAMP.split(whole.decode(errors="replace")):
-            if text and not text.startswith(GAVE_UP):  # that one becomes the error of this command
+            if text and not text.startswith(GAVE_UP):  # reported as the error of this command
                 self.speak(text.rstrip("\n"))
 
 
 class Stack:
-    """A running stack, as seen by the command that uses it."""
+    """A running stack, as seen by a command that uses it."""
 
     def __init__(
         self, layout: Layout, *, speak: Speak = say, variables: Mapping[str, str] | None = None
@@ -79,12 +79,12 @@ class Stack:
 
     @property
     def ours(self) -> bool:
-        """Did this command start it?"""
+        """Whether this command started it."""
         return self._supervisor is not None
 
     @property
     def environment(self) -> dict[str, str]:
-        """What commands inside the stack see."""
+        """The environment of commands inside the stack."""
         return {name: str(value) for name, value in read_json(self.layout.environment).items()}
 
     @property
@@ -95,7 +95,7 @@ class Stack:
         return state
 
     def start(self, *, stay: bool) -> None:
-        """Return when the stack is ready, whoever started it."""
+        """Return when the stack is ready, no matter which command started it."""
         self.layout.make()
         if not is_locked(self.layout):
             rotate(self.layout.supervisor_log)
@@ -120,11 +120,11 @@ class Stack:
         )
 
     def check(self) -> None:
-        """Pass on the news; raise if the stack is no more."""
+        """Relay new log lines; raise if the stack has ended."""
         self.relay.pump()
         if self._supervisor is not None and self._supervisor.poll() is not None:
             if self._supervisor.returncode == 0 and is_locked(self.layout):
-                self._supervisor = None  # somebody else's supervisor was faster
+                self._supervisor = None  # another supervisor was faster
                 return
             raise self.failure()
         if self._supervisor is None and not is_locked(self.layout):
@@ -140,7 +140,7 @@ class Stack:
         )
 
     def watch(self) -> None:
-        """Until the stack ends: quietly if somebody took it down, with an error if it failed."""
+        """Wait until the stack ends; raise if it failed."""
         while self._supervisor is not None and self._supervisor.poll() is None:
             self.relay.pump()
             time.sleep(POLL_SEC)
@@ -149,7 +149,7 @@ class Stack:
             raise self.failure()
 
     def release(self, because: signal.Signals = signal.SIGTERM) -> None:
-        """Take down what this command started; a second interrupt hurries it."""
+        """Stop the stack if this command started it; a second interrupt stops it at once."""
         if self._supervisor is None:
             return
         self._supervisor.send_signal(because)
@@ -175,7 +175,7 @@ def running_stack(
     speak: Speak = say,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Stack]:
-    """A ready stack: the running one, left as it was, or a new one, gone afterwards unless it shall stay."""
+    """Yield a ready stack: the running one, or a new one that is stopped afterwards unless `stay`."""
     stack = Stack(layout, speak=speak, variables=variables)
     kept, because = False, signal.SIGTERM
     try:
@@ -183,7 +183,7 @@ def running_stack(
         yield stack
         kept = stay
     except KeyboardInterrupt as interrupt:
-        because = next(iter(interrupt.args), signal.SIGINT)  # it is what the supervisor says that it heard
+        because = next(iter(interrupt.args), signal.SIGINT)  # named in the supervisor's log
         raise
     finally:
         if not kept:
@@ -191,7 +191,7 @@ def running_stack(
 
 
 def take_down(layout: Layout) -> bool:
-    """Stop the stack, whoever started it. False when none was running."""
+    """Stop the stack, no matter which command started it; return False if none was running."""
     if not is_locked(layout):
         clear_leftovers(layout)
         return False

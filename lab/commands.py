@@ -52,7 +52,7 @@ def up(layout: Layout, *, detach: bool) -> int:
 
 
 def describe(layout: Layout, state: StackState) -> str:
-    """Where everything is."""
+    """Return the addresses of the stack."""
     places = dict(state.urls)
     if places:
         places["login"] = f"operator, password in {layout.operator_password}"
@@ -103,7 +103,7 @@ def span(seconds: float) -> str:
 
 
 def inside(layout: Layout) -> dict[str, str]:
-    """The environment of the running stack."""
+    """Return the environment of the running stack."""
     state = load_state(layout)
     if state is None or state.phase is not Phase.READY:
         raise LabError(f"no stack is up in {layout.home}: run ./wms2 up --detach first", exit_code=EXIT_DOWN)
@@ -135,7 +135,7 @@ def cli(layout: Layout, arguments: list[str]) -> NoReturn:
 
 
 def render_exports(environment: dict[str, str]) -> str:
-    """Lines a shell may eval, whatever the values hold."""
+    """Return lines for `eval` in a shell, with quoted values."""
     known = [name for name in EXPORTS if name in environment]
     return "\n".join(f"export {name}={shlex.quote(environment[name])}" for name in known)
 
@@ -159,8 +159,8 @@ def logs(layout: Layout, arguments: list[str]) -> int:
         return 0
     if len(names) > 1 or names[0].startswith("-"):
         wrong = " ".join(names[1:] or names)
-        told = f"logs takes one name and -f, not {wrong}: run ./wms2 logs to see the names"
-        raise LabError(told, exit_code=EXIT_USAGE)
+        message = f"logs takes one name and -f, not {wrong}: run ./wms2 logs to see the names"
+        raise LabError(message, exit_code=EXIT_USAGE)
     if names[0] not in found:
         choice = "".join(f"\n  {name}" for name in sorted(found)) or " none, there is no log yet"
         raise LabError(f"no log {names[0]!r} in {layout.log}: choose from{choice}", exit_code=EXIT_USAGE)
@@ -170,7 +170,7 @@ def logs(layout: Layout, arguments: list[str]) -> int:
 
 
 def find_logs(layout: Layout) -> dict[str, Path]:
-    """Every log of the stack by a short name; HTCondor's daemons keep theirs in the pool."""
+    """Return every log of the stack by a short name, including those of HTCondor's daemons."""
     found = {path.stem: path for path in layout.log.glob("*.log")}
     pool = layout.data / "condor" / "log"
     found |= {f"condor/{path.name}": path for path in pool.glob("*Log*") if path.is_file()}

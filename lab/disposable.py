@@ -1,4 +1,4 @@
-"""State directories made for one run: gone after success, kept for reading after failure, a few of them."""
+"""State directories of single runs: removed after success, some kept after failures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def is_disposable(layout: Layout) -> bool:
 
 
 def discard(layout: Layout) -> None:
-    """Remove the state of a run that went well."""
+    """Remove the state of a successful run."""
     if is_disposable(layout):
         os.chdir("/")
         shutil.rmtree(layout.home, ignore_errors=True)
 
 
 def discard_old_runs(layout: Layout, *, now: float | None = None) -> None:
-    """Keep what the last failures left behind, and everything that may still be in use."""
+    """Remove old runs, except the last failures and those that may be in use."""
     if not is_disposable(layout):
         return
     before = (time.time() if now is None else now) - YOUNG_SEC

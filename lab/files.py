@@ -1,4 +1,4 @@
-"""Small files that survive a power cut whole, and the secrets kept in them."""
+"""Small files written atomically, and secrets in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOG_LIMIT_BYTES = 20_000_000
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Replace the file; a reader, or a power cut, meets the old content or the new one."""
+    """Replace the file atomically and durably."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as out:
@@ -22,13 +22,13 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o600) -> None:
     new.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)  # the new name itself must be on disk before others rely on the content
+        os.fsync(directory)  # sync the directory, so that the new name is durable
     finally:
         os.close(directory)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in the file; empty when it is missing or torn (the disk was full, the power went)."""
+    """Return the object in the file; empty if the file is missing or damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -37,13 +37,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def keep_secret(path: Path, *, prefix: str = "") -> str:
-    """The secret in the file; made at the first call, the same ever after."""
+    """Return the secret in the file, created at the first call."""
     if not path.exists():
         write_atomically(path, prefix + secrets.token_urlsafe(24))
     return path.read_text(encoding="utf-8").strip()
 
 
 def rotate(path: Path) -> None:
-    """Set a grown log aside; called only while nobody has it open."""
+    """Rename a large log. Call it only while no process has it open."""
     if path.exists() and path.stat().st_size > LOG_LIMIT_BYTES:
         path.replace(path.with_name(path.name + ".1"))

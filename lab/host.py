@@ -1,4 +1,4 @@
-"""What the machine must offer before anything is started, and the private corner a stack gets on it."""
+"""Checks of the machine before anything is started, and private directories of a stack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DISK_MIN_MB = 300
 
 
 def check_host(layout: Layout, warn: Callable[[str], None]) -> None:
-    """Refuse a machine on which the stack would fail later and less clearly."""
+    """Raise LabError on a machine on which the stack would fail later."""
     raise_open_files(warn)
     check_shared_memory(warn)
     free_mb = shutil.disk_usage(layout.home).free >> 20
@@ -35,7 +35,7 @@ def check_host(layout: Layout, warn: Callable[[str], None]) -> None:
 
 
 def raise_open_files(warn: Callable[[str], None]) -> None:
-    """1024 files are too few for a schedd; a million make HTCondor and billiard close them one by one."""
+    """Set the limit of open files: 1024 are too few for a schedd, a million slow down its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     want = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_WANTED)
     if soft != want:
@@ -59,7 +59,7 @@ def check_shared_memory(warn: Callable[[str], None]) -> None:
 
 
 def socket_directory(layout: Layout) -> Path:
-    """Unix socket paths end at 107 bytes, and some file systems (AFS, some NFS) have no sockets at all."""
+    """Return a directory for Unix sockets: their paths are limited to 107 bytes."""
     if len(os.fsencode(layout.run)) + LONGEST_SOCKET_NAME_BYTES <= SOCKET_PATH_MAX_BYTES:
         probe = layout.run / "probe"
         probe.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def socket_directory(layout: Layout) -> Path:
 
 
 def private_tmp(sockets: Path) -> Path:
-    """A TMPDIR of the stack's own, emptied at every start: killed workers leave theirs behind."""
+    """Return a TMPDIR of the stack, emptied at every start."""
     tmp = sockets / "tmp"
     shutil.rmtree(tmp, ignore_errors=True)
     tmp.mkdir(mode=0o700)
@@ -87,5 +87,5 @@ def private_tmp(sockets: Path) -> Path:
 
 
 def reachable_path() -> str:
-    """PATH without directories this user cannot enter: root's may lead below /root."""
+    """Return PATH without directories that this user cannot enter."""
     return ":".join(d for d in os.environ.get("PATH", "").split(":") if d and os.access(d, os.X_OK))

@@ -1,7 +1,8 @@
-"""How the whole test run shares a stack: lanes side by side; what disturbs everybody gets one of its own.
+"""Lanes of the whole test run: groups of tests that run concurrently on one stack.
 
-Tests in one lane follow each other; lanes meet only in services that keep them apart. Most tests wait for
-jobs, so lanes cost little more than the longest of them.
+Tests in one lane run one after the other; lanes share only services that isolate them. Tests that disturb
+others have a stack of their own. Most tests wait for jobs, so that lanes take little more time than the
+longest one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LANE = "WMS2_TEST_LANE"  # a test database of its own is named after it
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Paths tested one after the other."""
+    """Paths that are tested one after the other."""
 
     name: str
     paths: tuple[str, ...]
@@ -27,18 +28,18 @@ class Lane:
     redis: int | None = None  # a Redis database of its own
 
     def arguments(self) -> list[str]:
-        """What pytest is told."""
+        """The arguments of pytest."""
         return [*self.paths, *(f"--ignore={path}" for path in self.left_out)]
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What keeps the lane apart from the others."""
+        """The environment that isolates the lane."""
         own = {LANE: self.name}
         if self.redis is not None:
             own["REDIS_URL"] = urlunsplit(urlsplit(given["REDIS_URL"])._replace(path=f"/{self.redis}"))
         return own
 
 
-# They freeze, kill or empty what every other test stands on, or let everybody's transfers hang.
+# Tests that freeze, kill or empty services that other tests use, or block their transfers.
 DISTURBING = (
     "tests/e2e/test_maintenance.py",
     "tests/e2e/test_outputs.py",
@@ -57,7 +58,7 @@ _OUTSIDE = ("tests/contract", "tests/hostile", "tests/image")
 
 
 def lanes(root: Path) -> list[Lane]:
-    """Every test that needs services, except the disturbing ones, in exactly one lane."""
+    """Return lanes with every test that needs services, except the disturbing ones, once."""
     taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
@@ -71,5 +72,5 @@ def lanes(root: Path) -> list[Lane]:
 
 
 def lane_name() -> str:
-    """The lane this process is in; empty outside the whole run."""
+    """Return the lane of this process; empty outside the whole run."""
     return os.environ.get(LANE, "")

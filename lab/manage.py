@@ -1,4 +1,4 @@
-"""``python -m lab.manage '[["migrate", …], …]'``: several manage.py commands, but Django starts only once."""
+"""``python -m lab.manage '[["migrate", …], …]'``: run several manage.py commands in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything of one stack lies: one state directory, one source tree, one virtual environment."""
+"""Paths of a stack: its state directory, source tree and virtual environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The state directory of one stack. Nothing outside of it is ever written, short sockets apart."""
+    """The state directory of one stack. Nothing else is written, except short socket paths."""
 
     home: Path
     app: Path
@@ -19,7 +19,7 @@ class Layout:
 
     @classmethod
     def from_environment(cls) -> Layout:
-        """As ``./wms2`` prepared it."""
+        """Return the layout prepared by ``./wms2``."""
         return cls(
             home=Path(os.environ["WMS2_HOME"]), app=Path(os.environ["WMS2_APP"]), venv=Path(sys.prefix)
         )
@@ -46,7 +46,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor with flock: the kernel releases it, so "running" is never stale."""
+        """Locked by the supervisor with flock: the kernel releases it when the supervisor ends."""
         return self.run / "lock"
 
     @property
@@ -55,12 +55,12 @@ class Layout:
 
     @property
     def environment(self) -> Path:
-        """What commands inside the running stack see; holds secrets."""
+        """The environment of commands inside the running stack; contains secrets."""
         return self.run / "env.json"
 
     @property
     def failure(self) -> Path:
-        """The sentence a supervisor left behind when it gave up."""
+        """The message of a supervisor that gave up."""
         return self.run / "failure"
 
     @property
@@ -77,10 +77,10 @@ class Layout:
 
     @property
     def key(self) -> str:
-        """A short name no other stack of this machine has."""
+        """A short name that is unique on this machine."""
         return hashlib.sha256(str(self.home).encode()).hexdigest()[:10]
 
     def make(self) -> None:
-        """Create what is missing, closed to other users."""
+        """Create missing directories, closed to other users."""
         for directory in (self.log, self.data, self.run, self.dags, self.storage):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

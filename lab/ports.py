@@ -1,4 +1,4 @@
-"""Loopback ports: the same ones at every start, never one that another stack holds or is about to take."""
+"""Loopback ports: stable over restarts and never shared with another stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIES = 200
 
 
 class PortBook:
-    """Hands out ports by name and remembers them in a file. Ports stay reserved while the book is open."""
+    """Assigns ports by name and stores them in a file. Ports stay reserved while the book is open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class PortBook:
         self._held: list[socket.socket] = []
 
     def pick(self, name: str, *, preferred: int | None = None) -> int:
-        """The port this name had last time if it is free, else the preferred one, else any."""
+        """Return the last port of this name if it is free, else the preferred one, else any."""
         tries = [self._ports.get(name), preferred, *random.sample(RANGE, TRIES)]
         for port in tries:
             if port is not None and self._take(port):
@@ -34,7 +34,7 @@ class PortBook:
         )
 
     def insist(self, name: str, port: int, *, setting: str) -> int:
-        """Exactly this port, because somebody asked for it."""
+        """Return exactly this port; raise LabError if it is in use."""
         if not self._take(port):
             raise LabError(
                 f"port {port} ({setting}) is in use or not allowed: stop what listens on 127.0.0.1:{port}, "
@@ -53,8 +53,11 @@ class PortBook:
         return port
 
     def _take(self, port: int) -> bool:
-        """Reserve a TCP port by holding the UDP port of the same number: atomic, machine-wide, across users,
-        released by the kernel. Without it two stacks starting at once take the same port and look ready."""
+        """Reserve a TCP port by holding the UDP port of the same number.
+
+        This is atomic, works across users and is released by the kernel. Without it two stacks that start
+        at the same time could take the same port.
+        """
         lock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             lock.bind(("127.0.0.1", port))

@@ -1,7 +1,7 @@
-"""Processes of a stack: started so that they die with it, and found again by a mark, never by name.
+"""Processes of a stack: they end with it, and are found by a mark in their environment, never by name.
 
-Every process carries ``WMS2_PART=<home>:<service>`` in its environment, so leftovers are found exactly,
-whoever their parent is by now.
+Every process has ``WMS2_PART=<home>:<service>`` in its environment, so that leftovers are found exactly,
+whatever their parent is.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mark(layout: Layout, part: str) -> dict[str, str]:
-    """The environment entry that makes a process a member of the stack."""
+    """Return the environment entry that makes a process a member of the stack."""
     return {MARK: f"{layout.home}:{part}"}
 
 
 def adopt_orphans() -> None:
-    """Grandchildren whose parent dies become our children, so that they are reaped."""
+    """Become the parent of orphaned grandchildren, so that they are reaped."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def default_signals() -> None:
-    """Undo the signal settings inherited from the caller, before anything is started.
+    """Reset the signal settings inherited from the caller, before anything is started.
 
     A shell ignores SIGINT and SIGQUIT for its background jobs; exec keeps that, and every service and test
     would inherit it. SIGPIPE and SIGXFSZ are ignored by Python itself, and Popen resets them.
@@ -46,7 +46,7 @@ def default_signals() -> None:
 
 
 def dying_with_us(sig: signal.Signals) -> Callable[[], None]:
-    """A `preexec_fn` for a child that gets the signal when this process dies."""
+    """Return a `preexec_fn` for a child that gets the signal when this process dies."""
     parent = os.getpid()
 
     def in_child() -> None:
@@ -65,7 +65,7 @@ def spawn(
     output: Path,
     die_with_us: signal.Signals | None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in its own session, so that Ctrl-C reaches only us, appending its words to a file."""
+    """Start a process in its own session, so that it gets no Ctrl-C, with its output appended to a file."""
     with output.open("ab") as out:
         return subprocess.Popen(
             argv,
@@ -80,7 +80,7 @@ def spawn(
 
 
 def started_at(pid: int) -> int | None:
-    """Start time in clock ticks, None when it is gone. With it a pid never names another process."""
+    """Return the start time in clock ticks, None if the process has ended; it makes a pid unique."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -101,13 +101,16 @@ def frozen(pid: int) -> bool:
 def working_directory(pid: int) -> str | None:
     try:
         return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:  # gone, a zombie, or somebody else's
+    except OSError:  # gone, a zombie, or another user's
         return None
 
 
 def members(layout: Layout, part: str | None = None) -> list[int]:
-    """Live processes of this stack, or of one part of it. Jobs and DAGMan get a clean environment from
-    HTCondor, but it names their job ad inside our state directory."""
+    """Return live processes of this stack, or of one part of it.
+
+    Jobs and DAGMan get a clean environment from HTCondor, but it names their job ad inside the state
+    directory.
+    """
     marks = [f"\0{MARK}={layout.home}:{part}\0" if part else f"\0{MARK}={layout.home}:"]
     if part in (None, "condor"):
         marks.append(f"\0_CONDOR_JOB_AD={layout.data}/")
@@ -131,7 +134,7 @@ def send(pid: int, sig: signal.Signals) -> None:
 
 
 def wipe(layout: Layout, part: str | None = None) -> None:
-    """Kill until nothing of it is left: two schedds on one spool would be two minds about one queue."""
+    """Kill all processes until none is left: two schedds must never share a spool."""
     for _ in range(100):
         pids = members(layout, part)
         if not pids:
@@ -142,8 +145,7 @@ def wipe(layout: Layout, part: str | None = None) -> None:
 
 
 def clear_leftovers(layout: Layout, *, patience_sec: float = 5.0) -> int:
-    """After a kill -9 of the supervisor its children are ending by themselves: wait, then insist.
-    Returns how many processes of the last run were met."""
+    """Wait for processes of the last run to end, then kill them; return how many there were."""
     met = len(members(layout))
     end = time.monotonic() + patience_sec
     while members(layout) and time.monotonic() < end:

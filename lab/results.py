@@ -1,6 +1,6 @@
-"""What became of each test: a pytest plugin writes it down, the whole run's closing summary reads it.
+"""Results of tests: written by a pytest plugin, read for the summary of the whole run.
 
-One JSON object per line, written as it happens, so that a killed pytest still tells which test it was at.
+One JSON object per line, written as it happens, so that a killed pytest still shows its last test.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Result:
 
 
 class Recorder:
-    """Adds up the phases of each test and appends its outcome to the file."""
+    """Combines the phases of each test and appends its outcome to the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Recorder:
 
 
 def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """The first line of the error, with the phase if it is not the test itself."""
+    """Return the first line of the error, with the phase if it is not the test itself."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message if crash else report.longrepr or "").strip()
     phase = "" if report.when == "call" else f"{report.when}: "
@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def read_results(path: Path, *, ended: bool = True) -> list[Result]:
-    """The outcome of every test. One that only started counts as failed once its pytest has ended."""
+    """Return the outcome of every test. One that only started counts as failed once pytest has ended."""
     if not path.exists():
         return []
     found: dict[str, Result] = {}
@@ -97,14 +97,14 @@ def read_results(path: Path, *, ended: bool = True) -> list[Result]:
 
 
 def unexplained(name: str, code: int, results: Sequence[Result]) -> list[Result]:
-    """A failure in the name of a pytest whose exit code no test explains."""
+    """Return a failure for a pytest whose exit code no test explains."""
     if code in (0, NO_TESTS_COLLECTED) or any(result.outcome == FAILED for result in results):
         return []
     return [Result(name, FAILED, reason=f"pytest ended with exit code {code}, see its output above")]
 
 
 def render_summary(results: Iterable[Result], *, seconds: float) -> str:
-    """The slowest tests, every failure, and the totals on the last line."""
+    """Return the slowest tests, all failures, and the totals on the last line."""
     every = list(results)
     slow = sorted(every, key=lambda result: result.seconds, reverse=True)[:SLOWEST]
     failed = [result for result in every if result.outcome == FAILED]
@@ -117,6 +117,6 @@ def render_summary(results: Iterable[Result], *, seconds: float) -> str:
 
 
 def count_outcomes(results: Sequence[Result]) -> str:
-    """How many passed, failed and were skipped."""
+    """Return how many passed, failed and were skipped."""
     outcomes = [result.outcome for result in results]
     return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in (PASSED, FAILED, SKIPPED))

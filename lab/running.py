@@ -1,4 +1,4 @@
-"""Commands side by side: their output is shown when they end, and nothing they started outlives them."""
+"""Concurrent commands: their output is shown when they end, and their processes are ended with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLL_SEC = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command with its environment; one without a name writes to the terminal itself."""
+    """A command with its environment; without a name it writes to the terminal."""
 
     name: str
     argv: Sequence[str]
@@ -33,7 +33,7 @@ class Command:
 
 @dataclass(slots=True)
 class Running:
-    """A command that was started. The log and the results are empty for one that writes to the terminal."""
+    """A started command. Log and results are empty for one that writes to the terminal."""
 
     command: Command
     process: subprocess.Popen[bytes]
@@ -43,7 +43,7 @@ class Running:
 
     @property
     def code(self) -> int:
-        """The exit code as a shell tells it: death by signal N is 128 + N."""
+        """The exit code as in a shell: 128 + N for signal N."""
         code = self.process.returncode
         return 128 - code if code < 0 else code
 
@@ -55,11 +55,11 @@ class Running:
 
 
 class Commands:
-    """The commands of one run. When the block ends, whatever they started is gone and their output shown."""
+    """The commands of one run. At the end of the block their processes are ended and their output shown."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.place = replace(layout, home=layout.run)  # not the stack's: it clears its own when it starts
+        self.place = replace(layout, home=layout.run)  # not the stack's home, which is cleared at its start
         self.started: list[Running] = []
 
     def __enter__(self) -> Self:
@@ -90,21 +90,21 @@ class Commands:
         return self.started[-1]
 
     def wait(self, *running: Running) -> None:
-        """Wait for these, or for all; tell now and then how far they are."""
-        wanted, told = running or tuple(self.started), time.monotonic()
+        """Wait for these, or for all; report progress now and then."""
+        wanted, reported = running or tuple(self.started), time.monotonic()
         while any(one.process.poll() is None for one in wanted):
             for one in self.started:
                 if one.process.poll() is not None:
                     one.show()
-            if time.monotonic() - told > PROGRESS_SEC and any(one.command.name for one in wanted):
-                told = time.monotonic()
+            if time.monotonic() - reported > PROGRESS_SEC and any(one.command.name for one in wanted):
+                reported = time.monotonic()
                 say(count_outcomes(self.results()))
             time.sleep(POLL_SEC)
         for one in wanted:
             one.show()
 
     def results(self) -> list[Result]:
-        """What became of every test so far; a pytest that failed without a failed test counts as one."""
+        """Return all results so far; a pytest that failed without a failed test counts as one."""
         found = []
         for one in self.started:
             results = read_results(one.results, ended=one.process.poll() is not None)
@@ -114,7 +114,7 @@ class Commands:
         return found
 
     def _interrupt(self) -> None:
-        """A terminal sends Ctrl-C to the commands too: let them finish, then insist."""
+        """Let the commands finish after Ctrl-C, which they get as well, then kill them."""
         end = time.monotonic() + LAST_WORDS_SEC
         while any(one.process.poll() is None for one in self.started) and time.monotonic() < end:
             time.sleep(POLL_SEC)
@@ -124,7 +124,7 @@ class Commands:
 
 
 def run_command(layout: Layout, argv: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run one command on the terminal and return its exit code."""
+    """Run a command on the terminal and return its exit code."""
     with Commands(layout) as commands:
         running = commands.start(Command("", argv, environment))
         commands.wait()

@@ -1,4 +1,4 @@
-"""One supervised process: how it is started, when it is ready, how it likes to be stopped."""
+"""A supervised process: how it is started and stopped, and when it is ready."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Service:
     started: float = 0.0  # by the monotonic clock
     restart_due: float | None = None
     held: bool = False  # it ended by request and waits for its release
-    _process: subprocess.Popen[bytes] | None = None  # kept: a collected Popen would reap behind our back
+    _process: subprocess.Popen[bytes] | None = None  # kept: a garbage-collected Popen would reap it
     _log_start: int = 0
 
     def spawn(self, layout: Layout, base_env: Mapping[str, str]) -> None:
@@ -65,13 +65,13 @@ class Service:
         self.restart_due, self.held = None, False
 
     def ended(self, exit_code: int) -> None:
-        """The supervisor reaped it."""
+        """Record the end of the process."""
         if self._process is not None:
             self._process.returncode = exit_code
         self.pid = 0
 
     def count_death(self, how: str, *, now: float) -> float:
-        """Set and return the delay in seconds before the next start: longer with every death in a row."""
+        """Set and return the delay in seconds before the next start, longer with every death in a row."""
         self.deaths = 1 if now - self.started >= STABLE_AFTER_SEC else self.deaths + 1
         self.last_death = how
         delay_sec = min(RESTART_DELAY_SEC * 2.0 ** min(self.deaths - 1, 30), MAX_RESTART_DELAY_SEC)
@@ -83,7 +83,7 @@ class Service:
         self.restart_due, self.held = 0.0, True
 
     def recover(self, *, now: float) -> bool:
-        """Forget the deaths of a service that stays up. True if it was failing until now."""
+        """Reset the deaths of a service that stays up; return whether it was failing."""
         if not self.pid or not self.deaths or now - self.started < STABLE_AFTER_SEC:
             return False
         was_failing, self.deaths = self.failing, 0
@@ -94,8 +94,8 @@ class Service:
         return self.deaths > DEATHS_ALLOWED
 
     @property
-    def words(self) -> str:
-        """What it has written since it was started last; of a long story the end."""
+    def output(self) -> str:
+        """Return the output since the last start, only its end if it is long."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
@@ -103,7 +103,7 @@ class Service:
             return log.read().decode(errors="replace")
 
     def tail(self) -> str:
-        return indent(self.words.splitlines())
+        return indent(self.output.splitlines())
 
     def state(self) -> ServiceState:
         return ServiceState(
@@ -132,12 +132,12 @@ def release_all(layout: Layout) -> None:
 
 
 def indent(lines: Sequence[str], count: int = 15) -> str:
-    """The last lines of a log, as they are shown inside another one."""
+    """Return the last lines of a log, indented."""
     return "\n".join(f"    | {line}" for line in lines[-count:])
 
 
 def answers(url: str) -> Callable[[Service], bool]:
-    """Ready when the address answers 200."""
+    """Return a readiness check: the address answers 200."""
 
     def ready(_service: Service) -> bool:
         try:
@@ -150,9 +150,9 @@ def answers(url: str) -> Callable[[Service], bool]:
 
 
 def says(text: str) -> Callable[[Service], bool]:
-    """Ready when this run's log holds the text."""
+    """Return a readiness check: the log of this run contains the text."""
 
     def ready(service: Service) -> bool:
-        return text in service.words
+        return text in service.output
 
     return ready

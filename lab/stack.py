@@ -1,4 +1,4 @@
-"""The body of the supervisor process: which services make a stack, in which order they come and go."""
+"""Main function of the supervisor: the services of a stack and their order."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ FOREIGN_PREFIXES = ("_CONDOR_", "PG", "PYTHON")  # settings of other pools, data
 
 
 def supervise(layout: Layout) -> int:
-    """Bring the stack up, watch it until a signal, take it down. The exit code tells whether it was whole."""
+    """Start the stack, watch it until a signal, stop it; return 0 if it was complete."""
     layout.make()
     lock = take_lock(layout)
     if lock is None:
-        return 0  # another supervisor was faster, which is what the caller wants to see
+        return 0  # another supervisor was faster
     layout.failure.unlink(missing_ok=True)
     release_all(layout)
     write_atomically(layout.run / "venv", str(layout.venv))
@@ -67,7 +67,7 @@ def supervise(layout: Layout) -> int:
 
 
 def compose_environment(layout: Layout, tmp: Path) -> None:
-    """Our own environment is the base of every child's: without what would redirect them, in plain UTF-8."""
+    """Set the base environment of all children: without foreign settings, in UTF-8."""
     for name in [name for name in os.environ if name.startswith(FOREIGN_PREFIXES)]:
         del os.environ[name]
     os.environ.update(
@@ -82,7 +82,7 @@ def compose_environment(layout: Layout, tmp: Path) -> None:
 
 @contextlib.contextmanager
 def supervising(layout: Layout, sockets: Path) -> Iterator[Supervisor]:
-    """A supervisor whose services are gone, and whose traces are swept, when the block ends."""
+    """Yield a supervisor; at the end of the block its services are stopped and its files removed."""
     supervisor = Supervisor(layout, os.environ)
     try:
         yield supervisor
@@ -96,7 +96,7 @@ def supervising(layout: Layout, sockets: Path) -> Iterator[Supervisor]:
 
 def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     wanted = wanted_services()
-    addresses = application.pick_addresses(ground.ports)  # first: a taken port should not cost a start
+    addresses = application.pick_addresses(ground.ports)  # first, so that a port in use is reported at once
     provided = [build(ground) for name, build in BASE.items() if name in wanted]
     settings = application.application_settings(ground.layout, addresses)
     for part in provided:
@@ -126,7 +126,7 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
 
 
 def set_up_database(supervisor: Supervisor, ground: Ground, settings: Mapping[str, str]) -> None:
-    """Migrate as the owner of the tables; do the rest as the role that runs, without the owner's password."""
+    """Migrate as the owner of the tables; do the rest as the role that runs, without its password."""
     manage = [sys.executable, "-P", "-m", "lab.manage"]
     url = settings.get(postgres.MIGRATE_URL)
     owner = {**settings, "DATABASE_URL": url} if url else settings
@@ -139,7 +139,7 @@ def set_up_database(supervisor: Supervisor, ground: Ground, settings: Mapping[st
 
 
 def wanted_services() -> set[str]:
-    """All of them, unless WMS2_SERVICES names some (tests of the lab, work on one service)."""
+    """Return all services, or those named by WMS2_SERVICES."""
     known = {*BASE, APPLICATION}
     wanted = set(os.environ.get("WMS2_SERVICES", "").replace(",", " ").split()) or known
     if unknown := sorted(wanted - known):

@@ -1,4 +1,4 @@
-"""What a supervisor tells the world about its stack: ``run/state.json``, and whether it is true right now."""
+"""State of a stack in ``run/state.json``, and whether its supervisor is alive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """One supervised process; pid 0 while it waits to be started again."""
+    """A supervised process; pid 0 while it waits to be started again."""
 
     name: str
     pid: int
@@ -56,7 +56,7 @@ class StackState:
 
     @property
     def whole(self) -> bool:
-        """Everything that should run does, and stays up."""
+        """Whether everything that should run does, and stays up."""
         return self.phase is Phase.READY and all(s.alive and not s.failing for s in self.services)
 
     @property
@@ -69,7 +69,7 @@ def save_state(layout: Layout, state: StackState) -> None:
 
 
 def load_state(layout: Layout) -> StackState | None:
-    """The state of the running stack; None when none runs, whatever a dead one left in the file."""
+    """Return the state of the running stack; None if none runs."""
     state = parse_state(read_json(layout.state))
     return state if state is not None and state.alive and is_locked(layout) else None
 
@@ -78,12 +78,12 @@ def parse_state(content: dict[str, Any]) -> StackState | None:
     try:
         services = tuple(ServiceState(**service) for service in content["services"])
         return StackState(**{**content, "phase": Phase(content["phase"]), "services": services})
-    except (KeyError, TypeError, ValueError):  # a torn or foreign file says nothing
+    except (KeyError, TypeError, ValueError):  # damaged or of another program
         return None
 
 
 def is_locked(layout: Layout) -> bool:
-    """Does a supervisor hold this state directory?"""
+    """Return whether a supervisor holds this state directory."""
     try:
         descriptor = os.open(layout.lock, os.O_RDONLY)
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def is_locked(layout: Layout) -> bool:
 
 
 def take_lock(layout: Layout) -> int | None:
-    """Become the supervisor of this state directory, until the process ends; None when another one is."""
+    """Become the supervisor of this state directory until the process ends; None if there is another."""
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,10 @@
-"""Starts services, names and restarts the ones that die, and stops them in order.
+"""Starts services, restarts those that die, and stops them in order.
 
-A service that keeps dying before the stack was ready ends the stack. Later it is restarted after ever longer
-delays, and the other services keep running.
-Always unprivileged. Every child is its own session and dies with the supervisor; orphaned grandchildren
-come to it. The first SIGTERM stops in order, the second at once.
+A service that keeps dying before the stack is ready ends the stack. Later it is restarted with growing
+delays, while the other services keep running.
+
+The supervisor is never privileged. Every child is its own session and dies with the supervisor, which also
+adopts orphaned grandchildren. The first SIGTERM stops in order, the second at once.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from lab.service import Service, hold_file, indent
 from lab.state import Phase, StackState, save_state
 
 INSIST_AFTER_SEC = 1.0
-STOP_BUDGET_SEC = 4.0  # for all services together, however slow the machine; nothing is lost by a kill
+STOP_BUDGET_SEC = 4.0  # for all services together; killing them loses nothing
 STOP_AT_LEAST_SEC = 0.5
 TICK_SEC = 0.05
 
 
 def note(text: str) -> None:
-    """One line of the supervisor's log, which is its standard error."""
+    """Write one line to the supervisor's log, its standard error."""
     print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}", file=sys.stderr, flush=True)
 
 
@@ -63,7 +64,7 @@ class Supervisor:
         self.remember()
 
     def remember(self) -> None:
-        """Tell status, down and the tests what runs."""
+        """Store what runs, for status, down and tests."""
         state = StackState(
             pid=os.getpid(),
             started_at=started_at(os.getpid()),
@@ -102,7 +103,7 @@ class Supervisor:
     def run_step(
         self, name: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_sec: float = 120
     ) -> None:
-        """Run a command to its end while the services stay watched."""
+        """Run a command to its end while the services are watched."""
         if self.stopping:
             return
         log = self.layout.log / "setup.log"
@@ -133,7 +134,7 @@ class Supervisor:
             time.sleep(TICK_SEC)
 
     def tick(self) -> None:
-        """Collect the dead and start again whoever has waited long enough."""
+        """Reap ended processes and restart services whose delay is over."""
         self._reap()
         now = time.monotonic()
         for service in self.services:
@@ -184,7 +185,7 @@ class Supervisor:
             return
         note(f"{service.name} died ({how}), see {service.log}; its last lines:\n{service.tail()}")
         delay_sec = service.count_death(how, now=time.monotonic())
-        # a dead condor_master leaves its schedd on the spool: nothing of the service may outlive it
+        # a dead condor_master leaves its schedd running: end all processes of the service
         wipe(self.layout, service.name)
         if service.failing and self._phase is Phase.STARTING:
             raise LabError(
@@ -206,7 +207,7 @@ class Supervisor:
         note(f"{signal.Signals(signum).name}: {how}")
 
     def stop(self, order: Sequence[Sequence[str]], *, budget_sec: float = STOP_BUDGET_SEC) -> None:
-        """Ask the main processes to end, one group of name patterns after the other; kill the late ones."""
+        """Stop the main processes, one group of names after the other, and kill those that are late."""
         began = time.monotonic()
         self.stop_requests = max(self.stop_requests, 1)
         self.enter(Phase.STOPPING)

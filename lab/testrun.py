@@ -1,4 +1,4 @@
-"""``./wms2 test`` and ``./wms2 bench``: a stack of their own around pytest or the benchmarks."""
+"""``./wms2 test`` and ``./wms2 bench``: run pytest or the benchmarks in a stack of their own."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
 LEFT = "the tests created, changed or removed it: they must write below tmp_path or SUBMIT_ROOT"
 PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
 STACK_SETTINGS = {  # of the stack the tests run on
-    "WMS2_POOL_SCHEDDS": "2",  # some tests move DAGs from one schedd to another
+    "WMS2_POOL_SCHEDDS": "2",  # for tests that move DAGs between schedds
     "WMS2_DEFAULT_PAYLOAD": "toy",
     **PLAIN_STORAGE,
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
     "OTEL_BSP_SCHEDULE_DELAY": "500",
 }
-TESTS_OWN = {"WMS2_TRACES": ""}  # a process has one place its spans go to, and a test chooses that
+TESTS_OWN = {"WMS2_TRACES": ""}  # a test sets the exporter of its process
 
 
 @dataclass(frozen=True, slots=True)
 class TestPlan:
-    """What pytest is asked to run, and whether it needs services."""
+    """What pytest runs, and whether it needs services."""
 
     paths: tuple[str, ...]
     arguments: tuple[str, ...]
@@ -49,7 +49,7 @@ class TestPlan:
 
 
 def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
-    """One tier, the paths given, or everything: unit first, then what needs services."""
+    """Plan one tier, the given paths, or everything: unit tests first, then those with services."""
     rest, tier = with_seed(arguments), None
     for index, argument in enumerate(rest):
         if argument == "--tier" and index + 1 < len(rest):
@@ -80,7 +80,7 @@ def run_tests(layout: Layout, arguments: list[str]) -> int:
 
 
 def run_some(layout: Layout, plan: TestPlan) -> int:
-    """One pytest on the terminal. Its exit code, or 1 if it passed and the tests left something behind."""
+    """Run one pytest on the terminal; return its exit code, or 1 if the tests left files behind."""
     before = snapshot(layout.app)
     if plan.services:
         code = run_in_stack(layout, pytest_command(layout, *plan.paths, *plan.arguments))
@@ -93,7 +93,7 @@ def run_some(layout: Layout, plan: TestPlan) -> int:
 
 
 def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
-    """Run every test, whatever fails before, and close with one summary."""
+    """Run every test, whatever fails before, and print one summary."""
     discard_old_runs(layout)
     layout.make()
     began, before = time.monotonic(), snapshot(layout.app)
@@ -113,7 +113,7 @@ def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
 
 
 def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]) -> None:
-    """Lanes side by side on one stack, what disturbs it on another; unit tests use the cores' idle time."""
+    """Run lanes on one stack and disturbing tests on another, with unit tests in parallel."""
     unit = ["nice", "-n", "5", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
     commands.start(Command(UNIT, unit, unit_environment(layout)))
     disturbing = pytest_command(layout, *DISTURBING, *arguments)
@@ -140,13 +140,13 @@ def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]
                 environment = {**os.environ, **other.environment, **TESTS_OWN}
                 commands.start(Command("disturbing", disturbing, environment))
                 commands.wait()
-        except LabError:  # it did not start: the lanes need only the first
+        except LabError:  # the lanes need only the first stack
             commands.wait()
             raise
 
 
 def second_stack(layout: Layout) -> AbstractContextManager[Stack]:
-    """A stack beside the first, for tests that kill its servers."""
+    """Start a second stack, for tests that kill its servers."""
     second = replace(layout, home=layout.home / "second")
     variables = {name: value for name, value in os.environ.items() if name != "WMS2_PORT"}
     return running_stack(
@@ -155,7 +155,7 @@ def second_stack(layout: Layout) -> AbstractContextManager[Stack]:
 
 
 def run_unit_tests(layout: Layout, plan: TestPlan) -> int:
-    """Unit tests share nothing, so they share the cores."""
+    """Run the unit tests in parallel."""
     return run_alone(layout, pytest_command(layout, *PARALLEL, *plan.paths, *plan.arguments))
 
 
@@ -173,7 +173,7 @@ def run_benchmarks(layout: Layout, arguments: list[str]) -> int:
 
 
 def run_in_stack(layout: Layout, argv: Sequence[str]) -> int:
-    """Run a command with everything up. Its last words stay the last: the stack goes down in silence."""
+    """Run a command with the whole stack; the stack is stopped without output."""
     discard_old_runs(layout)
     with running_stack(layout) as stack:
         environment = {**os.environ, **stack.environment, **TESTS_OWN}
@@ -189,7 +189,7 @@ def run_alone(layout: Layout, argv: Sequence[str]) -> int:
 
 
 def unit_environment(layout: Layout) -> dict[str, str]:
-    """Settings that lead nowhere: a unit test that calls a service fails at once."""
+    """Return settings without reachable services: a unit test that calls one fails at once."""
     nowhere = "127.0.0.1:1"
     settings = application_settings(layout, Addresses(web=nowhere, flower=nowhere, traces=nowhere))
     own = layout.run / UNIT  # the stack empties its own TMPDIR when it starts

@@ -1,4 +1,4 @@
-"""The tiers of the tests, cheapest first. A pytest plugin too: it keeps this order, or shuffles each tier."""
+"""Tiers of the tests, cheapest first, and a pytest plugin that keeps this order or shuffles each tier."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ ORDER = (UNIT, "integration", "hostile", "contract", "faults", "e2e", "image")
 
 
 def rank(tier: str) -> tuple[int, str]:
-    """Tiers nobody ranked come last, by name."""
+    """Return the sort key of a tier; unknown tiers come last, by name."""
     return (ORDER.index(tier) if tier in ORDER else len(ORDER), tier)
 
 
 def with_seed(arguments: Sequence[str]) -> list[str]:
-    """Give a bare --random-order a seed: one for all lanes, and pytest takes no path for it."""
+    """Add a seed to a bare --random-order: the same for all lanes."""
     seed = f"{RANDOM_ORDER}={SystemRandom().randrange(10**6)}"
     return [seed if argument == RANDOM_ORDER else argument for argument in arguments]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    words = "shuffle the modules of each tier and the tests of each module (give a seed to repeat an order)"
-    parser.addoption(RANDOM_ORDER, metavar="SEED", type=int, help=words)
+    description = "shuffle the modules of each tier and the tests of each module; a seed repeats an order"
+    parser.addoption(RANDOM_ORDER, metavar="SEED", type=int, help=description)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Shuffle:
-    """Shuffles the modules and the tests of each, before others group them by what they set up."""
+    """Shuffles the modules and their tests, before pytest groups them by fixtures."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -1,4 +1,4 @@
-"""What a test run left behind in the source tree."""
+"""Files that a test run left in the source tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ State = dict[str, tuple[int, int]]
 
 
 def snapshot(root: Path) -> State:
-    """Size and time of every file; what .gitignore names (byte code, caches of tools) does not count."""
+    """Return size and time of every file that .gitignore does not exclude."""
     try:
         lines = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -27,7 +27,7 @@ def snapshot(root: Path) -> State:
 
 
 def changes(before: State, after: State) -> list[str]:
-    """The files that were created, changed or removed."""
+    """Return the files that were created, changed or removed."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 

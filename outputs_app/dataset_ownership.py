@@ -1,7 +1,7 @@
-"""Whose a dataset is: by our own claims, and by what DBS has in it.
+"""Ownership of output datasets: by claims in the WMS2 database and by the content of DBS.
 
-A block's name is ours alone: it is stored here before DBS hears of it. So a block in DBS that our tables do
-not have was registered by somebody else, and a dataset is provably ours if all its blocks are.
+Block names are unique and stored before they are sent to DBS. So a block in DBS that the WMS2 database does
+not have was registered by another system, and a dataset is proven to be WMS2's if all its blocks are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wms2_project.errors import PermanentError
 from wms2_project.words import counted
 
 HELD = Q(claimed_at__isnull=False, released_at__isnull=True)
-BLOCKED = Q(allowed_by="") & ~Q(conflict="")  # DBS has what is not ours, and nobody allowed to share it
+BLOCKED = Q(allowed_by="") & ~Q(conflict="")  # in conflict with DBS, and sharing is not allowed
 
 
 class NotOurs(PermanentError):
@@ -28,14 +28,15 @@ class NotOurs(PermanentError):
 
 
 def claims_on(*names: str) -> QuerySet[DatasetClaim]:
-    """The claims on these datasets that are in force."""
+    """Return the claims in force on these datasets."""
     return DatasetClaim.objects.filter(HELD, dataset_name__in=names)
 
 
 def find_conflict(name: str, catalogue: DbsClient) -> str:
-    """Return what DBS has under this name that is not ours, in words; empty if there is no such thing.
+    """Describe what DBS has under this name that WMS2 did not register; empty if there is nothing.
 
-    A dataset without blocks is ours only if DBS names us as its creator and we were about to fill it.
+    A dataset without blocks belongs to WMS2 only if DBS names it as the creator and a registration was
+    begun.
     """
     found = catalogue.content(name)
     if found is None:
@@ -52,10 +53,10 @@ def find_conflict(name: str, catalogue: DbsClient) -> str:
 
 
 def check_registration(dataset: OutputDataset, now: datetime) -> None:
-    """Refuse to register a block in a dataset that is not its workflow's to write into.
+    """Raise NotOurs unless the workflow may register blocks in the dataset.
 
-    Before the first block DBS is asked once more. What it has there is noted on the claim, which holds the
-    request, and the intent to create the dataset is noted before that happens.
+    Before the first block, query DBS again. A conflict is recorded on the claim, which holds the request.
+    The intent to create the dataset is recorded before the dataset is created.
     """
     name = dataset.dataset_name
     claim = claims_on(name).filter(workflow=dataset.workflow_id).first()
@@ -72,7 +73,7 @@ def check_registration(dataset: OutputDataset, now: datetime) -> None:
 
 
 def check_claim(claim: DatasetClaim, now: datetime) -> None:
-    """Ask DBS what it has under the claimed name, and keep the answer on the claim."""
+    """Query DBS for the claimed name and store the result on the claim."""
     claim.conflict, claim.checked_at = find_conflict(claim.dataset_name, dbs()), now
     claim.save(update_fields=["conflict", "checked_at"])
 
@@ -83,7 +84,7 @@ def _owner_of(name: str) -> str:
 
 
 def _invalidate_leftovers(dataset: OutputDataset) -> None:
-    """Files taken back with the whole dataset are invalidated one by one before others go into it."""
+    """Invalidate files withdrawn with the whole dataset, before new ones are added to it."""
     back = OutputFile.objects.filter(
         block__dataset__dataset_name=dataset.dataset_name,
         block__dataset__status=DatasetStatus.INVALIDATED,
@@ -94,7 +95,7 @@ def _invalidate_leftovers(dataset: OutputDataset) -> None:
 
 
 def is_ours_alone(dataset: OutputDataset) -> bool:
-    """Is every block that DBS has in the dataset this workflow's, or one that was taken back as well?"""
+    """Return whether every block of the dataset in DBS is WMS2's and no other workflow uses it."""
     if is_shared(dataset=dataset):
         return False
     ours = OutputBlock.objects.filter(dataset__dataset_name=dataset.dataset_name)
@@ -102,7 +103,7 @@ def is_ours_alone(dataset: OutputDataset) -> bool:
 
 
 def is_shared(*, dataset: OutputDataset) -> bool:
-    """Has, or will have, somebody else usable files in the dataset of the same name?"""
+    """Return whether another workflow has, or will have, usable files in the dataset of the same name."""
     others = OutputDataset.objects.filter(dataset_name=dataset.dataset_name).exclude(pk=dataset.pk)
     if others.exclude(status=DatasetStatus.INVALIDATED).exists():
         return True

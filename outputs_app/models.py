@@ -1,4 +1,4 @@
-"""What comes out: datasets, their blocks of merged files, and the Rucio rules that keep them safe."""
+"""Outputs: datasets, their blocks of merged files, and the Rucio rules that protect them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from wms2_project.leases import Leased
 class DatasetClaim(models.Model):
     """The right of a workflow to write into a dataset: see `outputs_app.dataset_ownership`.
 
-    A name belongs to one chain of versions. The first claim of the chain owns it, later versions of the same
-    request share it, and anybody else needs an operator's permission.
+    A name belongs to one chain of versions. The first claim of the chain owns it, later versions of the
+    same request share it, and other requests need an operator's permission.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -28,10 +28,10 @@ class DatasetClaim(models.Model):
     chain = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="+")  # its first version
     is_owner = models.BooleanField(default=False)
     claimed_at = models.DateTimeField(null=True, blank=True)  # null: a draft with a permission
-    released_at = models.DateTimeField(null=True, blank=True)  # ended with nothing in DBS: the name is free
-    checked_at = models.DateTimeField(null=True, blank=True)  # when DBS said what it has under this name
-    conflict = models.TextField(blank=True, default="")  # what DBS has there that is not ours
-    registering_at = models.DateTimeField(null=True, blank=True)  # the first block is about to go to DBS
+    released_at = models.DateTimeField(null=True, blank=True)  # never used in DBS: the name is free
+    checked_at = models.DateTimeField(null=True, blank=True)  # last query of DBS for this name
+    conflict = models.TextField(blank=True, default="")  # what DBS has under the name that is not WMS2's
+    registering_at = models.DateTimeField(null=True, blank=True)  # before the first block is sent to DBS
     allowed_by = models.CharField(max_length=250, blank=True, default="")
     allowed_reason = models.TextField(blank=True, default="")
 
@@ -57,7 +57,7 @@ class DatasetClaim(models.Model):
 
 
 class OutputDataset(models.Model):
-    """One dataset a workflow produces."""
+    """A dataset that a workflow produces."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="datasets")
@@ -96,10 +96,10 @@ class OutputBlock(Leased):
     status_since = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)  # open blocks still take files
     dbs_registered_at = models.DateTimeField(null=True, blank=True)
-    failing_since = models.DateTimeField(null=True, blank=True)  # the first of the errors in a row
+    failing_since = models.DateTimeField(null=True, blank=True)  # time of the first error in a row
     last_transfer_check = models.DateTimeField(null=True, blank=True)
     announced_at = models.DateTimeField(null=True, blank=True)
-    compared_at = models.DateTimeField(null=True, blank=True)  # last seen to be what DBS and Rucio have
+    compared_at = models.DateTimeField(null=True, blank=True)  # last agreement with DBS and Rucio
     invalidated_at = models.DateTimeField(null=True, blank=True)
     invalidation_reason = models.TextField(blank=True, default="")
     version = models.PositiveIntegerField(default=0)
@@ -123,7 +123,7 @@ class OutputBlock(Leased):
             models.Index(
                 fields=["next_check_at"], name="output_block_due", condition=Q(status__in=sorted(MOVING))
             ),
-            # Blocks whose transfers are polled are many: the urgent few are not searched for among them.
+            # Separate indexes for the few urgent blocks: those whose transfers are polled are many.
             models.Index(
                 fields=["next_check_at"],
                 name="output_block_protect",
@@ -142,7 +142,7 @@ class OutputBlock(Leased):
 
 
 class OutputFile(models.Model):
-    """One merged file: what the group's manifest says of it."""
+    """A merged file, as described by the group's manifest."""
 
     id = models.BigAutoField(primary_key=True)
     block = models.ForeignKey(OutputBlock, on_delete=models.PROTECT, related_name="files")
@@ -164,7 +164,7 @@ class OutputFile(models.Model):
 
 
 class RucioRule(models.Model):
-    """A rule that keeps a block somewhere. The row is the intent; `rule_id` proves the effect."""
+    """A rule that keeps a block at a storage. The row is the intent; `rule_id` shows that the rule exists."""
 
     id = models.BigAutoField(primary_key=True)
     block = models.ForeignKey(OutputBlock, on_delete=models.PROTECT, related_name="rules")
@@ -189,7 +189,7 @@ class RucioRule(models.Model):
 
 
 class ReqMgr2Report(models.Model):
-    """What ReqMgr2 has been told about a workflow; written after it took it."""
+    """The last status of a workflow that ReqMgr2 accepted (`told`), and the next attempt."""
 
     workflow = models.OneToOneField(
         Workflow, primary_key=True, on_delete=models.PROTECT, related_name="reqmgr2_report"

@@ -1,7 +1,8 @@
-"""The output pipeline, decided purely: for each status of a block the next step, its urgency and the way out.
+"""The output pipeline: for each status of a block the next step, its urgency and the withdrawal. Pure.
 
-A block goes forward, protection before release, until it is announced. It only goes back to wait for a copy
-that was lost before its source was released. From any status it can be withdrawn, which undoes all effects.
+A block moves forward, protection before release, until it is announced. It moves back only to wait for a
+copy that was lost before its source was released. It can be withdrawn from any status, which undoes all
+effects.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Step(StrEnum):
 
 
 class Tier(IntEnum):
-    """What comes first when there is more to do than workers: safety, then progress, then polling."""
+    """Order of work when there is more than workers can do: safety, then progress, then polling."""
 
     PROTECT = 0
     REQUEST = 1
@@ -38,7 +39,7 @@ class Tier(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What happens to a block of one status; without a step it stays as it is."""
+    """What happens to a block in one status; without a step it stays as it is."""
 
     step: Step | None = None
     tier: Tier | None = None
@@ -52,11 +53,11 @@ PIPELINE: dict[BlockStatus, Stage] = {
     B.PENDING: Stage(Step.CHECK, Tier.PROTECT, (B.CHECKED, B.FAILED)),
     B.CHECKED: Stage(Step.REGISTER, Tier.PROTECT, (B.DBS_REGISTERED,)),
     B.DBS_REGISTERED: Stage(Step.PROTECT, Tier.PROTECT, (B.SOURCE_PROTECTED,)),
-    # without a destination the block stays at its source, protected, and is announced there
+    # without a destination the block stays protected at its source and is announced there
     B.SOURCE_PROTECTED: Stage(Step.REQUEST_TRANSFERS, Tier.REQUEST, (B.TRANSFERS_REQUESTED, B.ANNOUNCED)),
     B.TRANSFERS_REQUESTED: Stage(Step.POLL_TRANSFERS, Tier.POLL, (B.TRANSFERRING, B.TRANSFERRED)),
     B.TRANSFERRING: Stage(Step.POLL_TRANSFERS, Tier.POLL, (B.TRANSFERRED,)),
-    # a copy lost before the source is released is waited for again
+    # back if a copy was lost before the source is released
     B.TRANSFERRED: Stage(Step.RELEASE_SOURCE, Tier.REQUEST, (B.SOURCE_RELEASED, B.TRANSFERRING)),
     B.SOURCE_RELEASED: Stage(Step.ANNOUNCE, Tier.REQUEST, (B.ANNOUNCED,)),
     B.ANNOUNCED: Stage(),
@@ -72,11 +73,11 @@ TRANSITIONS: dict[BlockStatus, frozenset[BlockStatus]] = {
     for status, stage in PIPELINE.items()
 }
 MOVING = frozenset(status for status, stage in PIPELINE.items() if stage.step)
-# While our own limit of calls to a service is used up: how long a worker waits, and when it is tried again
+# While WMS2's limit of calls to a service is used up: how long a worker waits, and when the step is retried
 RATE_LIMIT_PATIENCE_SEC = {Tier.PROTECT: 10.0, Tier.REQUEST: 2.0, Tier.POLL: 0.0}
 RATE_LIMIT_RETRY_SEC = {Tier.PROTECT: 1.0, Tier.REQUEST: 5.0, Tier.POLL: 30.0}
 
 
 def statuses_of(tier: Tier) -> list[str]:
-    """The statuses whose next step is of this tier."""
+    """Return the statuses whose next step has this tier."""
     return sorted(status.value for status, stage in PIPELINE.items() if stage.tier is tier)

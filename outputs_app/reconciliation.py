@@ -1,4 +1,4 @@
-"""Do the catalogues agree with our tables? Pure comparison of counts; what differs is told per block."""
+"""Comparison of counts of the WMS2 database with those of DBS and Rucio. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cms.types import FileCounts
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as we have it."""
+    """A value of a catalogue that differs from the WMS2 database."""
 
     where: str
     name: str
@@ -23,14 +23,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs, as far as outputs were compared, and how many blocks are still to be compared."""
+    """The differences found so far, and the number of blocks still to be compared."""
 
     differences: list[Difference]
     blocks_left: int = 0
 
 
 def compare_counts(where: str, name: str, *, ours: FileCounts, theirs: FileCounts | None) -> list[Difference]:
-    """Every count that differs; a thing the catalogue does not know is one difference."""
+    """Return every count that differs; an unknown block or dataset is one difference."""
     if theirs is None:
         return [Difference(where, name, "files", str(ours.files), "none")]
     return [

@@ -1,4 +1,4 @@
-"""Reading what a workflow has produced and how far it is on its way."""
+"""Output datasets and blocks of workflows: content, progress and obstacles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outputs_app.states import BlockStatus, RuleKind
 from wms2_project.words import counted
 
 MAX_ERROR = 1000  # characters of an error
-AWAITING = "awaiting_announcement"  # every block is announced, the dataset is not VALID in DBS yet
+AWAITING = "awaiting_announcement"  # all blocks are announced, the dataset is not yet VALID in DBS
 _ORDER = list(BlockStatus)
 _ARRIVED = frozenset({BlockStatus.TRANSFERRED, BlockStatus.SOURCE_RELEASED, BlockStatus.ANNOUNCED})
 
@@ -45,7 +45,7 @@ class DatasetSummary:
 
 @dataclass(frozen=True, slots=True)
 class OutputSummary:
-    """What a workflow has produced so far."""
+    """Outputs of a workflow so far."""
 
     files: int
     events: int
@@ -55,7 +55,7 @@ class OutputSummary:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Blocks that keep failing: how many, since when the first does, and what the service says."""
+    """Blocks that keep failing: their number, the first failure and the service's message."""
 
     blocks: int
     since: datetime
@@ -63,7 +63,7 @@ class Trouble:
 
 
 def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
-    """The datasets of a workflow, by name, in four queries."""
+    """Return the datasets of a workflow, by name, in four queries."""
     datasets = list(OutputDataset.objects.filter(workflow=workflow).order_by("dataset_name"))
     blocks: dict[object, dict[BlockStatus, int]] = {}
     archived: Counter[object] = Counter()
@@ -95,7 +95,7 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
 
 
 def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
-    """The newest blocks of a workflow with their size, newest first."""
+    """Return the newest blocks of a workflow with their sizes, newest first."""
     blocks = OutputBlock.objects.filter(dataset__workflow=workflow).select_related("dataset")
     sized = blocks.annotate(
         n_files=Count("files"), n_events=Sum("files__events"), n_bytes=Sum("files__size_bytes")
@@ -104,7 +104,7 @@ def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
 
 
 def announced_count(*, workflow: Workflow) -> int:
-    """How many blocks are announced: those that the catalogues must have."""
+    """Return the number of announced blocks, which DBS and Rucio must have."""
     return OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.ANNOUNCED).count()
 
 
@@ -149,7 +149,7 @@ def wrong_outputs(*, workflow: Workflow) -> QuerySet[OutputFile]:
 
 
 def summary(*, workflow: Workflow) -> OutputSummary:
-    """Counts of files, events and blocks."""
+    """Return the workflow's files, events and blocks."""
     files = OutputFile.objects.filter(block__dataset__workflow=workflow)
     blocks = OutputBlock.objects.filter(dataset__workflow=workflow)
     totals = files.aggregate(files=Count("id"), events=Sum("events"))
@@ -162,7 +162,7 @@ def summary(*, workflow: Workflow) -> OutputSummary:
 
 
 def other_writers(*, workflow: Workflow) -> dict[str, list[str]]:
-    """For each dataset of the workflow, the other requests that may write into it."""
+    """Return, by dataset of the workflow, the other requests that may write into it."""
     own = workflow.claims.values("dataset_name")
     others = DatasetClaim.objects.filter(HELD, dataset_name__in=own).exclude(workflow=workflow)
     found: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def other_writers(*, workflow: Workflow) -> dict[str, list[str]]:
 
 
 def awaited_writers(*, dataset: OutputDataset, unfinished: QuerySet[Any, Any]) -> list[str]:
-    """The other requests that still write into the dataset: not ended, or with blocks on their way.
+    """Return the other requests that still write into the dataset: not ended, or with moving blocks.
 
     `unfinished`: the workflows whose requests have not ended.
     """
@@ -187,12 +187,12 @@ def awaited_writers(*, dataset: OutputDataset, unfinished: QuerySet[Any, Any]) -
 
 
 def trouble_of(*, workflow: Workflow) -> Trouble | None:
-    """What keeps the blocks of a workflow from going on; None if nothing does."""
+    """Return the trouble of the workflow's blocks; None if there is none."""
     return troubles(OutputBlock.objects.filter(dataset__workflow=workflow)).get(workflow.pk)
 
 
 def troubles(blocks: QuerySet[OutputBlock] | None = None) -> dict[UUID, Trouble]:
-    """What keeps blocks from going on, by workflow: of these, or of all. A block that ended needs nobody."""
+    """Return the trouble of these blocks, or of all, by workflow. Blocks that ended do not count."""
     rows = OutputBlock.objects.all() if blocks is None else blocks
     failing = rows.filter(failing_since__isnull=False, status__in=sorted(MOVING)).order_by("failing_since")
     found: dict[UUID, list[tuple[datetime, str]]] = {}
@@ -201,8 +201,8 @@ def troubles(blocks: QuerySet[OutputBlock] | None = None) -> dict[UUID, Trouble]
     ):
         found.setdefault(workflow_id, []).append((since, error))
     return {
-        workflow_id: Trouble(blocks=len(told), since=told[0][0], message=told[0][1])
-        for workflow_id, told in found.items()
+        workflow_id: Trouble(blocks=len(errors), since=errors[0][0], message=errors[0][1])
+        for workflow_id, errors in found.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""The states of output blocks, output datasets and rules. `pipeline.PIPELINE` says how a block moves."""
+"""States of output blocks, datasets and rules. `pipeline.PIPELINE` defines how blocks move."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class BlockStatus(StrEnum):
-    """How far a block of merged files is on its way to its users."""
+    """Progress of a block of merged files."""
 
     PENDING = "pending"
     CHECKED = "checked"
@@ -23,14 +23,14 @@ class BlockStatus(StrEnum):
 
 
 class DatasetStatus(StrEnum):
-    """Is this version of a dataset the one to use?"""
+    """Whether this version of a dataset is the one to use."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
     INVALIDATED = "invalidated"
 
 
-# What DBS should call a dataset of this status once it is announced
+# Access type in DBS of an announced dataset
 ACCESS_TYPES: dict[DatasetStatus, str] = {
     DatasetStatus.ACTIVE: "VALID",
     DatasetStatus.SUPERSEDED: "DEPRECATED",
@@ -39,11 +39,11 @@ ACCESS_TYPES: dict[DatasetStatus, str] = {
 
 
 class RuleKind(StrEnum):
-    """What a Rucio rule is for."""
+    """Purpose of a Rucio rule."""
 
     SOURCE = "source"
     TRANSFER = "transfer"
-    TAPE = "tape"  # a copy on tape only: once it is OK the block is archived
+    TAPE = "tape"  # only copies on tape; once OK, the block is archived
 
 
 COPIES = (RuleKind.TRANSFER, RuleKind.TAPE)

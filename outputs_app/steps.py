@@ -1,7 +1,6 @@
-"""The steps of the pipeline: each has at most one effect outside, find-or-create,
-and answers the state it leads to.
+"""Steps of the output pipeline: each has at most one effect in an external service, find-or-create.
 
-A step that must be looked at again later answers the state the block is in.
+A step returns the status it leads to; a step that must be repeated later returns the present status.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ TAPES = "rse_type=TAPE"
 
 
 def register(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The block and its files in DBS, if the dataset is the workflow's to write into."""
+    """Register the block and its files in DBS, if the workflow may write into the dataset."""
     check_registration(block.dataset, now)
     dbs().register_block(_record(block))
     OutputBlock.objects.filter(pk=block.pk).update(dbs_registered_at=now)
@@ -32,21 +31,21 @@ def register(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def protect(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The block and its replicas in Rucio, with a rule that keeps them where they were made."""
+    """Register the block and its replicas in Rucio, with a rule that keeps them at their source."""
     put_into_rucio(block)
     _ensure_rule(block, RuleKind.SOURCE, block.rse)
     return BlockStatus.SOURCE_PROTECTED
 
 
 def put_into_rucio(block: OutputBlock) -> None:
-    """The block with its files at its source, closed, in the container of its dataset."""
+    """Register the block with its files at its source, closed, in the container of its dataset."""
     dataset = block.dataset.dataset_name
     rucio().ensure_container(dataset)
     rucio().ensure_block(block.block_name, dataset, block.rse, block_files(block))
 
 
 def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
-    """A rule for every place the subscriptions want it at, disk or tape; none: it stays, announced."""
+    """Create a rule for every subscribed destination, disk or tape; without one, announce the block."""
     wanted = rucio().subscriptions_matching(block.dataset.dataset_name)
     storages = {destination: set(rucio().rses(destination.rse_expression)) for destination in wanted}
     reachable = {destination: found for destination, found in storages.items() if found - {block.rse}}
@@ -58,12 +57,12 @@ def request_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def poll_transfers(block: OutputBlock, now: datetime) -> BlockStatus:
-    """Are all copies there? A stuck rule is pushed on, one that vanished is made again."""
+    """Check whether all copies exist; boost stuck rules, and create lost ones again."""
     previous = block.last_transfer_check
     _note_check(block, now)
     try:
         return BlockStatus.TRANSFERRED if _copies_are_safe(block, now) else BlockStatus.TRANSFERRING
-    except RateLimited:  # it was not checked
+    except RateLimited:  # not checked
         _note_check(block, previous)
         raise
 
@@ -74,21 +73,21 @@ def _note_check(block: OutputBlock, at: datetime | None) -> None:
 
 
 def _copies_are_safe(block: OutputBlock, now: datetime) -> bool:
-    """Every copy is complete, and its rule is there to stay; what can be done for the others is done."""
+    """Return whether every copy is complete under a lasting rule; repair what can be repaired."""
     rules = list(block.rules.filter(kind__in=COPIES, deleted_at__isnull=True))
-    states = {_look_at(rule, now) for rule in rules}
+    states = {_check_rule(rule, now) for rule in rules}
     suspended = [rule for rule in rules if rule.state == RuleState.SUSPENDED]
     if suspended:
         raise ServiceRejected(
             f"Rucio suspended rule {suspended[0].rule_id} for {suspended[0].rse_expression}: "
             f"{suspended[0].error or 'no reason given'}",
-            cure="Mend the cause in Rucio and release the rule there",
+            cure="Fix the cause in Rucio and release the rule there",
         )
     return states <= {RuleState.OK}
 
 
-def _look_at(rule: RucioRule, now: datetime) -> RuleState:
-    """How far the copy is. A rule that was deleted protects nothing, whatever state Rucio still shows."""
+def _check_rule(rule: RucioRule, now: datetime) -> RuleState:
+    """Store and return the state of the rule. A deleted rule is created again: it protects nothing."""
     seen = rucio().rule(rule.rule_id)
     if seen is None or seen.expires_at is not None:
         _make_again(rule)
@@ -105,9 +104,9 @@ def _look_at(rule: RucioRule, now: datetime) -> RuleState:
 
 
 def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The copies are safe, seen once more just now: the rule at the source may go.
+    """Delete the rule at the source if the copies are safe, which is checked once more.
 
-    Otherwise the block goes back to waiting for them, and its source stays or becomes protected again.
+    Otherwise the block waits for them again, and its source stays or becomes protected.
     """
     if _copies_are_safe(block, now):
         _delete_rules(block, [RuleKind.SOURCE], now)
@@ -118,16 +117,16 @@ def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def announce(block: OutputBlock, now: datetime) -> BlockStatus:
-    """The block is where it shall be. Its dataset becomes VALID when all of it is: `announce_datasets`."""
+    """Record that the block is at its destination. `announce_datasets` makes its dataset VALID later."""
     OutputBlock.objects.filter(pk=block.pk).update(announced_at=now)
     return BlockStatus.ANNOUNCED
 
 
 def undo(block: OutputBlock, now: datetime) -> BlockStatus:
-    """Take back whatever any state may have left outside, also what a crash kept from being recorded.
+    """Withdraw all effects that any status may have left, including those a crash kept from being recorded.
 
-    A dataset with blocks that are not ours, or with usable ones of others, stays as it is: then our files are
-    invalidated one by one.
+    A dataset with blocks of other systems, or with usable ones of other workflows, stays as it is: then
+    only the files of this block are invalidated.
     """
     if dbs().block(block.block_name) is not None:
         if is_ours_alone(block.dataset):
@@ -153,7 +152,7 @@ check_complete("STEPS", STEPS, Step)
 
 
 def _ensure_rule(block: OutputBlock, kind: RuleKind, rse: str, *, copies: int = 1) -> None:
-    """The row first, then the rule: a crash in between finds the rule again by what the row says."""
+    """Store the row, then create the rule: after a crash the rule is found by the row."""
     rule, _ = RucioRule.objects.get_or_create(
         block=block, kind=kind, rse_expression=rse, defaults={"copies": copies}
     )
@@ -173,20 +172,20 @@ def _put_into_effect(rule: RucioRule) -> None:
 
 
 def _make_again(rule: RucioRule) -> None:
-    """The rule was lost or given up and is needed."""
+    """Create a lost or deleted rule again."""
     rule.rule_id, rule.deleted_at = "", None
     rule.save(update_fields=["rule_id", "deleted_at"])
     _put_into_effect(rule)
 
 
 def ensure_rules(block: OutputBlock) -> None:
-    """Every rule the block should have, made again where Rucio lost it or is about to."""
+    """Create every rule of the block again that Rucio has lost or is about to delete."""
     for rule in block.rules.filter(deleted_at__isnull=True):
         _put_into_effect(rule)
 
 
 def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> None:
-    """A rule of our account that was made but never recorded is found by what its row says, and recorded."""
+    """Delete rules; one that was created but not recorded is found by its row, and recorded."""
     for rule in block.rules.filter(kind__in=kinds, deleted_at__isnull=True):
         if not rule.rule_id:
             found = rucio().find_rule(block.block_name, rule.rse_expression, copies=rule.copies)
@@ -198,7 +197,7 @@ def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> N
 
 
 def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
-    """The block's files as the catalogues want them."""
+    """Return the block's files for DBS and Rucio."""
     return tuple(
         BlockFile(
             lfn=file.lfn,
@@ -214,7 +213,7 @@ def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
 
 
 def _primary_type(dataset: OutputDataset) -> str:
-    """What is made of nothing is simulated; anything else is what its input is, as DBS knows it."""
+    """Return the data type: mc for generated events, else that of the input in DBS."""
     read = dataset.workflow.input_dataset
     if not read:
         return "mc"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from django.conf import settings
 
-from dags_app.adapters import storage
+from dags_app.adapters import storage, storage_token
 from dags_app.models import DAG
 from dags_app.services.storage_places import dag_places, storage_places
 from outputs_app.file_check import ROOT_MAGIC
@@ -29,7 +30,7 @@ class StorageUnavailable(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A file as it is on the storage; `may_be_root`: it begins like a ROOT file, or nobody knows yet."""
+    """A file as it is on the storage; `may_be_root`: it begins like a ROOT file, or is unread."""
 
     size_bytes: int
     adler32: str
@@ -58,7 +59,7 @@ class BlockStorage:
             )
         if is_mounted(prefixes[0]) and not local_path(prefixes[0]).is_dir():
             raise StorageUnavailable(
-                f"the storage of {site} is not there: {prefixes[0]}", cure="Mount it, or correct its prefix"
+                f"the storage of {site} does not exist: {prefixes[0]}", cure="Mount it, or correct its prefix"
             )
         return f"{prefixes[0]}{file.lfn}"
 
@@ -72,6 +73,15 @@ class BlockStorage:
             if error.kind is Kind.ABSENT:
                 return None
             raise StorageUnavailable(f"{self._block.site}: {error.message}") from error
+
+    def token(self, urls: Iterable[str]) -> str:
+        """Return the token that opens these files, '' if they need none."""
+        if all(is_mounted(url) for url in urls):
+            return ""
+        try:
+            return storage_token()
+        except StorageError as error:
+            raise StorageUnavailable(error.message) from error
 
     def _places_of(self, file: OutputFile) -> Places:
         """All DAGs of a round have one directory, and its jobs one idea of where storage is."""

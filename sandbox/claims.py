@@ -1,9 +1,9 @@
-"""What jobs claim, compared with what was planned for them. Pure.
+"""Comparison of what jobs report with what was planned for them. Pure.
 
-A report or manifest comes from a machine that runs somebody's payload. It may claim less than was planned, as
-a filter makes it, but never more and never something else. Lumis are compared as ranges, never one by one.
-Whether a claim is true of the file is checked by the next job, which opens it: the merge for processing jobs,
-the cleanup for the merge.
+Reports and manifests come from machines that run user payloads. They may report less than planned, for
+example because of a filter, but never more and nothing else. Lumis are compared as ranges. Whether a report
+is true of the file is checked by the next job that opens it: the merge for processing jobs, the cleanup for
+the merge.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PRIMARY = "primaryFiles"
 
 
 def check_report(report: NodeReport, plan: JobsManifest) -> None:
-    """Compare a node's report with the plan. Raises ClaimRefused with both values.
+    """Compare a node's report with the plan; raise ClaimRefused with both values.
 
-    The plan needs to hold only the report's own job, unless the node is the merge or the cleanup.
+    The plan needs only the report's own job, unless the node is the merge or the cleanup.
     """
     where = report.node
     role = report.node if report.node in (MERGE, CLEANUP) else PROCESSING
     _same(where, "role", report.role, role)
-    if report.group or not report.exit_code:  # a job that could not read its plan does not know its group
+    if report.group or not report.exit_code:  # a job without its plan does not know its group
         _same(where, "group", report.group, plan.group)
     if role == PROCESSING and report.node not in plan.jobs:
         _refuse(where, "node", report.node, "a job of the group")
@@ -40,7 +40,7 @@ def check_report(report: NodeReport, plan: JobsManifest) -> None:
     jobs = list(plan.jobs.values()) if role != PROCESSING else [plan.jobs[report.node]]
     events = sum(job.window_events for job in jobs)
     _check_inputs(where, report, _inputs_of(role, jobs, plan))
-    datasets = len(plan.outputs) if role == MERGE else 1  # a merge reads the events once for each
+    datasets = len(plan.outputs) if role == MERGE else 1  # a merge reads the events once per dataset
     _at_most(where, "events_read", report.events_read, events * datasets)
     _at_most(where, "events_written", report.events_written, events)
     _check_output_names(
@@ -56,16 +56,16 @@ def check_report(report: NodeReport, plan: JobsManifest) -> None:
 
 
 def check_framework_report(report: JobReport, job: Job) -> None:
-    """Compare what a framework job report says was read with the job's windows. Raises ClaimRefused."""
+    """Compare what a framework job report lists as read with the job's windows; raise ClaimRefused."""
     read = [(one.lfn, one.events_read) for one in report.input_files if one.input_type == PRIMARY]
     _check_read(f"{job.node}: framework job report", read, _windows(job))
     _at_most(f"{job.node}: framework job report", "events read", report.events_read, job.window_events)
 
 
 def check_group_manifest(manifest: GroupManifest, plan: JobsManifest, *, site: str = "") -> None:
-    """Compare a group's manifest with its plan and with the site it was sent to ('' = not known).
+    """Compare a group's manifest with its plan and the site it was sent to ('' = unknown).
 
-    Raises ClaimRefused with both values.
+    Raise ClaimRefused with both values.
     """
     where = "merge_output.json"
     for key in ("workflow_id", "round", "group"):
@@ -111,7 +111,7 @@ def planned_lumis(jobs: Iterable[Job], plan: JobsManifest) -> Lumis | None:
 
 
 def _inputs_of(role: str, jobs: Sequence[Job], plan: JobsManifest) -> dict[str, int]:
-    """What a node may read, by name, with the most events of each."""
+    """Return what a node may read, by name, with the maximum number of events."""
     if role == PROCESSING:
         return _windows(jobs[0])
     if role == CLEANUP:
@@ -128,7 +128,7 @@ def _windows(job: Job) -> dict[str, int]:
 
 
 def _outputs_of(node: str, role: str, plan: JobsManifest) -> list[tuple[str, str]]:
-    """Dataset and name of each file a node must have written."""
+    """Return dataset and name of each file that the node must have written."""
     if role == CLEANUP:
         return []
     if role == MERGE:
@@ -163,7 +163,7 @@ def _check_output_names(
 
 
 def _check_output(where: str, output: Output | MergedFile, events: int, allowed: Lumis | None) -> None:
-    """The events and lumis of one file; `allowed` None = the plan does not know the lumis."""
+    """Check the events and lumis of one file; `allowed` None = the plan does not have the lumis."""
     _at_most(where, f"events of {output.lfn}", output.events, events)
     if allowed is not None:
         strange = outside(output.lumis, allowed)
@@ -175,7 +175,7 @@ def _check_output(where: str, output: Output | MergedFile, events: int, allowed:
 
 
 def _check_lumi_events(where: str, output: Output | MergedFile) -> None:
-    """Events by lumi must add up, and stand in lumis of the file, each once."""
+    """Check that events by lumi add up and that each lumi belongs to the file and occurs once."""
     ranges = [part for parts in output.lumi_events.values() for part in parts]
     added = sum((last - first + 1) * each for first, last, each in ranges)
     _same(where, f"events by lumi of {output.lfn}", added, output.events)

@@ -1,7 +1,7 @@
-"""What a failure means: one table of CMS exit codes, and the rules the table's advice stands for.
+"""Classification of failures by the table of CMS exit codes and its retry advice.
 
-transient and infrastructure failures are tried again, data and permanent ones are not, except where the
-advice says that one more try, or more of what was missing, may help.
+Transient and infrastructure failures are retried, data and permanent ones are not, unless the advice says
+that one more attempt, or more of a resource, may help.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from sandbox.failure import (
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
-# A job this long that still fails will fail again, at the same price.
+# A job that failed after so long is not retried: it would fail again at the same cost.
 LONGEST_RETRIED_SEC = 120_000
-HANG_MARK = "hanging job"  # begins the reason for which WMS2 removes a job that gets nowhere
+HANG_MARK = "hanging job"  # prefix of the reason with which WMS2 removes a hanging job
 NO_EVENTS = JobEvents()
 # HoldReasonCode: the job ran longer than allowed; a file could not be opened or transferred.
 HELD_FOR_DURATION = frozenset({46, 47})
 HELD_FOR_FILES = frozenset({7, 8, 12, 13, 14})
-# What it returned is larger than max_transfer_output_mb.
+# The job returned more than max_transfer_output_mb.
 HELD_FOR_OUTPUT_SIZE = 33
-# The job could not be started, or its input not be brought to it: no payload has run.
+# The job could not be started or its input not transferred: no payload has run.
 HELD_BEFORE_PAYLOAD = frozenset({6, 13})
-# $RETURN of DAGMan where there is no exit status.
+# $RETURN of DAGMan without an exit status.
 RETURN_NOT_SUBMITTED, RETURN_REMOVED = -1001, -1002
 
 
 @dataclass(frozen=True)
 class Classification:
-    """category: transient, permanent, data or infrastructure; advice: the table's word on trying again."""
+    """category: transient, permanent, data or infrastructure; advice: the table's retry advice."""
 
     exit_code: int
     category: str
@@ -48,8 +48,8 @@ class Classification:
     reason: str
     advice: str
     bad_input_files: tuple[str, ...] = ()
-    raised: Limit | None = None  # the next attempt asks for its `next`
-    limit: str = ""  # what forbids a retry that the code would deserve
+    raised: Limit | None = None  # the next attempt requests its `next`
+    limit: str = ""  # why a retry that the code allows is forbidden
 
 
 def classify(
@@ -62,7 +62,7 @@ def classify(
     limits: Limits = UNKNOWN_LIMITS,
     by_pool: bool = False,
 ) -> Classification:
-    """Classify a failed attempt (numbered from 0) by its CMS exit code; `by_pool`: no report says it."""
+    """Classify a failed attempt (numbered from 0) by its CMS exit code; `by_pool`: it has no report."""
     row = row_of(exit_code)
     short = _short_of(exit_code, used_mb, limits, by_pool)
     found = Classification(
@@ -74,7 +74,7 @@ def classify(
         bad_input_files=tuple(bad_inputs) if row.category == DATA else (),
     )
     if found.retryable and wall_time_sec > LONGEST_RETRIED_SEC:
-        limit = f"ran {wall_time_sec:.0f} s, too long to try again"
+        limit = f"ran {wall_time_sec:.0f} s, too long for a retry"
         return replace(found, retryable=False, reason=f"{row.reason}; {limit}", limit=limit)
     return _with_more(found, short) if short else found
 
@@ -89,7 +89,7 @@ def _short_of(exit_code: int, used_mb: int, limits: Limits, by_pool: bool) -> Li
 
 
 def _with_more(found: Classification, short: Limit) -> Classification:
-    """More of what was missing; without more to be had, no further attempt."""
+    """Raise the limit; without room below the ceiling, forbid a retry."""
     if not short.known:
         return found
     if short.next is None:
@@ -99,9 +99,9 @@ def _with_more(found: Classification, short: Limit) -> Classification:
 
 
 def code_without_report(return_value: int, events: JobEvents = NO_EVENTS) -> int:
-    """The CMS exit code of an attempt that left no report, from DAGMan's $RETURN and the event log.
+    """Return the CMS exit code of an attempt without a report, from DAGMan's $RETURN and the event log.
 
-    An exit status is no help here: it has lost all but 8 bits of the code.
+    The exit status does not help: it has only 8 bits of the code.
     """
     if events.hold_reason:
         return _code_of_hold(events.hold_code, events.hold_reason)
@@ -115,7 +115,7 @@ def code_without_report(return_value: int, events: JobEvents = NO_EVENTS) -> int
 
 
 def _code_of_hold(hold_code: int, reason: str) -> int:
-    """The reason's words decide only where they are not a path or an operator's prose."""
+    """Return the exit code of a hold. The text of the reason counts only if HTCondor wrote it."""
     if hold_code in HELD_FOR_DURATION:
         return WALL_TIME
     if hold_code == HELD_FOR_OUTPUT_SIZE:
@@ -126,14 +126,14 @@ def _code_of_hold(hold_code: int, reason: str) -> int:
 
 
 def _code_in_words(reason: str) -> int:
-    told = reason.lower()
-    if HANG_MARK in told:
+    text = reason.lower()
+    if HANG_MARK in text:
         return HANGING
-    if "memory" in told:
+    if "memory" in text:
         return MEMORY_LIMIT
-    if "disk" in told:
+    if "disk" in text:
         return DISK_LIMIT
-    if any(word in told for word in ("wall", "duration", "run time", "runtime", "execute time")):
+    if any(word in text for word in ("wall", "duration", "run time", "runtime", "execute time")):
         return WALL_TIME
     return REMOVED
 

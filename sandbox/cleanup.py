@@ -37,7 +37,7 @@ def run_cleanup(context: Context, tally: Tally) -> None:
     manifest = build_group_manifest(context.manifest, context.site, reports, merged)
     write_group_manifest(context.scratch / "back" / MANIFEST_PART, manifest)
     directories = [context.manifest.unmerged_directory(output) for output in context.manifest.outputs]
-    left = [told for directory in directories for told in remove_directory(context, directory)]
+    left = [lfn for directory in directories for lfn in remove_directory(context, directory)]
     # What cannot be deleted is litter, not lost work: the group is done all the same.
     tally.note = f"not deleted: {'; '.join(left[:5])}" if left else ""
     tally.events_read, tally.events_written = manifest.events_read, manifest.events_written

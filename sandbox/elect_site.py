@@ -1,6 +1,6 @@
 """POST of a group's landing node: the site where it ran becomes the site of the whole group.
 
-`elect_site <node> <return> <jobid>` in the group directory; the event log names the site, no schedd is asked.
+`elect_site <node> <return> <jobid>` runs in the group directory and reads the site from the event log.
 """
 
 import os
@@ -20,11 +20,11 @@ from sandbox.userlog import read_job_events
 EVENT_LOG = "group.dag.nodes.log"
 ELECTED_SITE = "elected_site.inc"
 LANDING_SITES = "../landing_sites"  # see landing.sh
-REPORTS = "reports"  # where the group's other jobs start, and what they send back lands
+REPORTS = "reports"  # initial directory of the group's other jobs, to which they return files
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 = elected; anything else makes DAGMan try the landing again."""
+    """Return 0 if a site was elected; any other value makes DAGMan retry the landing."""
     if len(arguments) != 3:
         sys.stderr.write("usage: elect_site <node> <return> <jobid>\n")
         return 1
@@ -37,11 +37,11 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"landing {job_id}: {EVENT_LOG} names no legal site for it, found {site!r:.80}\n")
         return 1
     if not _may_be_used(site):
-        sys.stderr.write(f"landing {job_id}: {site} may not be used any more, it is tried again elsewhere\n")
+        sys.stderr.write(f"landing {job_id}: {site} may not be used any more; retrying at another site\n")
         return 1
-    with open(RAISED_LIMITS, "ab"):  # a group that starts over keeps what it learnt about its nodes
+    with open(RAISED_LIMITS, "ab"):  # a restarted group keeps the raised limits of its nodes
         pass
-    # Made here, for groups that get so far: a DAG has many, and every directory costs when it is written.
+    # Created only for groups that land: writing a DAG with a directory more per group takes longer.
     Path(REPORTS).mkdir(exist_ok=True)
     with replacing(Path(ELECTED_SITE)) as handle:
         handle.write(f"elected_site = {site}\n".encode("ascii"))
@@ -59,7 +59,7 @@ def elected_site(group: Path) -> str:
 
 
 def _may_be_used(site: str) -> bool:
-    """The sites may have changed between the submission of the landing and its end."""
+    """Return whether the site is still allowed: sites may change while the landing runs."""
     group = Path.cwd().name
     try:
         with open(LANDING_SITES, encoding="ascii") as lines:

@@ -1,6 +1,6 @@
-"""What an attempt left behind on the submit host: its reports, the event log and the end of its stderr.
+"""Evidence of an attempt on the submit host: its reports, the event log and the end of its stderr.
 
-Nothing here is believed before it was checked: a report may be missing, damaged, or of an earlier attempt.
+Everything is checked before it is used: a report may be missing, damaged, or of an earlier attempt.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 REPORTS = Path("reports")
 PLAN = Path("jobs.json")
 MANIFEST = Path("merge_output.json")
-# A processing node of the DAG has ended otherwise than for want of its input. One file instead of a search:
-# a DAG may have thousands of groups, and every POST of a file that could not be opened asks.
+# Exists if a processing node of the DAG ended for another reason than a missing input. One file instead of a
+# search: a DAG may have thousands of groups, and every POST about a file that could not be opened checks it.
 INPUT_FOUND = Path("../input_found")
 EVENT_LOG = Path("group.dag.nodes.log")
 LOG_TAIL_LINES = 200
 MAX_LISTED_FILES = 1000
-# Log lines that name a file because something is wrong with it; others merely say that it was opened.
+# Log lines about a problem with a file; others only report that it was opened.
 _TROUBLE = re.compile(r"error|exception|fail|cannot|can't|could not|unable|corrupt|truncated", re.IGNORECASE)
 _MEGABYTES = re.compile(r"\b(\d{1,8}) ?(?:MB|megabytes)\b", re.IGNORECASE)
 _LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
@@ -58,9 +58,9 @@ _LFN_IN_TEXT = re.compile(r"/store/[A-Za-z0-9_.=#/-]+\.root")
 
 @dataclass(frozen=True)
 class Evidence:
-    """exit_code is the CMS exit code, 0 only when exit status and report both say success, and as planned.
+    """`exit_code` is the CMS exit code; 0 only if exit status, report and plan all agree on success.
 
-    A claim that was refused leaves no report behind; `note` says why.
+    A refused report is left out; `note` says why.
     """
 
     exit_code: int
@@ -75,7 +75,7 @@ class Evidence:
     source: str = PAYLOAD
 
     def refuse(self, why: str) -> Evidence:
-        """The evidence of a job whose claim cannot be taken."""
+        """Return the evidence without the report that was refused."""
         note = clean_text(why)
         return replace(self, exit_code=CLAIM_REFUSED, source=PAYLOAD, note=note, report=None, fjr=None)
 
@@ -89,17 +89,17 @@ class Evidence:
 
     @property
     def steps(self) -> dict[str, int]:
-        """Exit code of each step; empty where no report speaks about the job."""
+        """Exit code of each step; empty without a report."""
         known = self.report or self.fjr or self.exit_code == CLAIM_REFUSED
         return steps_of(self.exit_code) if known else {}
 
     @property
     def failed_step(self) -> str:
-        """The first step that failed, '' if none did or nobody knows."""
+        """The first step that failed; empty if none did or it is unknown."""
         return next((step for step, code in self.steps.items() if code), "")
 
     def cmssw(self) -> dict[str, Any]:
-        """The part of the record that speaks about the framework."""
+        """Return the record's part about the framework."""
         return {
             "exit_code": self.exit_code,
             "steps": {
@@ -132,7 +132,7 @@ class Evidence:
 
 
 def gather(node: str, return_value: int, job_id: str) -> Evidence:
-    """Look at everything there is about the attempt; what cannot be used is noted, not raised."""
+    """Collect all evidence of the attempt; what cannot be used is noted, not raised."""
     events = read_job_events(EVENT_LOG, job_id)
     plan, broken = _read_plan(node)
     claims = _read_claims(node, return_value, plan)
@@ -147,16 +147,16 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
 
         code = code_without_report(return_value, events)
     log_tail = read_tail(Path(f"{node}.err")) if failed else ""
-    told = "; ".join(part for part in (claims.note, events.hold_reason, events.removal_reason) if part)
+    note = "; ".join(part for part in (claims.note, events.hold_reason, events.removal_reason) if part)
     site = events.site or (report.site if report else "")
     found = Evidence(
         exit_code=code,
-        note=clean_text(told),
+        note=clean_text(note),
         report=report,
         fjr=fjr,
         site=site if names.matches(names.SITE, site) else "",
         hold_reason=clean_text(events.hold_reason),
-        # None sees everything: HTCondor measures now and then, a report speaks of one process.
+        # No source is complete: HTCondor samples, and a report covers one process.
         memory_mb=max(
             report.peak_rss_mb if report else _peak_rss_mb(fjr),
             events.memory_mb or 0,
@@ -170,10 +170,10 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
 
 
 def promote_manifest() -> str:
-    """Give the group's manifest its name once it is seen to be whole and as planned; '' or why not.
+    """Give the group's manifest its final name once it is complete and as planned; return '' or why not.
 
-    A manifest that is already there and valid stays: WMS2 may have read it. Raises ClaimRefused where the new
-    one is whole and not as planned.
+    An existing valid manifest stays: WMS2 may have read it. Raise ClaimRefused if the new one is complete
+    but not as planned.
     """
     from sandbox.atomic import rename_on_disk
     from sandbox.claims import check_group_manifest
@@ -198,21 +198,21 @@ def promote_manifest() -> str:
 
 
 def note_end(exit_code: int) -> None:
-    """Remember of a processing node that has ended whether its input was there."""
+    """Record whether a processing node ended for a reason other than a missing input."""
     if not has_tag(exit_code, Tag.OPEN):
         with suppress(OSError):
             INPUT_FOUND.touch()
 
 
 def set_aside(node: str, attempt: int) -> None:
-    """Keep a failed attempt's reports under another name, lest the next attempt be judged by them."""
+    """Rename a failed attempt's reports, so that the next attempt is not judged by them."""
     for kind in ("report.json", "fjr.xml"):
         with suppress(OSError):
             os.replace(REPORTS / f"{node}.{kind}", REPORTS / f"{node}.attempt{attempt}.{kind}")
 
 
 def read_tail(path: Path) -> str:
-    """The last lines of a text that may be anything."""
+    """Return the last lines of a text of any encoding."""
     try:
         with open_regular(path) as handle:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - LOG_TAIL_CHARACTERS))
@@ -224,7 +224,7 @@ def read_tail(path: Path) -> str:
 
 
 def _source(report: NodeReport | None, fjr: JobReport | None, hold_code: int) -> str:
-    """Who brought the end about: what a payload could have brought about counts as its own."""
+    """Return who caused the end; what a payload could have caused is attributed to it."""
     if report is not None:
         return report.source
     from sandbox.classify import HELD_BEFORE_PAYLOAD
@@ -234,7 +234,7 @@ def _source(report: NodeReport | None, fjr: JobReport | None, hold_code: int) ->
 
 @dataclass(frozen=True)
 class _Claims:
-    """The reports of the attempt that can be believed, and why others cannot."""
+    """The reports of the attempt that are accepted, and why others are not."""
 
     report: NodeReport | None = None
     fjr: JobReport | None = None
@@ -243,7 +243,7 @@ class _Claims:
 
 
 def _read_plan(node: str) -> tuple[JobsManifest | None, int]:
-    """What was planned for the node, or the exit code of every job of a group whose plan is broken."""
+    """Return the plan of the node, or the exit code of every job of a group with a broken plan."""
     from sandbox.manifest import read_jobs
 
     try:
@@ -257,23 +257,23 @@ def _read_plan(node: str) -> tuple[JobsManifest | None, int]:
 
 
 def _read_claims(node: str, return_value: int, plan: JobsManifest | None) -> _Claims:
-    """Read and check the reports. Of a job that the pool ended, the pool's reason counts, not its claim."""
+    """Read and check the reports. If the pool ended the job, the pool's reason outranks its report."""
     try:
         report, note = _read_report(node, return_value, plan)
         fjr = _read_fjr(node, return_value, plan) if return_value != 0 or report is None else None
     except ClaimRefused as error:
         refused = str(error)
     except MemoryError:
-        refused = "what the job sent back takes too much memory"
+        refused = "the files that the job returned take too much memory"
     except TooCostly as error:
-        refused = f"what the job sent back takes {error}"
+        refused = f"the files that the job returned take {error}"
     else:
         return _Claims(report, fjr, note)
     return _Claims(note=refused, refused=refused if return_value >= 0 else "")
 
 
 def _read_report(node: str, return_value: int, plan: JobsManifest | None) -> tuple[NodeReport | None, str]:
-    """The node's report if it is of this attempt, or why it is not."""
+    """Return the node's report if it is of this attempt, or why it is not."""
     try:
         report = read_report(REPORTS / f"{node}.report.json")
     except ClaimRefused:
@@ -301,7 +301,7 @@ def _read_fjr(node: str, return_value: int, plan: JobsManifest | None) -> JobRep
         fjr = parse_fjr(path)
     except FjrError:
         return None
-    # A job killed while it wrote the report has no exit status of its own that could agree with it.
+    # A job killed while it wrote the report has no exit status to compare with.
     killed = not fjr.complete and bool(fjr.errors) and -64 <= return_value < 0
     if not killed and process_exit(fjr.exit_code) != return_value:
         return None
@@ -313,7 +313,7 @@ def _read_fjr(node: str, return_value: int, plan: JobsManifest | None) -> JobRep
 
 
 def _memory_in(hold_reason: str) -> int:
-    """The most megabytes that a hold for memory names, as its limit or as measured."""
+    """Return the largest number of megabytes in a hold reason about memory."""
     if "memory" not in hold_reason.lower():
         return 0
     return max((int(found) for found in _MEGABYTES.findall(hold_reason)), default=0)
@@ -324,7 +324,7 @@ def _peak_rss_mb(fjr: JobReport | None) -> int:
 
 
 def _metric(fjr: JobReport | None, summary: str, name: str) -> float:
-    """A job wrote it: nothing below zero, nothing beyond belief."""
+    """Return a metric of the job's report, limited to a plausible range."""
     value = fjr.metric(summary, name) if fjr else None
     return min(max(value or 0.0, 0.0), 1e9)
 
@@ -332,9 +332,9 @@ def _metric(fjr: JobReport | None, summary: str, name: str) -> float:
 def _bad_inputs(
     planned: tuple[str, ...], report: NodeReport | None, fjr: JobReport | None, log_tail: str
 ) -> tuple[str, ...]:
-    """Input files to blame; only files planned for this node can be, whatever a report says.
+    """Return the input files to blame, only files planned for this node.
 
-    Who names a file outright is believed before a message, a message before the log.
+    Files named explicitly come before those in a message, and those before files in the log.
     """
     named = [*(report.bad_inputs if report else ()), *(fjr.skipped_files if fjr else ())]
     messages = [report.error] if report else []

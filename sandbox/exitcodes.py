@@ -77,7 +77,7 @@ def has_tag(code: int, tag: Tag) -> bool:
 
 
 def ran_out_of(code: int, *, used_mb: int, requested_mb: int) -> Resource | None:
-    """Return the resource that a job with this exit code ran out of, None if it failed otherwise."""
+    """Return the resource that a job with this exit code ran out of; None if it failed otherwise."""
     tags = row_of(code).tags
     if Tag.SILENT in tags and not used_mb >= NEARLY_ALL * requested_mb > 0:
         return None

@@ -1,8 +1,7 @@
-"""FrameworkJobReport.xml, the report a CMSSW process writes: parsed without trust, and written.
+"""FrameworkJobReport.xml, the report of a CMSSW process: untrusted input, parsed with limits.
 
-The parser reads a stream of elements, skips what it does not know, caps size, depth and the number of
-elements, and refuses any DTD. Of a report that ends too early, as a killed job leaves it, it takes the
-elements that are complete.
+The parser reads a stream of elements, ignores unknown ones, limits size, depth and number of elements, and
+refuses any DTD. From a truncated report, as left by a killed job, it takes the complete elements.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MAX_ELEMENTS = 400_000
 MAX_TEXT = 65_536  # of one element; more is cut off
 MAX_TAG = 1024 * 1024  # bytes without the end of a tag or any text
 CHUNK_BYTES = 65_536
-# What the parser says where the document ends before its last element does.
+# Error messages of the parser for a truncated document.
 _CUT_OFF = frozenset(
     expat.errors.codes[message]
     for message in (
@@ -37,7 +36,7 @@ _CUT_OFF = frozenset(
 
 
 class FjrError(Exception):
-    """The document is not a framework job report this code would read."""
+    """The document is not a readable framework job report."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class FjrOutput:
     module_label: str = ""
     runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
-    lumi_events: Mapping[int, Mapping[int, int]] | None = None  # None unless told for every lumi
+    lumi_events: Mapping[int, Mapping[int, int]] | None = None  # None unless known for every lumi
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class JobReport:
 
     @property
     def exit_code(self) -> int:
-        """The first framework error's status, else the exit code element, else 0."""
+        """The status of the first framework error, else the exit code element, else 0."""
         if self.errors:
             return self.errors[0].exit_status
         return self.reported_exit_code or 0
@@ -90,11 +89,11 @@ class JobReport:
 
     @property
     def events_read(self) -> int:
-        """Events of the primary input; pile-up and parents do not count."""
+        """Events of the primary input, without pile-up and parents."""
         return sum(one.events_read for one in self.input_files if one.input_type == "primaryFiles")
 
     def metric(self, summary: str, name: str) -> float | None:
-        """A number of the performance report, e.g. ApplicationMemory, PeakValueRss; None if not there."""
+        """Return a number of the performance report, e.g. ApplicationMemory, PeakValueRss; None if absent."""
         try:
             value = float(self.performance[summary][name])
         except (KeyError, ValueError):
@@ -103,7 +102,7 @@ class JobReport:
 
 
 def parse_fjr(source: Path | str | bytes) -> JobReport:
-    """Parse a file (path) or a document (bytes). Raises FjrError, not for one that merely ends too early."""
+    """Parse a file (path) or a document (bytes). Raise FjrError, but not for a truncated document."""
     reader = _Reader()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -126,7 +125,7 @@ def parse_fjr(source: Path | str | bytes) -> JobReport:
 
 
 def _chunks(source: Path | str | bytes) -> Iterator[bytes]:
-    """The document piece by piece, so that a cap of the reader ends it early."""
+    """Yield the document in chunks, so that a limit of the reader ends it early."""
     if isinstance(source, bytes):
         opened: BinaryIO = BytesIO(source)
     else:
@@ -150,7 +149,7 @@ def _refuse_dtd(*_: object) -> None:
 
 
 class _Reader:
-    """Collects what we need from the stream of elements."""
+    """Collects the needed values from the stream of elements."""
 
     def __init__(self) -> None:
         self._path: list[str] = []
@@ -177,7 +176,7 @@ class _Reader:
         return bool(self._path)
 
     def report(self, *, complete: bool) -> JobReport:
-        """What was collected; an error whose text is cut off counts with the text there is."""
+        """Return what was collected; a truncated error message is kept."""
         if "FrameworkError" in self._path:
             self._errors.append(FrameworkError(*self._error, "".join(self._text).strip()))
         return JobReport(
@@ -191,7 +190,7 @@ class _Reader:
         )
 
     def check_progress(self, size: int) -> None:
-        """Refuse a tag that does not end: the parser would keep all of it."""
+        """Refuse a tag that does not end: the parser would buffer all of it."""
         self._quiet += size
         if self._quiet > MAX_TAG:
             raise FjrError(f"framework job report: a tag of more than {MAX_TAG >> 20} MB")

@@ -1,4 +1,4 @@
-"""Writes a FrameworkJobReport.xml of the shape CMSSW writes, without the branch lists."""
+"""Writer of a FrameworkJobReport.xml as written by CMSSW, without the branch lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from sandbox.atomic import replacing
 from sandbox.fjr import FjrInput, FjrOutput, JobReport
 
-# What XML 1.0 cannot carry in any form, not even escaped; a carriage return would be read back as a newline.
+# Characters that XML 1.0 cannot represent, even escaped; a carriage return would be read as a newline.
 _ILLEGAL = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -1,8 +1,8 @@
-"""JSON files that may be missing, cut off, hostile or wrong: read with caps and field by field.
+"""Reader of untrusted JSON files: missing, truncated, hostile or wrong; with limits, field by field.
 
-Every refusal is a ManifestError that names the file, the field and what was expected there. What a job wrote
-is a claim: it must be a regular file, small and flat before it is parsed, and short in every list afterwards.
-The caps of claims are declared here.
+Every refusal is a ManifestError that names the file, the field and what was expected. A file written by a
+job is a claim: it must be a regular file, small and flat before it is parsed, and short in every list
+afterwards. The limits of claims are declared here.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from sandbox.atomic import replacing
 from sandbox.lumis import LumiEvents, Lumis, union
 from sandbox.values import MAX_INTEGER, MAX_NUMBER, is_number, is_whole
 
-MAX_OWN_BYTES = 64 * 1024 * 1024  # of a file that WMS2 wrote
+MAX_OWN_BYTES = 64 * 1024 * 1024  # of files written by WMS2
 MAX_CLAIM_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_CONTAINERS = 100_000  # lists and objects of one claim
 MAX_VALUES = 400_000
 MAX_LISTED = 20_000  # entries of one list: inputs, outputs, parents
 MAX_RANGES = 20_000  # of lumis, in one file
-MAX_LUMIS = 100_000  # in one file: DBS wants each by itself
+MAX_LUMIS = 100_000  # in one file: DBS needs each of them
 MAX_MEGABYTES = 10**9
 MAX_FILE_BYTES = 10**15
 MAX_LUMI = 2**32 - 1
 MAX_TEXT = 4000
 SCHEMA = 1
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_SHORT = reprlib.Repr()  # never as long as the value
+_SHORT = reprlib.Repr()  # bounds the length
 _SHORT.maxstring = 80
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _RUN = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # one spelling for each number
@@ -44,7 +44,7 @@ _ENDLESS_NUMBER = re.compile(rb"[0-9]{100}")
 
 
 class ManifestError(Exception):
-    """A JSON document between WMS2 and its jobs is not usable; the message says which and why."""
+    """A JSON document exchanged between WMS2 and its jobs is not usable; the message says why."""
 
 
 class ManifestMissing(ManifestError):
@@ -52,18 +52,18 @@ class ManifestMissing(ManifestError):
 
 
 class ManifestUnreadable(ManifestError):
-    """The disk does not give the document out, which says nothing about the document."""
+    """The document cannot be read from the disk; nothing is known about its content."""
 
 
 class ClaimRefused(ManifestError):
-    """The document is over a cap, not of its schema, or claims what was not planned or is not in the file.
+    """The document exceeds a limit, has another schema, or reports what was not planned or is not true.
 
-    One that is merely missing or cut off is not refused: a killed job leaves such documents.
+    A missing or truncated document is not refused: a killed job leaves such documents.
     """
 
 
 def read_json(path: Path, *, claim: bool = False) -> object:
-    """Parse a JSON file of bounded size; NaN and infinities are refused. `claim`: a job wrote it."""
+    """Parse a JSON file of bounded size; refuse NaN and infinities. `claim`: a job wrote it."""
     most = MAX_CLAIM_BYTES if claim else MAX_OWN_BYTES
     try:
         with open_regular(path) if claim else open(path, "rb") as handle:
@@ -84,7 +84,7 @@ def read_json(path: Path, *, claim: bool = False) -> object:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a job's file without following a link or waiting for a pipe; ClaimRefused unless it is a file."""
+    """Open a job's file without following links or waiting for pipes; raise ClaimRefused unless a file."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -98,7 +98,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _check_shape(data: bytes, name: str) -> None:
-    """Refuse what would take much more memory parsed than as bytes. Works on the text outside of strings."""
+    """Refuse documents that take much more memory parsed than as bytes; strings are ignored."""
     outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     brackets = outside.translate(None, _NOT_BRACKETS)
     if len(brackets) > 2 * MAX_CONTAINERS:
@@ -115,14 +115,14 @@ def _check_shape(data: bytes, name: str) -> None:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write atomically, the same bytes for the same document."""
+    """Write atomically; equal documents give equal bytes."""
     data = json.dumps(document, sort_keys=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     with replacing(path) as handle:
         handle.write(data + b"\n")
 
 
 def clean_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text without characters a database or a terminal would choke on, cut to `limit`."""
+    """Return the text without control characters, cut to `limit`."""
     return _UNPRINTABLE.sub("?", text[:limit])
 
 
@@ -131,7 +131,7 @@ def _refuse_constant(name: str) -> object:
 
 
 class Fields:
-    """One JSON object being read; knows where it stands, so that a refusal can say it."""
+    """A JSON object that is being read, with its location for error messages."""
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
@@ -141,13 +141,13 @@ class Fields:
 
     @classmethod
     def of_file(cls, path: Path, *, claim: bool = False) -> Fields:
-        """The document of a file, which must be of the schema this code knows."""
+        """Read the document of a file, which must have the known schema."""
         fields = cls(read_json(path, claim=claim), path.name)
         fields.integer("schema", minimum=SCHEMA, maximum=SCHEMA)
         return fields
 
     def refuse(self, key: str, expected: str) -> NoReturn:
-        """Raise the error of a field that is not as expected."""
+        """Raise ClaimRefused for a field that is not as expected."""
         found = _shown(self.raw[key]) if key in self.raw else "nothing"
         raise ClaimRefused(f"{self.where}: {key}: expected {expected}, found {found}")
 
@@ -164,7 +164,7 @@ class Fields:
         return clean_text(value, limit)
 
     def text_or_empty(self, key: str) -> str:
-        """'' where the field is missing or null."""
+        """Return the text; '' if the field is missing or null."""
         return "" if self.raw.get(key) is None else self.text(key)
 
     def flag(self, key: str) -> bool:
@@ -207,11 +207,11 @@ class Fields:
         return tuple(values)
 
     def lumis(self, key: str, *, most: int | None = None) -> Lumis:
-        """{"run": [[first, last], …]} with whole numbers; sorted and disjoint whatever the document has."""
+        """Read {"run": [[first, last], …]} with whole numbers; return sorted, disjoint ranges."""
         return union([self._ranges(key, 2, most)])
 
     def lumi_events(self, key: str) -> LumiEvents:
-        """{"run": [[first, last, events in each], …]} with whole numbers."""
+        """Read {"run": [[first, last, events in each], …]} with whole numbers."""
         return self._ranges(key, 3, MAX_RANGES)
 
     def _ranges(self, key: str, size: int, most: int | None) -> Lumis:

@@ -1,7 +1,7 @@
-"""More memory, time or disk for a node that ran out of it: a line in a file that submit files read each time.
+"""Raised limits of memory, time or disk for a node that ran out: lines of a file included by submit files.
 
-The group's landing leaves the file, since an absent include stops DAGMan. Lines are only added, each in one
-write: nodes that fail at the same time do not lose each other's, and the last line of a node counts.
+The group's landing creates the file, because an absent include stops DAGMan. Lines are only appended, each
+in one write, so that nodes that fail at the same time do not lose lines; the last line of a node counts.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class _Kind(NamedTuple):
     name: str  # in the file and in records
     variable: str  # in the DAG
     unit: str
-    percent: int  # of what was asked for before
+    percent: int  # of the previous request
 
 
 class Resource(Enum):
-    """What a job is killed for using too much of."""
+    """Resources for whose excess a job is killed."""
 
     MEMORY = _Kind("memory", "MEM", "MB", 150)
     WALL_TIME = _Kind("wall_time", "WALL", "minutes", 200)
@@ -35,7 +35,7 @@ class Resource(Enum):
 
 @dataclass(frozen=True)
 class Limit:
-    """What an attempt asked for, and how far the next may go; 0 = not known."""
+    """What an attempt requested, and the ceiling of the next; 0 = unknown."""
 
     resource: Resource
     requested: int = 0
@@ -47,7 +47,7 @@ class Limit:
 
     @property
     def next(self) -> int | None:
-        """More, but not over the ceiling; None when there is no more to be had."""
+        """The next request, up to the ceiling; None if it is reached."""
         if not self.known or self.requested >= self.ceiling:
             return None
         return min(-(-self.requested * self.resource.value.percent // 100), self.ceiling)
@@ -58,7 +58,7 @@ UNKNOWN_LIMITS: Limits = {resource: Limit(resource) for resource in Resource}
 
 
 def read_limits(node: str, ceilings: Mapping[Resource, int]) -> Limits:
-    """What the last attempt asked for: the DAG's figures, or what an earlier failure raised them to."""
+    """Return what the last attempt requested: the DAG's values, or as raised by an earlier failure."""
     name = node.encode("ascii")
     dag, raised = _content(DAG), _content(FILE)
     found = {}
@@ -84,6 +84,6 @@ def _numbers(content: bytes, pattern: bytes) -> list[int]:
 
 
 def raise_limit(node: str, name: str, amount: int) -> None:
-    """The node's next submissions ask for this much."""
+    """Make the node's next submissions request this much."""
     with open(FILE, "ab", buffering=0) as handle:
         handle.write(b"%s_%s = %d\n" % (name.encode("ascii"), node.encode("ascii"), amount))

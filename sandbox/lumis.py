@@ -16,7 +16,7 @@ _LARGEST = 2**63  # no lumi has such a number
 
 
 def merged(ranges: Iterable[LumiRange]) -> Ranges:
-    """Return ranges holding the same lumis, each once, in as few ranges as possible."""
+    """Return the same lumis, each once, in as few ranges as possible."""
     joined: list[LumiRange] = []
     for run, first, last in sorted(ranges):
         if joined and joined[-1][0] == run and first <= joined[-1][2] + 1:
@@ -27,7 +27,7 @@ def merged(ranges: Iterable[LumiRange]) -> Ranges:
 
 
 def count(ranges: Iterable[LumiRange]) -> int:
-    """Return how many lumis the ranges hold; a lumi in two of them counts twice."""
+    """Return the number of lumis; a lumi in two ranges counts twice."""
     total = 0
     for _, first, last in ranges:
         total += last - first + 1
@@ -48,17 +48,17 @@ def by_run(ranges: Iterable[LumiRange]) -> Lumis:
 
 
 def compress(seen: Mapping[int, Iterable[int]]) -> Lumis:
-    """Return ranges holding exactly the given lumis."""
+    """Return ranges of exactly the given lumis."""
     return by_run(merged((run, lumi, lumi) for run, lumis in seen.items() for lumi in lumis))
 
 
 def union(parts: Iterable[Lumis]) -> Lumis:
-    """Return ranges holding every lumi of every part once."""
+    """Return ranges of every lumi of every part, once."""
     return by_run(merged(one for part in parts for one in flat(part)))
 
 
 def outside(part: Lumis, whole: Lumis) -> str:
-    """The first range of `part` that `whole` does not hold, in words; '' if it holds them all."""
+    """Describe the first range of `part` that is not in `whole`; empty if all are."""
     for run, ranges in part.items():
         allowed = whole.get(run, [])
         for first, last in ranges:
@@ -69,7 +69,7 @@ def outside(part: Lumis, whole: Lumis) -> str:
 
 
 def tally(counts: Mapping[int, Mapping[int, int]]) -> LumiEvents:
-    """Events of each lumi; neighbours that hold equally many share a range."""
+    """Return the events of each lumi; neighbours with equal numbers share a range."""
     found: LumiEvents = {}
     for run, lumis in sorted(counts.items()):
         ranges = found.setdefault(run, [])
@@ -82,7 +82,7 @@ def tally(counts: Mapping[int, Mapping[int, int]]) -> LumiEvents:
 
 
 def expand(lumis: Lumis) -> dict[int, tuple[int, ...]]:
-    """Every lumi number by itself, for formats that know no ranges."""
+    """Return every lumi number, for formats without ranges."""
     return {
         run: tuple(lumi for first, last in ranges for lumi in range(first, last + 1))
         for run, ranges in lumis.items()

@@ -300,8 +300,10 @@ def _parse_input(fields: Fields) -> InputFile:
 
 def _parse_checksum(fields: Fields) -> str:
     """Eight hexadecimal digits; '' where the catalogue knows none."""
-    told = fields.name("adler32", names.CATALOGUE_ADLER32, "up to eight hexadecimal digits or ''", empty=True)
-    return "" if told in ("", "NOTSET") else told.lower().zfill(8)
+    found = fields.name(
+        "adler32", names.CATALOGUE_ADLER32, "up to eight hexadecimal digits or ''", empty=True
+    )
+    return "" if found in ("", "NOTSET") else found.lower().zfill(8)
 
 
 def _parse_generate(fields: Fields | None) -> Generate | None:

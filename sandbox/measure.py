@@ -7,7 +7,7 @@ import time
 
 
 class Meter:
-    """Measures from its creation on."""
+    """Measures from its creation."""
 
     def __init__(self) -> None:
         self._wall = time.monotonic()
@@ -21,7 +21,7 @@ class Meter:
 
 
 def peak_rss_mb() -> int:
-    """Highest resident memory so far, of this process or of one of its children, rounded up."""
+    """Return the highest resident memory so far of this process or a child, rounded up."""
     peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return -(-max(peaks) // 1024)
 

@@ -1,6 +1,6 @@
-"""The names a job meets and the places they lead to.
+"""Names that jobs use, and their paths.
 
-A manifest's names become paths on storage, so each kind has a strict ASCII grammar that knows no '..'.
+Names of a manifest become paths on storage, so each kind has a strict ASCII grammar without '..'.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RELEASE = re.compile(r"CMSSW_[0-9]+_[0-9]+_[A-Za-z0-9_]{1,60}", re.ASCII)
 SCRAM_ARCH = re.compile(r"[a-z]+[0-9]+_[a-z0-9]+_[A-Za-z0-9]{1,40}", re.ASCII)
 MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)  # label of a module in a CMSSW configuration
 ADLER32 = re.compile(r"[0-9a-f]{8}", re.ASCII)
-# As catalogues of older files have it: capital letters, no leading zeros, or never computed.
+# Checksums of older files: capital letters, no leading zeros, or never computed.
 CATALOGUE_ADLER32 = re.compile(r"[0-9A-Fa-f]{1,8}|NOTSET", re.ASCII)
 MAX_LENGTH = 500
 
 
 def matches(pattern: re.Pattern[str], value: object) -> bool:
-    """Is the value a whole name of this kind?"""
+    """Return whether the value is a name of this kind."""
     return (
         isinstance(value, str)
         and len(value) <= MAX_LENGTH
@@ -35,12 +35,12 @@ def matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def unmerged_directory(unmerged_base: str, workflow_id: str, group: str, round_number: int) -> str:
-    """The directory (LFN) that belongs to one group in one round, and to nobody else."""
+    """Return the directory (LFN) of one group in one round, used by no other."""
     return f"{unmerged_base}/{workflow_id}/{group}_r{round_number}"
 
 
 def unmerged_name(node: str, index: int, outputs: int) -> str:
-    """File name of a node's output number `index`; the number shows only where there are several."""
+    """Return the file name of a node's output number `index`, numbered only if there are several."""
     return f"{node}.root" if outputs == 1 else f"{node}.{index}.root"
 
 

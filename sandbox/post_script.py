@@ -1,7 +1,7 @@
-"""POST of processing, merge and cleanup nodes: looks at one attempt and tells DAGMan what to do.
+"""POST of processing, merge and cleanup nodes: classifies one attempt and tells DAGMan what to do.
 
-Runs in the group directory with USAGE's arguments. Exit 0 = done, 1 = try again, 42 = do not, 43 = abort the
-DAG. Never sleeps, survives any input.
+Runs in the group directory with USAGE's arguments. Exit 0 = done, 1 = retry, 42 = do not retry, 43 = abort
+the DAG. Never sleeps, and survives any input.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACTIONS = {DONE: "none", RETRY: "retry", STOP: "permanent_failure", ABORT: "abor
 
 @dataclass(frozen=True)
 class Attempt:
-    """What DAGMan says on the command line."""
+    """The arguments that DAGMan passes."""
 
     node: str
     return_value: int
@@ -102,7 +102,7 @@ def _judge(attempt: Attempt) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> Attempt:
-    """What is not a number counts as a failed first attempt without retries left to know of."""
+    """Parse the arguments; an invalid number counts as a failed first attempt without known retries."""
     padded = [clean_text(one, 64) for one in [*arguments, *[""] * 11]]
     return Attempt(
         node=padded[0],
@@ -122,7 +122,7 @@ def parse_arguments(arguments: Sequence[str]) -> Attempt:
 
 
 def decide(attempt: Attempt, evidence: Evidence, unusable: str = "") -> Decision:
-    """Success needs the exit status, the report, the plan and the group's manifest (`unusable`) to agree."""
+    """Decide about the attempt: success requires exit status, report, plan and manifest to agree."""
     if evidence.exit_code == 0:
         if not unusable:
             return Decision(DONE, SUCCESS, "")
@@ -208,7 +208,7 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
 
 
 def _earlier_answer(attempt: Attempt) -> int | None:
-    """A restarted DAGMan may run POST again for the same job; its report has been set aside by then."""
+    """Return the decision recorded for the same job: a restarted DAGMan may run POST again."""
     try:
         known = read_json(Path(record_name(attempt.node, attempt.number)))
     except ManifestError:
@@ -225,7 +225,7 @@ def _earlier_answer(attempt: Attempt) -> int | None:
 
 
 def _forget_later_attempts(attempt: Attempt) -> None:
-    """After a rescue attempts count from 0 again: higher numbers are of the submission before this one."""
+    """Remove records of higher attempts: after a rescue, attempts count from 0 again."""
     number = attempt.number + 1
     with suppress(OSError):
         while True:
@@ -234,7 +234,7 @@ def _forget_later_attempts(attempt: Attempt) -> None:
 
 
 def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
-    """Note when the node may start again; DAGMan defers its PRE script until then, so that nothing sleeps."""
+    """Write when the node may start again; DAGMan defers its PRE script until then."""
     path = Path(f"{attempt.node}.not_before")
     with suppress(OSError):
         if decision.exit_status == RETRY and attempt.number < attempt.max_retries:
@@ -245,7 +245,7 @@ def _set_cooloff(attempt: Attempt, decision: Decision) -> None:
 
 
 def _raise(node: str, raised: object) -> None:
-    """After the record, which names the same figure: doing it twice changes nothing."""
+    """Raise the limit, after the record with the same value: repeating it changes nothing."""
     for resource in Resource:
         amount = raised.get(resource.value.name) if isinstance(raised, dict) else None
         if is_whole(amount, 1, 10**12):
@@ -261,7 +261,7 @@ def _whole(text: str, default: int) -> int:
 
 
 def guarded_main(arguments: Sequence[str]) -> int:
-    """A bug or a slow disk must not decide about a job: it is printed, and the node is tried again."""
+    """Run POST; on a bug or a slow disk print the error and retry the node."""
     try:
         return main(arguments)
     except (Exception, TooCostly, OutOfTime):  # noqa: BLE001 - DAGMan must get one of the four answers
@@ -272,7 +272,7 @@ def guarded_main(arguments: Sequence[str]) -> int:
 
 
 def limited_main(arguments: Sequence[str]) -> int:
-    """POST as a process of its own."""
+    """Run POST as a process of its own, with limits."""
     limit_self(PLAN)
     return guarded_main(arguments)
 

@@ -1,4 +1,4 @@
-"""`<node>.post.<attempt>.json`: what the POST script concluded about one attempt, read by WMS2 afterwards."""
+"""`<node>.post.<attempt>.json`: the POST script's conclusion about one attempt, read by WMS2."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _FILE = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\.post\.([0-9]{1,6})\.json", re
 
 @dataclass(frozen=True)
 class PostRecord:
-    """The part of a record that recovery decides on.
+    """The part of a record that recovery uses.
 
-    '' = not known: `site` where the job never ran, `step` where no report names the step that failed,
-    `hold_reason` of a job that was not held. `proof` is what shows that an error affects every node (43),
-    `limit` what ended the retries, `source` who brought the exit code about. `memory_mb` was used,
-    `memory_asked_mb` asked for; 0 = not known.
+    '' = unknown: `site` if the job never ran, `step` without a report of the failed step, `hold_reason` of
+    a job that was not held. `proof` shows that an error affects every node (43), `limit` is what ended the
+    retries, `source` who set the exit code. `memory_mb` was used, `memory_asked_mb` requested; 0 = unknown.
     """
 
     node_name: str
@@ -56,12 +55,12 @@ def record_name(node: str, attempt: int) -> str:
 
 
 def read_record(path: Path) -> PostRecord:
-    """Raises ManifestError naming what is wrong."""
+    """Read a record; raise ManifestError naming what is wrong."""
     fields = Fields.of_file(path)
-    job, told, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
-    category = told.text("category")
+    job, verdict, memory = fields.child("job"), fields.child("classification"), fields.optional("memory")
+    category = verdict.text("category")
     if category not in CATEGORIES:
-        told.refuse("category", " or ".join(sorted(CATEGORIES)))
+        verdict.refuse("category", " or ".join(sorted(CATEGORIES)))
     return PostRecord(
         node_name=fields.name("node_name", names.NODE, "a node name"),
         timestamp=fields.text("timestamp"),
@@ -73,23 +72,23 @@ def read_record(path: Path) -> PostRecord:
         wall_time_sec=job.number("wall_time_sec"),
         memory_mb=job.integer("memory_mb"),
         category=category,
-        retryable=told.flag("retryable"),
-        action=told.text("action"),
-        reason=told.text("reason"),
-        bad_input_files=told.name_list("bad_input_files", names.LFN, "LFN"),
+        retryable=verdict.flag("retryable"),
+        action=verdict.text("action"),
+        reason=verdict.text("reason"),
+        bad_input_files=verdict.name_list("bad_input_files", names.LFN, "LFN"),
         error_message=fields.child("cmssw").text("error_message"),
         log_tail=fields.text("log_tail", limit=LOG_TAIL_CHARACTERS),
-        step=told.text_or_empty("step"),
+        step=verdict.text_or_empty("step"),
         hold_reason=job.text_or_empty("hold_reason"),
-        proof=told.text_or_empty("proof"),
-        limit=told.text_or_empty("limit"),
+        proof=verdict.text_or_empty("proof"),
+        limit=verdict.text_or_empty("limit"),
         memory_asked_mb=memory.integer("requested_mb") if memory else 0,
         source=job.raw["source"] if job.raw.get("source") in SOURCES else PAYLOAD,
     )
 
 
 def last_records(group_directory: Path) -> dict[str, PostRecord]:
-    """The record of each node's last attempt; one that cannot be read gives way to the one before."""
+    """Return the record of each node's last attempt; of the one before if it cannot be read."""
     files = []
     for path in group_directory.glob("*.post.*.json"):
         found = _FILE.fullmatch(path.name)

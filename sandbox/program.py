@@ -53,8 +53,8 @@ def run_program(context: Context, command: list[str], variables: Mapping[str, st
 def failed_with(program: str, status: int, message: str, *, code: int = 0) -> JobFailure:
     """Return the failure of a program that ended with this status; `code` is the code it reported."""
     shown = f"signal {-status}" if status < 0 else f"status {status}"
-    told = code or (128 - status if status < 0 else status)
-    return JobFailure(told, f"{program} ended with {shown}: {message}")
+    reported = code or (128 - status if status < 0 else status)
+    return JobFailure(reported, f"{program} ended with {shown}: {message}")
 
 
 def _refused(field: str, value: object, expected: str) -> JobFailure:

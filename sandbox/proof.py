@@ -1,6 +1,6 @@
-"""Must every node of the DAG fail like this one? Only what is shown by files on the submit host says so.
+"""Proof that every node of the DAG will fail like this one, from files on the submit host only.
 
-An error that merely looks general stops its own node; the others are left to find out for themselves.
+An error that only seems general stops its own node; the others continue.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sandbox.postrecord import last_records
 SANDBOX = Path("../sandbox.tar.gz")
 PAYLOAD = Path("../payload.json")
 NEEDED_FILES = (Path("../run.sh"), SANDBOX, Path("../back"), PAYLOAD, Path("jobs.json"))
-# So many different files at so many sites, in so large a share of the groups: then the dataset is gone.
+# Thresholds for a dataset that is gone: different files, sites, and share of the groups.
 MIN_FILES, MIN_SITES, MIN_SHARE = 3, 2, 0.5
-MAX_GROUPS = 25  # so many of the first and of the last are looked into
+MAX_GROUPS = 25  # of the first and of the last groups that are examined
 MAX_SANDBOX_BYTES = 256 * 1024 * 1024
 
 
 def find_proof(code: int, *, site: str, bad_inputs: Sequence[str]) -> str:
-    """What shows that the failure affects every node; '' if nothing does."""
+    """Return what proves that the failure affects every node; empty if nothing does."""
     tags = row_of(code).tags
     if Tag.SET_UP in tags:
         return _broken_sandbox()
@@ -41,7 +41,7 @@ def find_proof(code: int, *, site: str, bad_inputs: Sequence[str]) -> str:
 def _broken_sandbox() -> str:
     for path in NEEDED_FILES:
         if not path.exists():
-            return f"{path.name}, without which no job starts, is not on the submit host"
+            return f"{path.name}, which every job needs, is missing on the submit host"
     unpacker = zlib.decompressobj(wbits=31)
     size = 0
     try:
@@ -51,7 +51,7 @@ def _broken_sandbox() -> str:
     except (OSError, zlib.error) as error:
         return f"{SANDBOX.name}, which every job unpacks, is broken on the submit host: {error}"
     if not unpacker.eof:
-        return f"{SANDBOX.name}, which every job unpacks, is cut off on the submit host"
+        return f"{SANDBOX.name}, which every job unpacks, is truncated on the submit host"
     return ""
 
 
@@ -63,7 +63,7 @@ def _broken_configuration() -> str:
         plan = read_jobs(Path("jobs.json"), payload=PAYLOAD)
         load_registry(shipped_plugins()).check(plan.payload)
     except ManifestError as error:
-        return f"what every job of the group reads is broken on the submit host: {error}"
+        return f"the plan that every job of the group reads is broken on the submit host: {error}"
     except JobFailure as failure:
         return f"the payload configuration, the same for every job, is refused: {failure.message}"
     return ""
@@ -80,13 +80,13 @@ def _dataset_gone(site: str, bad_inputs: Sequence[str]) -> str:
     for group in {*ended[:MAX_GROUPS], *ended[-MAX_GROUPS:]}:
         unopened = [one for one in last_records(Path(group)).values() if has_tag(one.exit_code, Tag.OPEN)]
         if not unopened:
-            return ""  # it was stopped, not more
+            return ""  # it was only stopped
         files.update(lfn for record in unopened for lfn in record.bad_input_files)
         sites.update(record.site for record in unopened if record.site)
     if len(files) < MIN_FILES or len(sites) < MIN_SITES:
         return ""
     expected = {*sites, ""}
     if any(elected_site(Path(group)) not in expected for group in set(groups).difference(ended)):
-        return ""  # jobs run where nobody has failed yet
-    told = f"{len(files)} input files could not be opened at {', '.join(sorted(sites))}, and none was read"
-    return f"the input dataset is gone: {told}; the first is {min(files)}"
+        return ""  # jobs run at sites without a failure
+    found = f"{len(files)} input files could not be opened at {', '.join(sorted(sites))}, and none was read"
+    return f"the input dataset is gone: {found}; the first is {min(files)}"

@@ -1,4 +1,4 @@
-"""`<node>.report.json`: what one attempt of one node did, written by the job, read by everybody after it."""
+"""`<node>.report.json`: the report of one attempt of a node, written by the job."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One measured window of a pilot."""
+    """A measured window of a pilot."""
 
     events: int
     wall_time_sec: float
@@ -94,7 +94,7 @@ class Recommended:
 
 @dataclass(frozen=True)
 class PilotReport:
-    """What a pilot measured, and what it recommends for the jobs to come."""
+    """Measurements of a pilot, and recommendations for later jobs."""
 
     iterations: tuple[Iteration, ...]
     per_step: tuple[StepProfile, ...]
@@ -121,7 +121,7 @@ class NodeReport:
     outputs: tuple[Output, ...] = ()
     bad_inputs: tuple[str, ...] = ()
     pilot: PilotReport | None = None
-    source: str = PAYLOAD  # who brought about the exit code
+    source: str = PAYLOAD  # who set the exit code
     transfers: tuple[Transfer, ...] = ()
 
 
@@ -137,7 +137,7 @@ def write_report(path: Path, report: NodeReport) -> None:
 
 
 def read_report(path: Path) -> NodeReport:
-    """Raises ManifestError for a report that is missing or cut off, ClaimRefused for another schema."""
+    """Read a report; raise ManifestError if it is missing or truncated, ClaimRefused for another schema."""
     fields = Fields.of_file(path, claim=True)
     return NodeReport(
         node=fields.name("node", names.NODE, "a node name"),

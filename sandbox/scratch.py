@@ -1,4 +1,4 @@
-"""The job's directory, in which payload code runs: only regular files under planned names leave it."""
+"""The job's directory, in which the payload runs: only regular files under planned names leave it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDOUT, STDERR = 1, 2
 
 
 class Scratch:
-    """The directory as it was before the payload, and the streams whose files HTCondor keeps in it."""
+    """The directory as it was before the payload, and the stream files that HTCondor keeps in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,25 +25,25 @@ class Scratch:
 
     @property
     def back(self) -> Path:
-        """What HTCondor brings back to the submit host."""
+        """The directory that HTCondor returns to the submit host."""
         return self.path / BACK
 
     def reclaim(self) -> None:
-        """Undo what a payload may have done here; call it when none of its processes is left."""
+        """Undo changes by the payload. Call it when none of its processes is left."""
         if stat.S_IMODE(os.stat(self.path).st_mode) != self._mode:
             os.chmod(self.path, self._mode)
         for file in self._files:
             file.restore()
         for stream in self.streams:
             stream.close()
-        # Moved, not emptied: a payload can make a directory that takes long, or is not allowed, to remove.
+        # Moved, not emptied: a payload can create a directory that is slow or impossible to remove.
         with suppress(FileNotFoundError):
             os.rename(self.back, self.path / f"{BACK}.{os.urandom(8).hex()}")
         self.back.mkdir()
 
 
 def regular_file(path: Path) -> Path:
-    """The path, if it is a regular file in a real directory. Raises JobFailure if it is anything else."""
+    """Return the path if it is a regular file in a real directory; raise JobFailure otherwise."""
     try:
         found = stat.S_ISDIR(os.lstat(path.parent).st_mode) and stat.S_ISREG(os.lstat(path).st_mode)
     except OSError as error:

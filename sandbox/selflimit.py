@@ -1,6 +1,6 @@
-"""The limits POST sets for itself: memory, CPU time and wall time.
+"""Limits that POST sets for itself: memory, CPU time and wall time.
 
-The caps on what is read keep POST far below them. The limits stop what the caps do not foresee: twenty POSTs
+The limits of what is read keep POST far below them. These limits stop unforeseen cases: up to twenty POSTs
 run at once on a host that serves every request.
 """
 
@@ -14,22 +14,22 @@ from pathlib import Path
 from types import FrameType
 
 MEMORY_BYTES = 256 * 1024 * 1024
-PER_PLANNED_BYTE = 24  # what a byte of the plan, which is ours and may be large, may take when parsed
+PER_PLANNED_BYTE = 24  # memory per byte of the plan, which may be large, when parsed
 MOST_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
 CPU_SEC = 60
 WALL_SEC = 300
 
 
 class TooCostly(BaseException):
-    """POST has used more CPU time than any honest file takes; not an Exception, so that nothing hides it."""
+    """POST used more CPU time than any valid file takes. Not an Exception, so that no handler hides it."""
 
 
 class OutOfTime(BaseException):
-    """POST has waited too long, for a disk most likely."""
+    """POST waited too long, most likely for a disk."""
 
 
 def limit_self(plan: Path) -> None:
-    """Limit this process; `plan` is the largest file of our own that it reads."""
+    """Limit this process; `plan` is the largest file of WMS2 that it reads."""
     signal.signal(signal.SIGXCPU, _on_cpu)
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(WALL_SEC)
@@ -46,9 +46,9 @@ def _lower(kind: int, value: int) -> None:
 
 
 def _on_cpu(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it comes again every second
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it is repeated every second
     raise TooCostly(f"more than {CPU_SEC} s of CPU time")
 
 
 def _on_alarm(_number: int, _frame: FrameType | None) -> None:
-    raise OutOfTime(f"no answer within {WALL_SEC} s")
+    raise OutOfTime(f"POST did not finish within {WALL_SEC} s")

@@ -1,4 +1,4 @@
-"""A job's standard output and error: bounded, whatever the payload writes and does to their files."""
+"""A job's standard output and error, bounded whatever the payload does to them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import suppress
 
 HEAD_BYTES = 1024 * 1024
 TAIL_BYTES = 1024 * 1024
-MAX_BYTES = 2 * 1024 * 1024  # of the file, before the last megabyte is added
+MAX_BYTES = 2 * 1024 * 1024  # of the file, before the last megabyte is appended
 CHUNK_BYTES = 64 * 1024
 
 
 class CappedStream:
-    """Passes on the first megabyte at once and the last one when closed, with a line of what was left out."""
+    """Passes on the first megabyte, and on close the last one, with a line about what was left out."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -47,12 +47,12 @@ class CappedStream:
 
 
 class StreamFile:
-    """The file in the scratch directory, if any, that a descriptor of this process writes to."""
+    """The file in the scratch directory, if any, to which a descriptor of this process writes."""
 
     def __init__(self, descriptor: int, directory: str) -> None:
         self._descriptor = descriptor
         self._path = ""
-        with suppress(OSError):  # a job may have been started without it
+        with suppress(OSError):  # a job may be started without it
             own = os.fstat(descriptor)
             for entry in os.scandir(directory):
                 if entry.inode() == own.st_ino and os.path.samestat(entry.stat(follow_symlinks=False), own):

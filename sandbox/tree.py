@@ -1,9 +1,10 @@
-"""Runs payload code such that none of its processes is left when the wrapper continues.
+"""Runs the payload such that none of its processes is left when the wrapper continues.
 
-Where the kernel allows it, the payload has a PID namespace of its own: it sees and signals no other process,
-and the kernel ends all of it with its first process. Elsewhere the wrapper is a child subreaper: whatever the
-payload detaches (double fork, setsid) stays below the wrapper in the process tree, where it is found and
-killed. The payload gains no privileges by setuid programs, so the wrapper can end every process of it.
+Where the kernel allows it, the payload has a PID namespace of its own: it sees and signals no other
+process, and the kernel ends all of it with its first process. Elsewhere the wrapper is a child subreaper:
+processes that the payload detaches (double fork, setsid) stay below the wrapper in the process tree, where
+they are found and killed. The payload gains no privileges by setuid programs, so the wrapper can end all
+its processes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sandbox.failure import WRAPPER_KILL, JobFailure
 from sandbox.streams import CHUNK_BYTES, CappedStream
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU)
-SWITCH = "WMS2_PAYLOAD_NAMESPACE"  # 0 = do without a namespace; for tests
+SWITCH = "WMS2_PAYLOAD_NAMESPACE"  # 0 = without a namespace; for tests
 END_SEC = 60  # a killed process that has not ended by then hangs in the kernel
 FIRST_WAIT_SEC, LAST_WAIT_SEC = 0.001, 0.05
 PATIENCE_SEC = 0.005  # the keeper ends by itself right after its answer
@@ -117,7 +118,7 @@ class Tree:
 
 
 def _pump(answer: int, sources: Mapping[int, CappedStream], deadline: float | None) -> list[bytes] | None:
-    """Copy output until the keeper answers or is gone."""
+    """Copy output until the keeper answers or has ended."""
     poll = select.poll()
     for descriptor in (answer, *sources):
         poll.register(descriptor, select.POLLIN)
@@ -136,7 +137,7 @@ def _pump(answer: int, sources: Mapping[int, CappedStream], deadline: float | No
 
 
 def _drain(source: int, stream: CappedStream) -> None:
-    """Take what a pipe without writers still holds."""
+    """Read the rest of a pipe without writers."""
     os.set_blocking(source, False)
     with suppress(BlockingIOError):
         for _ in range(64):  # the largest pipe; a descriptor may have been passed on to another job
@@ -148,7 +149,7 @@ def _drain(source: int, stream: CappedStream) -> None:
 
 
 def _keep(payload: Payload, outputs: list[int], tell: int, mask: set[int], *, namespace: bool) -> NoReturn:
-    """In a child process: run the payload, answer how it ended, and never return."""
+    """Run the payload in a child process, report how it ended, and never return."""
     try:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         for number in SIGNALS:
@@ -181,7 +182,7 @@ def _unshare(flags: int = 0) -> bool:
 
 
 def _unshare_as_user() -> bool:
-    """Others than root need a user namespace, in which they keep their user and group."""
+    """Unshare in a user namespace, which users other than root need."""
     uid, gid = os.getuid(), os.getgid()
     files = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
     _prctl(PR_SET_DUMPABLE, 1)  # else the files below belong to root
@@ -261,13 +262,13 @@ def _kill_descendants() -> None:
 
 
 def _descendants() -> list[tuple[int, int]]:
-    """Return the processes below this one with their groups, as far as they stand still meanwhile."""
+    """Return the processes below this one with their groups, as far as they can be observed."""
     children: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError):
                 with open(f"/proc/{name}/stat", "rb") as handle:
-                    # the second field is a name of the process's choice, in parentheses
+                    # the second field is a name chosen by the process, in parentheses
                     _, parent, group = handle.read().rpartition(b")")[2].split()[:3]
                 children.setdefault(int(parent), []).append((int(name), int(group)))
     found = list(children.get(os.getpid(), ()))

@@ -1,4 +1,4 @@
-"""What an HTCondor event log says about one job: where it ran, why it was held or removed, its memory."""
+"""HTCondor's event log about one job: where it ran, why it was held or removed, its memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END = b"\n..."
 
 @dataclass(frozen=True)
 class JobEvents:
-    """'', 0 and None = the log does not say; `hold_code` is HTCondor's HoldReasonCode."""
+    """Events of a job; '', 0 and None = not in the log. `hold_code` is HTCondor's HoldReasonCode."""
 
     site: str = ""
     hold_reason: str = ""
@@ -28,7 +28,7 @@ class JobEvents:
 
 
 def read_job_events(path: Path, job_id: str) -> JobEvents:
-    """The latest about the job `<cluster>.<proc>` in the tail of a log; the empty answer without a log."""
+    """Return the latest events of the job `<cluster>.<proc>` in the tail of a log; empty without a log."""
     cluster = job_id.split(".", 1)[0]
     if not (cluster.isascii() and cluster.isdigit() and len(cluster) < 12):
         return JobEvents()

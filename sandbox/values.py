@@ -1,4 +1,4 @@
-"""Predicates for numbers from outside: a boolean is no number, and NaN is in no range."""
+"""Predicates for untrusted numbers: a boolean is not a number, and NaN is in no range."""
 
 from __future__ import annotations
 

@@ -167,8 +167,8 @@ def _guarded(work: Callable[[], None]) -> Verdict:
         verdict = _judged(work)
         _handle_signals(signal.SIG_IGN)
     except Terminated as end:
-        told = f"Terminated: signal {end.signal_number} ({signal.Signals(end.signal_number).name})"
-        verdict = Verdict(128 + end.signal_number, told)
+        message = f"Terminated: signal {end.signal_number} ({signal.Signals(end.signal_number).name})"
+        verdict = Verdict(128 + end.signal_number, message)
     return verdict
 
 
@@ -198,8 +198,8 @@ def _judged(work: Callable[[], None]) -> Verdict:
     except Exception as error:  # noqa: BLE001 - the report must be written whatever the bug is
         sys.stderr.write(_trace(error))
         full = isinstance(error, OSError) and error.errno in FULL_DISK
-        told = clean_text(f"{type(error).__name__}: {error}")
-        return Verdict(LOCAL_WRITE if full else UNCAUGHT, told)
+        message = clean_text(f"{type(error).__name__}: {error}")
+        return Verdict(LOCAL_WRITE if full else UNCAUGHT, message)
     return Verdict()
 
 

@@ -1,10 +1,8 @@
 """Decides when a site is banned for one workflow or for all. Pure.
 
 Evidence is of two kinds. Reports of the wrapper or HTCondor are *proved*: a payload cannot cause them. Exit
-codes
-and reports of a payload are *claimed*: they affect only their own request, unless requests of different
-people
-agree.
+codes and reports of a payload are *claimed*: they affect only their own request, unless requests of
+different people agree.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class SiteTally:
     site: str
     jobs: int
     infrastructure: int  # proved
-    unreadable_files: int  # proved, and only files read at another site: the copy is bad, not the file
+    unreadable_files: int  # proved; only files that were read at another site
     claimed: int = 0  # of both kinds, claimed by payloads
     claimed_elsewhere: int = 0
     jobs_elsewhere: int = 0
@@ -48,7 +46,6 @@ class SiteTally:
         return f"{message}, {self.claimed} of them reported by the payload only" if self.claimed else message
 
     def as_json(self) -> dict[str, Any]:
-        """For the ban's record of what triggered it."""
         return asdict(self)
 
 
@@ -67,7 +64,6 @@ class Agreement:
         return f"{self.requests} requests of {people}, {self.proved} reported by the wrapper or HTCondor"
 
     def as_json(self) -> dict[str, Any]:
-        """For the ban's record of what triggered it."""
         return asdict(self)
 
 

@@ -15,14 +15,14 @@ from wms2_project.grammar import Name
 
 
 class Site(models.Model):
-    """A place with batch slots, usually next to storage."""
+    """A place with batch slots, usually with storage nearby."""
 
     name = name_field(Name.SITE, primary_key=True)
     status = enum_field(SiteStatus, default=SiteStatus.ENABLED)
     drain_until = models.DateTimeField(null=True, blank=True)  # when a drain or a maintenance ends by itself
     status_by = models.CharField(max_length=250, blank=True, default="")
     status_reason = models.TextField(blank=True, default="")
-    set_by_operator = models.BooleanField(default=False)  # then the site's admins do not change it
+    set_by_operator = models.BooleanField(default=False)  # admins of the site cannot change it then
     storage_elements = ArrayField(name_field(Name.RSE), default=list, blank=True)
     storage_path = models.TextField(blank=True, default="")
     storage_prefixes = models.JSONField(default=list, blank=True)  # URLs, from the protocols in Rucio
@@ -35,7 +35,7 @@ class Site(models.Model):
     storage_asked_at = models.DateTimeField(null=True, blank=True)  # last query of the storage usage
     version = models.PositiveIntegerField(default=0)
     cric_state = enum_field(CricState, default=CricState.ACTIVE)
-    synced_at = models.DateTimeField(null=True, blank=True)  # when CRIC listed it last
+    synced_at = models.DateTimeField(null=True, blank=True)  # last listed by CRIC
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -50,7 +50,7 @@ class Site(models.Model):
 
 
 class SiteSource(models.Model):
-    """A service that sites are read from on schedule, and how that went."""
+    """A service from which sites are read on schedule, and the outcome."""
 
     name = models.CharField(primary_key=True, max_length=32)
     answered_at = models.DateTimeField(null=True, blank=True)

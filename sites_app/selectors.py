@@ -1,4 +1,4 @@
-"""Read sites: usability, bans, counts."""
+"""Selectors of sites: usability, bans, counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def site_by_name(name: str) -> Site:
 
 
 def open_for_work(*, now: datetime) -> Q:
-    """Match sites that CRIC has in operation and that are enabled, or whose drain or maintenance is over."""
+    """Match sites that CRIC lists as active and that are enabled, or whose drain or maintenance is over."""
     return Q(cric_state=CricState.ACTIVE) & (
         Q(status=SiteStatus.ENABLED) | Q(status__in=TIMED, drain_until__lte=now)
     )
@@ -75,7 +75,7 @@ def banned(*, workflow: Workflow, now: datetime) -> set[str]:
 
 
 def new_disabled_sites() -> QuerySet[Site]:
-    """Sites that are disabled because they were new in CRIC, and on which no person has decided since."""
+    """Return new sites of CRIC that are disabled until an operator decides about them."""
     return Site.objects.filter(status=SiteStatus.DISABLED, status_by=BY_CRIC, cric_state=CricState.ACTIVE)
 
 
@@ -87,7 +87,7 @@ def bans_for_all(*, now: datetime) -> QuerySet[SiteBan]:
 def count_sites(*, now: datetime) -> dict[str, int]:
     """Count sites by status.
 
-    `closed_by_cric`: CRIC does not have it in operation. `banned`: it would take work but is banned for all.
+    `closed_by_cric`: not active in CRIC. `banned`: open for work but banned for all.
     """
     state = Case(
         When(~Q(cric_state=CricState.ACTIVE), then=Value("closed_by_cric")),

@@ -15,13 +15,13 @@ class SiteStatus(StrEnum):
 
 
 class CricState(StrEnum):
-    """What CRIC says of a site. Only an active one receives new work, whatever its status is."""
+    """State of a site in CRIC. Only active sites receive new work, whatever their status."""
 
     ACTIVE = "active"
     INACTIVE = "inactive"  # listed, but not in operation
     ABSENT = "absent"  # listed once, and no longer
 
 
-BY_CRIC = "system:cric"  # who sets what CRIC says
+BY_CRIC = "system:cric"  # actor of changes that follow CRIC
 TIMED = (SiteStatus.DRAINING, SiteStatus.MAINTENANCE)  # over at `drain_until`, if that is set
-CLOSED = (SiteStatus.DISABLED, SiteStatus.MAINTENANCE)  # until somebody enables the site
+CLOSED = (SiteStatus.DISABLED, SiteStatus.MAINTENANCE)  # until the site is enabled

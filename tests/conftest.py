@@ -1,4 +1,4 @@
-"""What holds for every test: default signals, a database per lane, untimed examples, injected adapters."""
+"""Fixtures of all tests: default signals, a database per lane, untimed examples, injected adapters."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ from condor.types import DagmanAd
 from sandbox import build
 from sandbox.build import build_sandbox, copy_run_script, copy_scripts
 
-# Stand-ins for the sandbox: small enough to be read, and told by jobs.json how to behave.
+# Stand-ins for the sandbox: small scripts, controlled by jobs.json.
 RUN = rb"""#!/bin/bash
 role=$1 node=$2 site=$3
 behaviour=$(sed -n "s/.*\"$node\": \"\([^\"]*\)\".*/\1/p" jobs.json)
 case $behaviour$WMS2_ATTEMPT in killed-once0) kill -9 $$ ;; failed-once0) exit 5 ;; esac
 mkdir -p back
-told="\"attempt\": $WMS2_ATTEMPT, \"memory_mb\": $WMS2_MEMORY_MB"
-echo "{\"role\": \"$role\", \"site\": \"$site\", $told}" >back/$node.report.json
+facts="\"attempt\": $WMS2_ATTEMPT, \"memory_mb\": $WMS2_MEMORY_MB"
+echo "{\"role\": \"$role\", \"site\": \"$site\", $facts}" >back/$node.report.json
 [ -d reports ] && ls reports >back/$node.seen
 case $behaviour in
     sleep) sleep 300 ;;

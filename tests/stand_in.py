@@ -37,7 +37,7 @@ class OwnFilesDbs:
         return DatasetInfo(name, "VALID", "data", "", 1, "", "", 1, 1, 1, 1, 1)
 
     def content(self, name: str) -> None:
-        """Nobody has produced a dataset."""
+        """Return None: the dataset does not exist."""
 
     def blocks(self, name: str) -> set[str]:
         return set(self._files(name).values_list("block_name", flat=True))

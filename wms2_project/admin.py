@@ -61,8 +61,6 @@ admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
 class OwnPasswordForm(AdminOwnPasswordChangeForm):  # type: ignore[misc]
-    """Form for a new password."""
-
     def save(self, commit: bool = True) -> User:
         """Change the password and record it in the audit."""
         with transaction.atomic():
@@ -154,8 +152,6 @@ class ApiTokenAdmin(OperationAdmin):
 
 
 class IdentityForm(ReasonForm):
-    """Form for a new identity."""
-
     user = forms.ModelChoiceField(
         queryset=User.objects.filter(is_active=True).order_by("username"), widget=UnfoldAdminSelectWidget
     )
@@ -191,11 +187,9 @@ class IdentityAdmin(ReadOnlyAdmin):
         description="Link an identity", icon="link", permissions=["operate"], variant=ActionVariant.PRIMARY
     )
     def link(self, request: HttpRequest) -> HttpResponse:
-        """Link the identity to the account."""
-
         def apply(target: str, form: forms.Form) -> str:
             made = link_identity(actor=actor_of(request), **form.cleaned_data)
-            return f"{made} is {made.user} from now on."
+            return f"{made} is linked to {made.user}."
 
         back = reverse("admin:wms2_project_identity_changelist")
         return self.ask(
@@ -205,8 +199,6 @@ class IdentityAdmin(ReadOnlyAdmin):
 
     @action(description="Unlink", icon="link_off", permissions=["operate"], variant=ActionVariant.DANGER)
     def unlink(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Unlink the identity."""
-
         def apply(identity: Identity, form: forms.Form) -> str:
             reason = form.cleaned_data["reason"]
             unlink_identity(identity=identity, actor=actor_of(request), reason=reason)
@@ -219,7 +211,7 @@ class IdentityAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
-    """Who changed what, and why."""
+    """Audit rows."""
 
     list_display = ("at", "actor", "action", "target", "reason")
     fields = ("at", "actor", "action", "target", "reason", "detail", "request_id", "number", "seal")
@@ -228,7 +220,6 @@ class AuditEventAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
 
     def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Return whether the user is an operator."""
         return role_of(request.user) >= Role.OPERATOR
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:

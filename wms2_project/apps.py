@@ -9,9 +9,9 @@ class KernelConfig(AppConfig):
     verbose_name = "Access"
 
     def ready(self) -> None:
-        """Register the startup checks; begin to trace if that is wanted."""
+        """Register the startup checks and configure tracing if enabled."""
         import_module("wms2_project.checks")
         import_module("wms2_project.credential_checks")
         import_module("wms2_project.deploy_checks")
-        if settings.TRACES in ("otlp", "console"):  # anything else, the checks refuse
+        if settings.TRACES in ("otlp", "console"):  # the checks refuse other values
             import_module("wms2_project.observation.tracing_setup").configure(settings.TRACES)

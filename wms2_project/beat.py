@@ -1,7 +1,7 @@
-"""A Beat that may run twice: a PostgreSQL advisory lock makes exactly one of them the leader.
+"""A Celery Beat of which several may run: a PostgreSQL advisory lock makes exactly one the leader.
 
-Two ordinary schedulers would send everything twice. The lock lives in the leader's database
-session, so a survivor takes over within seconds of the leader's death.
+Two ordinary schedulers would send every task twice. The lock belongs to the leader's database session, so
+another Beat takes over within seconds of the leader's death.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ STANDBY_SEC = 2.0
 
 
 class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc]
-    """Sends due tasks only while it holds the leader lock; otherwise asks again every two seconds."""
+    """Sends due tasks only while it holds the leader lock; otherwise retries the lock every two seconds."""
 
     _leads = False
 
     def setup_schedule(self) -> None:
-        """Refuse to start unconfigured, then read the schedule: nothing of Celery's comes earlier."""
+        """Exit if WMS2 is not configured, before anything else of Celery runs, then read the schedule."""
         refuse_to_start_unless_configured()
         super().setup_schedule()
 
     def tick(self, *args: object, **kwargs: object) -> float:
-        """Send what is due if we lead; answer how long Beat may sleep."""
+        """Send due tasks if this process leads; return the seconds Beat may sleep."""
         try:
             leads = self._hold_lock()
         except DatabaseError:
-            logger.exception("beat cannot reach the database; it asks again")
+            logger.exception("beat cannot reach the database; retrying")
             connection.close()
             leads = False
         if leads != self._leads:
@@ -44,7 +44,7 @@ class LeaderScheduler(DatabaseScheduler):  # type: ignore[misc]
 
     @staticmethod
     def _hold_lock() -> bool:
-        """Is the leader lock ours? Taking it twice in one session must not stack up."""
+        """Return whether this session holds the leader lock, taking it once if it is free."""
         key = lock_key("beat-leader")
         with connection.cursor() as cursor:
             cursor.execute(

@@ -1,4 +1,4 @@
-"""The Celery application. Tasks live in requests_app.tasks; PostgreSQL, not Celery, decides what is due."""
+"""The Celery application. Tasks are in requests_app.tasks; PostgreSQL, not Celery, decides what is due."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
 
 
 class CountedTask(Task):  # type: ignore[misc]
-    """A task whose runs are counted and timed, whichever process runs them."""
+    """Counts and times every run of a task, in any process."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run it."""
         began, outcome = time.monotonic(), "failed"
         try:
             value = super().__call__(*args, **kwargs)
@@ -30,7 +29,7 @@ class CountedTask(Task):  # type: ignore[misc]
 
 
 class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
-    """The worker's main process says every few seconds which queues it serves."""
+    """Records a heartbeat of the worker for the queues it serves, every few seconds."""
 
     requires = {"celery.worker.components:Timer"}
 
@@ -39,20 +38,18 @@ class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
         self._entry: Any = None
 
     def start(self, worker: Any) -> None:
-        """Start the heartbeat."""
         named = (worker.hostname, tuple(worker.app.amqp.queues.consume_from))
         heartbeat.beat(*named)
         self._entry = worker.timer.call_repeatedly(heartbeat.INTERVAL_SEC, heartbeat.beat, named, priority=10)
 
     def stop(self, worker: Any) -> None:
-        """Say good-bye."""
         if self._entry is not None:
             self._entry.cancel()
         heartbeat.silence(worker.hostname, tuple(worker.app.amqp.queues.consume_from))
 
 
 app = Celery("wms2", task_cls=CountedTask)
-# Celery's own settings only: a worker prints all it has to whoever inspects it, in Flower for one
+# Celery's own settings only: a worker shows its whole configuration to inspection tools such as Flower
 app.config_from_object(
     {
         name.removeprefix("CELERY_").lower(): getattr(settings, name)

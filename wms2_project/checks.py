@@ -1,4 +1,4 @@
-"""Startup checks: what is missing is said before the first request, with the cure."""
+"""Startup checks: report missing or invalid settings, with the cure, before a process starts to work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wms2_project.access.roles import is_role
 from wms2_project.grammar import Name, matches
 from wms2_project.settings.environment import LAB
 
-STARTUP = "wms2"  # the tag of the checks every process passes before it works
+STARTUP = "wms2"  # tag of the checks that every process must pass
 NEEDED_SERVICES = {
     "reqmgr2_url": "WMS2_REQMGR2_URL",
     "dbs_url": "WMS2_DBS_URL",
@@ -45,7 +45,7 @@ LOGIN_NEEDS = {
 
 
 def refuse_to_start_unless_configured() -> None:
-    """Exit with the messages of every failed startup check. Only manage.py runs checks by itself."""
+    """Exit with the messages of all failed startup checks (outside manage.py Django runs none)."""
     failed = [message for message in run_checks(tags=[STARTUP]) if message.is_serious()]
     if failed:
         sys.exit("\n".join(str(message) for message in failed))
@@ -53,7 +53,7 @@ def refuse_to_start_unless_configured() -> None:
 
 @register(STARTUP, Tags.security)
 def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Sessions and cursors are signed; without a key nothing can be."""
+    """Require SECRET_KEY, which signs sessions and cursors."""
     try:
         present = bool(settings.SECRET_KEY)
     except ImproperlyConfigured:
@@ -71,7 +71,7 @@ def check_secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP, Tags.database)
 def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Only PostgreSQL has what WMS2 relies on: SKIP LOCKED, advisory locks, partial constraints."""
+    """Require PostgreSQL: WMS2 relies on SKIP LOCKED, advisory locks and partial constraints."""
     engine = settings.DATABASES["default"]["ENGINE"]
     if engine == "wms2_project.postgresql":
         return []
@@ -86,7 +86,7 @@ def check_database(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP)
 def check_submit_root(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A relative path would name a place in whatever directory a process was started in."""
+    """Require an absolute path: a relative one would depend on the process's working directory."""
     if settings.SUBMIT_ROOT.startswith("/"):
         return []
     what = "is not an absolute path" if settings.SUBMIT_ROOT else "is not set"
@@ -101,7 +101,7 @@ def check_submit_root(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP)
 def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Storage and services have no default outside the lab: a wrong guess would write elsewhere."""
+    """Require storage and service addresses outside the lab. A default could write to wrong places."""
     return [] if LAB else list(_missing())
 
 
@@ -134,7 +134,7 @@ def _storage_problems() -> Iterator[tuple[str, str]]:
 
 @register(STARTUP, Tags.security)
 def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A callback nobody can verify must not be sent."""
+    """Require a signing key if callbacks are enabled, so that receivers can verify them."""
     if not settings.CALLBACK_HOSTS or settings.CALLBACK_SECRET:
         return []
     return [
@@ -148,7 +148,10 @@ def check_callbacks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP, Tags.security)
 def check_job_users(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A job that runs as WMS2's own account can read its secrets; `dags_app.checks` asks the schedd."""
+    """Refuse job users equal to WMS2's own account: their jobs could read its secrets.
+
+    `dags_app.checks` checks the accounts that the schedd uses.
+    """
     if LAB or own_account() not in settings.JOB_USERS:
         return []
     what = f"WMS2_JOB_USERS names {own_account()}, the account that WMS2 runs as."
@@ -156,7 +159,7 @@ def check_job_users(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 
 def own_account() -> str:
-    """The account of this process; its number where it has no name."""
+    """Return the account of this process; its number if it has no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -165,7 +168,7 @@ def own_account() -> str:
 
 @register(STARTUP)
 def check_round_size(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """The nodes of a round are numbered with six digits; beyond them nothing could be written."""
+    """Check the number of jobs per round: node names have six digits."""
     if 1 <= settings.MAX_JOBS_PER_ROUND <= MAX_NODES:
         return []
     return [
@@ -179,16 +182,17 @@ def check_round_size(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP, Tags.security)
 def check_identity(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A slip in who is believed to be whom must not be found by whoever profits from it."""
+    """Check the settings that decide which identities are trusted."""
     return [
-        Error(words, hint=f"Correct the environment variable {variable}.", id="wms2.E006")
-        for variable, words in _identity_slips()
+        Error(message, hint=f"Correct the environment variable {variable}.", id="wms2.E006")
+        for variable, message in _identity_slips()
     ]
 
 
 def _identity_slips() -> Iterator[tuple[str, str]]:
+    """Yield variable and message of each invalid identity setting."""
     if settings.OIDC_ISSUERS and not settings.OIDC_AUDIENCES:
-        yield "WMS2_OIDC_AUDIENCES", "Token issuers are set, but not for whom their tokens must be."
+        yield "WMS2_OIDC_AUDIENCES", "WMS2_OIDC_ISSUERS is set, but not the audiences their tokens must have."
     for issuer in settings.OIDC_ISSUERS:
         if not issuer.startswith("https://") and not LAB:
             yield "WMS2_OIDC_ISSUERS", f"The token issuer {issuer} is not reached by https."
@@ -197,7 +201,7 @@ def _identity_slips() -> Iterator[tuple[str, str]]:
             if not getattr(settings, name):
                 yield variable, f"{variable} is not set, and WMS2_OIDC_CLIENT_ID is."
     for name in set(settings.OIDC_ALGORITHMS) - ASYMMETRIC:
-        yield "WMS2_OIDC_ALGORITHMS", f"{name} is no signature that only the issuer can make."
+        yield "WMS2_OIDC_ALGORITHMS", f"{name} is not an asymmetric signature algorithm."
     for rule in settings.OIDC_ROLES:
         if problem := _wrong(parse_role_rule, rule):
             yield "WMS2_OIDC_ROLES", problem
@@ -208,9 +212,9 @@ def _identity_slips() -> Iterator[tuple[str, str]]:
             yield "WMS2_TRUSTED_PROXIES", problem
     for kind, rate in settings.THROTTLE_RATES.items():
         if problem := _wrong(limits.parse, rate):
-            yield f"WMS2_THROTTLE_{kind.upper()}", f"{rate!r} is no rate such as 60/minute: {problem}"
+            yield f"WMS2_THROTTLE_{kind.upper()}", f"{rate!r} is not a rate such as 60/minute: {problem}"
     if settings.TRACES not in ("", "otlp", "console"):
-        yield "WMS2_TRACES", f"Traces go to otlp or console, not to {settings.TRACES}."
+        yield "WMS2_TRACES", f"{settings.TRACES} is not an exporter; use otlp or console."
 
 
 def _wrong(parse: Callable[[str], Any], text: str) -> str:
@@ -233,6 +237,6 @@ def _missing() -> Iterator[CheckMessage]:
         if not settings.CMS_SERVICES[name]:
             yield Error(
                 f"{variable} is not set.",
-                hint="Set the environment variable; for a try-out, WMS2_LAB=1 needs none of them.",
+                hint="Set the environment variable. With WMS2_LAB=1, for trying out, it is optional.",
                 id="wms2.E005",
             )

@@ -128,8 +128,8 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
     def clean(self) -> Any:
         """Raise after too many attempts from one address, or for one name from all addresses.
 
-        Attempts refused by the address limit do not count for the name, so nobody can lock the name of others
-        from one address.
+        Attempts refused by the address limit do not count for the name, so one address cannot lock a name for
+        others.
         """
         name = str(self.cleaned_data.get("username", "")).lower()
         wait = seconds_to_wait("logins", address_block(client_address(self.request)))
@@ -150,7 +150,7 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=1000,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Kept in the audit, with your name.",
+        help_text="Recorded in the audit with your name.",
     )
 
 
@@ -163,10 +163,10 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
 
     paginator = BoundedPaginator
     show_full_result_count = False
-    show_facets = ShowFacets.NEVER  # they would count every row once per choice
+    show_facets = ShowFacets.NEVER  # facets count all rows once per choice
     list_per_page = 50
     list_fullwidth = True
-    list_disable_select_all = True  # an action on rows nobody looked at is a slip
+    list_disable_select_all = True  # actions apply only to rows that were selected one by one
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -203,7 +203,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         return answer
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row of this page, or None if there is none."""
+        """Return the row of the page; None if it does not exist."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
 
     def ask(
@@ -222,7 +222,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     ) -> HttpResponse:
         """Show a form; when it is confirmed, apply it to each target and report each result.
 
-        `initial` are present values, `filled` are suggested ones.
+        `initial` holds current values, `filled` suggested ones.
         """
         targets = list(targets)
         if not all(self.has_operate_permission(request, target) for target in targets or [None]):
@@ -329,7 +329,7 @@ def address_of(view: str, *args: Any) -> str:
 def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
     """Return the row of a button's address. Raise Http404 if there is none or the key is malformed."""
     key = unquote(object_id)
-    if "\0" in key:  # PostgreSQL takes it for a broken query
+    if "\0" in key:  # PostgreSQL rejects it
         raise Http404
     try:
         return get_object_or_404(rows, pk=key)

@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` refuses: settings that open a production to strangers."""
+"""Checks of `manage.py check --deploy`: settings that make a production insecure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wms2_project.settings.environment import LAB
 
 KEY_LENGTH, KEY_CHARACTERS = 50, 5
 PLACEHOLDER = re.compile(r"change.?me|insecure|example|placeholder|unused|your.?(secret|key)|xxxx|1234", re.I)
-WIDEST_PROXIES = {4: 8, 6: 32}  # whoever trusts a wider network trusts strangers
+WIDEST_PROXIES = {4: 8, 6: 32}  # shortest prefix accepted, by IP version
 AUDIT_HEAD = "WMS2_AUDIT_HEAD_URL"
 RIGHTS = (
     "is a superuser",
@@ -37,7 +37,7 @@ FROM pg_roles WHERE rolname = current_user
 
 @register(Tags.security, deploy=True)
 def check_keys(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Sessions, tokens and the audit are only as safe as these keys."""
+    """Check the keys that protect sessions, tokens and the audit."""
     return [
         Error(
             f"{variable} {problem}.",
@@ -51,19 +51,19 @@ def check_keys(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_debug_and_hosts(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Debug pages show settings; a wildcard lets a caller choose the host in links and redirects."""
+    """Refuse debug pages, which show settings, and wildcard hosts, which callers could choose."""
     found: list[CheckMessage] = []
     if settings.DEBUG:
         found.append(Error("WMS2_DEBUG is on.", hint="Unset WMS2_DEBUG.", id="wms2.E013"))
     if wide := [host for host in settings.ALLOWED_HOSTS if "*" in host or host == "."]:
         hint = "Set WMS2_ALLOWED_HOSTS to the names users type into the browser."
-        found.append(Error(f"WMS2_ALLOWED_HOSTS holds {wide[0]}.", hint=hint, id="wms2.E014"))
+        found.append(Error(f"WMS2_ALLOWED_HOSTS contains {wide[0]}.", hint=hint, id="wms2.E014"))
     return found
 
 
 @register(Tags.security, deploy=True)
 def check_service_urls(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Credentials and data go to these addresses: outside the lab only through TLS."""
+    """Require TLS for addresses that get credentials or data, outside the lab."""
     if LAB:
         return []
     return [
@@ -79,12 +79,13 @@ def check_service_urls(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Behind a proxy that nobody named, every caller has the proxy's address and no certificate."""
+    """Require named proxies: otherwise all callers have the proxy's address and no certificate."""
     if LAB or not settings.SECURE_SSL_REDIRECT:
         return []
     hint = "Set WMS2_TRUSTED_PROXIES to the addresses of the TLS proxy in front."
     if not settings.TRUSTED_PROXIES:
-        return [Error("WMS2 expects a TLS proxy and trusts none.", hint=hint, id="wms2.E016")]
+        found = "WMS2_SSL_REDIRECT is on and WMS2_TRUSTED_PROXIES is not set."
+        return [Error(found, hint=hint, id="wms2.E016")]
     return [
         Error(f"WMS2_TRUSTED_PROXIES trusts all of {text}.", hint=hint, id="wms2.E016")
         for text in settings.TRUSTED_PROXIES
@@ -94,14 +95,14 @@ def check_proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_database_role(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Read the rights of the role WMS2 runs as: it must not be able to change the audit."""
+    """Check that the database role WMS2 runs as cannot change the audit."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(ROLE, [AuditEvent._meta.db_table])
             role, *may = cursor.fetchone()
     except (DatabaseError, ImproperlyConfigured) as error:
-        told = " ".join(str(error).split())
-        return [Info(f"The database role was not checked: {told}", id="wms2.I001")]
+        message = " ".join(str(error).split())
+        return [Info(f"The database role was not checked: {message}", id="wms2.I001")]
     return [
         Error(
             f"The database role {role} {right}.",
@@ -117,7 +118,7 @@ def _keys() -> Iterator[tuple[str, str]]:
     try:
         yield "SECRET_KEY", settings.SECRET_KEY
     except ImproperlyConfigured:
-        return  # wms2.E001 says so
+        return  # reported as wms2.E001
     if settings.AUDIT_KEY != settings.SECRET_KEY:
         yield "WMS2_AUDIT_KEY", settings.AUDIT_KEY
 
@@ -144,5 +145,5 @@ def _is_wide(text: str) -> bool:
     try:
         network = ip_network(text, strict=False)
     except ValueError:
-        return False  # wms2.E006 says so
+        return False  # reported as wms2.E006
     return network.prefixlen < WIDEST_PROXIES[network.version]

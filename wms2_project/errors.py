@@ -1,7 +1,7 @@
-"""The errors WMS2 raises, each with the cure in its message.
+"""The errors of WMS2, each with its cure.
 
-Two families decide what the lifecycle does: a TransientError is tried again by itself, a
-PermanentError waits for a person. Pure: every layer may import this module.
+Two families decide what the lifecycle does: a TransientError is retried automatically, a PermanentError
+needs a person. Pure: every layer may import this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 class Wms2Error(Exception):
-    """Base of every error WMS2 raises on purpose."""
+    """Base of all errors that WMS2 raises."""
 
     code = "error"
 
@@ -24,19 +24,19 @@ class Wms2Error(Exception):
 
 
 class TransientError(Wms2Error):
-    """May go away by itself: the same call is worth repeating later."""
+    """A failure that may pass: the call is repeated later."""
 
     code = "transient"
 
 
 class PermanentError(Wms2Error):
-    """Will not go away by itself: a person or another input is needed."""
+    """A failure that repeating does not solve: it needs a person or other input."""
 
     code = "permanent"
 
 
 class InvalidInput(PermanentError):
-    """Input that cannot be accepted; one message per field, nothing was stored."""
+    """Input that is refused, with one message per field; nothing was stored."""
 
     code = "invalid_input"
 
@@ -46,64 +46,64 @@ class InvalidInput(PermanentError):
 
 
 class NotFound(PermanentError):
-    """The thing named does not exist."""
+    """The named object does not exist."""
 
     code = "not_found"
 
 
 class NotAllowed(PermanentError):
-    """The caller may not ask for this; somebody else may."""
+    """The caller's role does not permit this."""
 
     code = "permission_denied"
 
 
 class Conflict(PermanentError):
-    """The state of the thing does not allow this now, or somebody else was faster."""
+    """The object's state does not allow this, or it was changed concurrently."""
 
     code = "conflict"
 
 
 class QuotaExceeded(PermanentError):
-    """The requestor or the group has no room for this now; nothing was stored."""
+    """A quota of the requestor or the group is exhausted; nothing was stored."""
 
     code = "quota_exceeded"
 
     def __init__(self, message: str, *, cure: str = "", retry_after_sec: float | None = None) -> None:
         super().__init__(message, cure=cure)
-        self.retry_after_sec = retry_after_sec  # when there is room by itself, if that is known
+        self.retry_after_sec = retry_after_sec  # when a retry can succeed, if known
 
 
 class IllegalTransition(Conflict):
-    """A status change the transition table does not contain."""
+    """A change of status that the transition table does not contain."""
 
     code = "illegal_transition"
 
 
 class StaleVersion(Conflict):
-    """The row changed since it was read; read it again and repeat if it still makes sense."""
+    """The row has changed since it was read. Read it again before repeating the change."""
 
     code = "stale_version"
 
 
 class ServiceUnavailable(TransientError):
-    """An outside service did not answer, or answered that it cannot serve now."""
+    """An external service did not answer, or reported that it cannot serve now."""
 
     code = "service_unavailable"
 
 
 class RateLimited(TransientError):
-    """Our own limit of calls to a service is used up. Nothing was sent, and nothing is wrong."""
+    """WMS2's own limit of calls to a service is exhausted. Nothing was sent."""
 
     code = "rate_limited"
 
 
 class ServiceRejected(PermanentError):
-    """An outside service understood the call and refused it."""
+    """An external service refused the call."""
 
     code = "service_rejected"
 
 
 class ScheddUnreachable(TransientError):
-    """The schedd did not answer. Nothing is known about its jobs, so nothing may be concluded."""
+    """The schedd did not answer. The state of its jobs is unknown."""
 
     code = "schedd_unreachable"

@@ -1,7 +1,7 @@
-"""Named places where the lab lets a process die, to prove that it may die anywhere.
+"""Named points at which tests kill a process, to prove that it may die there.
 
-`WMS2_FAILPOINT=name` kills this process with SIGKILL at its first pass of that place, `name:3` at the third.
-Outside the lab the variable is not even read.
+`WMS2_FAILPOINT=name` kills this process with SIGKILL when it first reaches that point, `name:3` the third
+time. The variable is read in the lab only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _passes: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Die here if the lab says so. No handler, no `finally`, no message: as a power cut would."""
+    """Kill this process here if the lab requests it, without handlers, `finally` blocks or messages."""
     if os.environ.get("WMS2_LAB") != "1":
         return
     wanted, _, nth = os.environ.get("WMS2_FAILPOINT", "").partition(":")

@@ -1,7 +1,7 @@
-"""`python -m wms2_project.flower`: Flower with a password before every page and a limit on wrong ones.
+"""`python -m wms2_project.flower`: Flower with a password for every page and a limit on failed attempts.
 
-Flower itself leaves /metrics and the static files open and counts no attempts. Everything passes through
-`find_handler` here, so no page can be forgotten.
+Flower itself leaves /metrics and static files open and does not limit attempts. Every request passes
+`ClosedFlower.find_handler`, so no page is left out.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from wms2_project.access.proxies import forwarded_address
 from wms2_project.access.throttles import address_block, seconds_to_wait, seconds_until_allowed
 from wms2_project.celery import app
 
-OPEN = "/healthcheck"  # says OK and nothing else
+OPEN = "/healthcheck"  # returns only "OK"
 
 
 class Refusal(RequestHandler):
-    """Answers 401, or 429 while the address has given too many wrong passwords."""
+    """Responds with 401, or 429 after too many wrong passwords from the address."""
 
     def initialize(self, wait_sec: float) -> None:
-        """Take how long the caller has to wait."""
         self.wait_sec = wait_sec
 
     def prepare(self) -> None:
-        """Answer every method alike."""
         if self.wait_sec:
             self.set_status(429)
             self.set_header("Retry-After", str(int(self.wait_sec) + 1))
@@ -45,7 +43,7 @@ class Refusal(RequestHandler):
 
 
 class ClosedFlower(Flower):  # type: ignore[misc]
-    """Flower whose pages all need the password."""
+    """Flower with a password for all pages."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Return the page's handler, or the refusal."""
@@ -70,7 +68,7 @@ def _knows_password(header: str) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until a signal ends it."""
+    """Serve until terminated."""
     apply_env_options()
     apply_options(sys.argv[0], arguments)
     if not options.basic_auth:

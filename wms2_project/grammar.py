@@ -1,7 +1,7 @@
-"""The grammar of every name that reaches a submit file, a path or another service.
+"""Grammar of every name that is written to a submit file or path or sent to another service.
 
-Checked with `fullmatch` on ASCII at the API, in the models and in the DAG writer: a newline in such a
-field would be a command on the submit host.
+Names are matched in full, as ASCII, at the API, in the models and in the DAG writer: a newline in such a
+field could become a command on the submit host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wms2_project.errors import InvalidInput
 
 
 class Name(StrEnum):
-    """What a value is; the value is how an error message calls it."""
+    """Kinds of names; the value is used in error messages."""
 
     REQUEST = "request name"
     DATASET = "dataset"
@@ -56,14 +56,14 @@ def described(name: Name) -> tuple[str, str]:
 
 
 def matches(name: Name, value: object) -> bool:
-    """Is the value a legal name of this kind?"""
+    """Return whether the value is a legal name of this kind."""
     return names.matches(_PATTERNS[name][0], value)
 
 
 def check(name: Name, value: object, *, field: str = "") -> str:
-    """Return the value if it is a legal name of this kind, else say which field to mend and how."""
+    """Return the value if it is a legal name of this kind; raise InvalidInput naming the field otherwise."""
     if matches(name, value):
         return str(value)
     field = field or name.value.replace(" ", "_")
-    told = f"{str(value)[:80]!r} is not a legal {name.value}: expected {_PATTERNS[name][1]}"
-    raise InvalidInput(f"{field}: {told}", fields={field: told})
+    message = f"{str(value)[:80]!r} is not a legal {name.value}: expected {_PATTERNS[name][1]}"
+    raise InvalidInput(f"{field}: {message}", fields={field: message})

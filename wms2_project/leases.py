@@ -1,7 +1,7 @@
-"""Due times and leases: which rows need attention now, and who is giving it.
+"""Due times and leases: which rows are due, and which worker works on them.
 
-A row is due when `next_check_at` has passed. A sweep claims due rows in one statement (SKIP LOCKED),
-so any number of sweeps may run. A claim is a lease by the database clock: its holder updates
+A row is due when `next_check_at` has passed. A sweep claims due rows in one statement (SKIP LOCKED), so
+several sweeps may run at the same time. A claim is a lease by the database clock: its holder updates
 `heartbeat_at`; without updates the row may be claimed again.
 """
 
@@ -27,7 +27,7 @@ WORKED_BY = "worker:"
 
 
 class Leased(models.Model):
-    """A row that is looked at again and again until it is finished."""
+    """Abstract row that is processed repeatedly until it is finished."""
 
     next_check_at = models.DateTimeField(default=timezone.now)
     owner = models.CharField(max_length=200, blank=True, default="")
@@ -50,11 +50,11 @@ class Claim:
 
 
 def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> list[Claim]:
-    """Lease up to `limit` due rows in one of these statuses, oldest due first, in one statement.
+    """Lease up to `limit` due rows in these statuses, oldest due first, in one statement.
 
-    A lease that ran out in a worker's hands counts as a death: work that kills its worker must not
-    be handed out for ever. The rows to take are materialized: as a join's inner side the LIMIT would be
-    run again for every outer row, and each run would lock further rows.
+    A lease that expired at a worker counts as a death, so that work which kills its workers is not repeated
+    for ever. The CTE is materialized: as the inner side of a join its LIMIT would run once per outer row,
+    and each run would lock further rows.
     """
     table = connection.ops.quote_name(model._meta.db_table)
     sql = f"""
@@ -83,25 +83,25 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
 
 
 def release(row: Leased, *, seconds: float, **changes: Any) -> None:
-    """Give the row back, to be looked at again in so many seconds."""
+    """End the lease of the row and make it due in so many seconds."""
     give_back(type(row)._base_manager.filter(pk=row.pk), seconds=seconds, **changes)
 
 
 def give_back(rows: models.QuerySet[Any], *, seconds: float, **changes: Any) -> int:
-    """The same for whatever rows the caller still means; how many these were."""
+    """End the leases of these rows like `release`; return how many there were."""
     due = Now() + timedelta(seconds=seconds)
     values: dict[str, Any] = {"owner": "", "heartbeat_at": None, "worker_deaths": 0, "next_check_at": due}
     return rows.update(**(values | changes))
 
 
 def wake(rows: models.QuerySet[Any]) -> int:
-    """Make these rows due now; whoever sweeps next takes them."""
+    """Make these rows due now; return how many."""
     return rows.update(next_check_at=Now())
 
 
 @contextmanager
 def working_on(row: Leased) -> Iterator[None]:
-    """Hold the lease in this worker's name and renew it until the block ends."""
+    """Hold the lease for this worker and renew it until the block ends."""
     rows = type(row)._base_manager.filter(pk=row.pk)
     owner = f"{WORKED_BY}{socket.gethostname()}:{os.getpid()}"
     rows.update(owner=owner, heartbeat_at=Now())
@@ -124,6 +124,6 @@ def working_on(row: Leased) -> Iterator[None]:
 
 
 def backoff_seconds(attempt: int) -> float:
-    """How long to wait after the n-th error in a row (1, 2, …): doubling, bounded."""
+    """Return the wait after the n-th error in a row (1, 2, …): doubling, bounded."""
     doubled = settings.ERROR_BACKOFF_BASE_SEC * 2 ** min(attempt - 1, 20)
     return float(min(doubled, settings.ERROR_BACKOFF_MAX_SEC))

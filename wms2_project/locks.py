@@ -1,7 +1,7 @@
-"""PostgreSQL advisory locks: the database itself says who may work on a thing.
+"""PostgreSQL advisory locks.
 
-A session lock is held without an open transaction and ends with the connection, so a killed
-process never leaves one behind.
+A session lock is held without an open transaction and ends with the connection, so a killed process never
+leaves one behind.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from django.db import connection
 
 
 def lock_key(name: str) -> int:
-    """A signed 64-bit key for a name."""
+    """Return a signed 64-bit key for a name."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
 @contextmanager
 def try_lock(name: str) -> Iterator[bool]:
-    """Yield True while holding the lock, or False at once if somebody else holds it."""
+    """Yield True while holding the lock, or False immediately if another session holds it."""
     key = lock_key(name)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
@@ -29,7 +29,7 @@ def try_lock(name: str) -> Iterator[bool]:
     try:
         yield held
     finally:
-        # A broken connection has released the lock already, and unlocking would raise over the real error.
+        # A broken connection has released the lock already, and unlocking would hide the original error.
         if held and connection.connection is not None and not connection.connection.closed:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])

@@ -1,4 +1,4 @@
-"""What the kernel itself stores: API tokens, by their hash only, outside identities, and who changed what."""
+"""Tables of access control: API tokens, identities, the audit; and wake-ups of gates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-X509 = "x509"  # the issuer of an identity that a certificate proves
+X509 = "x509"  # issuer of identities proven by a certificate
 
 
 def new_nonce() -> str:
-    """Return a value no other audit row has."""
+    """Return a value that no other audit row has."""
     return secrets.token_hex(16)
 
 
@@ -38,7 +38,7 @@ class ApiToken(models.Model):
 
 
 class Identity(models.Model):
-    """How somebody is known outside: the subject of a certificate, or of a token issuer's tokens."""
+    """The external name of an account: subject of a certificate or of an issuer's tokens."""
 
     id = models.BigAutoField(primary_key=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
@@ -56,7 +56,7 @@ class Identity(models.Model):
 
 
 class AuditEvent(models.Model):
-    """One change a person made. Append-only: a trigger lets nothing be done to a row but seal it, once."""
+    """A change made by a person. A trigger permits nothing but sealing the row, once."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(default=timezone.now)
@@ -92,7 +92,7 @@ class AuditEvent(models.Model):
 
 
 class GateNews(models.Model):
-    """Something happened that may open a gate. The sweep takes the row and makes due what waits there."""
+    """An event that may open a gate. The sweep removes the row and makes the requests at the gate due."""
 
     gate = models.CharField(max_length=32)
 
@@ -101,7 +101,7 @@ class GateNews(models.Model):
 
 
 class AuditHead(models.Model):
-    """Where the chain of the audit ends, in one row: what was sealed once is not sealed again."""
+    """The end of the audit's chain, in one row. Rows up to it are never sealed again."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     number = models.PositiveBigIntegerField()

@@ -1,7 +1,7 @@
-"""What the processes share through Redis and may lose: counts, throttles, signs of life.
+"""State that processes share through Redis and may lose: counters, throttles, heartbeats.
 
-Nothing waits for Redis here. While it is away every question answers what the caller can live with, and it is
-asked again only after a pause, so that an outage costs one short timeout and not one per call.
+Nothing blocks on Redis. While it is unavailable, `ask` returns the caller's default and retries only after
+a pause, so that an outage costs one short timeout and not one per call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _client(url: str) -> Any:
 
 
 def ask(question: Callable[[Any], Answer], *, otherwise: Answer) -> Answer:
-    """Redis's answer; `otherwise` when it does not give one."""
+    """Return the result of `question` called with the client, or `otherwise` if Redis does not answer."""
     url = settings.REDIS_URL
     now = time.monotonic()
     if now < _paused_until.get(url, 0.0):
@@ -39,5 +39,5 @@ def ask(question: Callable[[Any], Answer], *, otherwise: Answer) -> Answer:
         return question(_client(url))
     except redis.RedisError as error:
         _paused_until[url] = now + PAUSE_SEC
-        logger.warning("Redis does not answer, asked again in %g s: %s", PAUSE_SEC, error)
+        logger.warning("Redis does not answer; retrying in %g s: %s", PAUSE_SEC, error)
         return otherwise

@@ -1,8 +1,8 @@
-"""A guard before each outside service, shared by all workers through Redis.
+"""Guards of the external services, shared by all workers through Redis.
 
-It keeps our calls below a rate and grants what is left of it to the most urgent caller that waits. After
-some failures in a row it lets nobody call for a while, so that a service that is down costs no worker its
-time. Without Redis there is no guard, and calls go on.
+A guard keeps calls below a rate and grants them to the most urgent waiting caller. After some failures in a
+row it refuses calls for a while, so that a service that is down does not block workers. Without Redis,
+calls are not guarded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 SERVICES = ("reqmgr2", "dbs", "rucio", "cric")
 REDIS_PATIENCE_SEC = 2.0
 MAX_TURN_SEC = 10.0
-PLACE_SEC = 3.0  # how long a caller that waits keeps less urgent ones away; it renews that while it waits
+PLACE_SEC = 3.0  # how long a waiting caller blocks less urgent ones; renewed while it waits
 USUAL_RANK = 1
-NOBODY_TRIED_SEC = 1800.0  # longer than any backoff: a breaker this old only says that nobody called since
+OUTAGE_MAX_AGE_SEC = 1800.0  # longer than any backoff: without calls for so long, the state is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """How much a service is called, and how soon it is left alone, for how long."""
+    """Rate limit and circuit breaker of a service."""
 
     redis_url: str
     calls_per_sec: int
@@ -45,7 +45,7 @@ class GuardOptions:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A service nobody calls for now, and what it said last."""
+    """A service that is not called at present, and its last error."""
 
     service: str
     since: float
@@ -54,7 +54,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Turn:
-    """How urgent calls are (0: most), and how long the first one waits; later ones wait MAX_TURN_SEC."""
+    """The urgency of calls (0: most) and the patience of the first one; later ones wait MAX_TURN_SEC."""
 
     rank: int
     patience_sec: float
@@ -66,7 +66,7 @@ _turn: ContextVar[Turn | None] = ContextVar("turn", default=None)
 
 @contextmanager
 def calling_as(rank: int, *, patience_sec: float) -> Iterator[None]:
-    """Make the calls inside with this rank; the first one waits for so long at most."""
+    """Make the calls in this block with this rank; the first waits `patience_sec` at most."""
     token = _turn.set(Turn(rank, patience_sec))
     try:
         yield
@@ -79,7 +79,7 @@ def current_turn() -> Turn:
 
 
 class Guard:
-    """Stands before one service."""
+    """Rate limit and circuit breaker of one service."""
 
     def __init__(self, service: str, options: GuardOptions) -> None:
         self.service = service
@@ -96,10 +96,10 @@ class Guard:
 
     @contextmanager
     def calling(self, operation: str = "") -> Iterator[None]:
-        """Wait for our turn and make the call inside; refused at once while the service is left alone.
+        """Wait for a free call and run the block; raise ServiceUnavailable while the breaker is open.
 
-        A call of one operation that works closes the breaker for all. What failed may go on failing, so an
-        outage is over only when the operation that failed works again.
+        One successful operation closes the breaker for all operations. Others may still fail, so an outage
+        ends only when the operation that failed succeeds again.
         """
         breaker = self._shared_breaker()
         if breaker is not None:
@@ -108,14 +108,14 @@ class Guard:
             with self._noting(breaker, operation) if breaker else nullcontext():
                 yield
         except pybreaker.CircuitBreakerError as error:
-            said = self._read("why")
+            last = self._read("why")
             raise ServiceUnavailable(
-                f"{self.service} is not called for {self._options.pause_sec:g} s after failing: {said}"
+                f"{self.service} is not called for {self._options.pause_sec:g} s after failing: {last}"
             ) from error
 
     @contextmanager
     def _noting(self, breaker: pybreaker.CircuitBreaker, operation: str) -> Iterator[None]:
-        """Make the call through the breaker, and keep which operations fail while there is an outage."""
+        """Run the call through the breaker and record the operations that fail during an outage."""
         key = _failing_key(self.service)
         try:
             with breaker.calling():
@@ -125,16 +125,16 @@ class Guard:
         except Exception as error:
             with suppress(redis.RedisError):
                 if not _is_failure(error):
-                    self._redis.hdel(key, operation)  # an answer, if not the one hoped for
+                    self._redis.hdel(key, operation)  # the service responded
                 elif breaker.current_state != pybreaker.STATE_CLOSED or self._redis.hexists(key, operation):
                     self._redis.hset(key, operation, str(time.time()))
-                    self._redis.expire(key, int(NOBODY_TRIED_SEC))
+                    self._redis.expire(key, int(OUTAGE_MAX_AGE_SEC))
             raise
         with suppress(redis.RedisError):
             self._redis.hdel(key, operation)
 
     def _shared_breaker(self) -> pybreaker.CircuitBreaker | None:
-        """Made at the first call that finds Redis."""
+        """Return the breaker, created at the first call; None if Redis does not answer."""
         try:
             if self._breaker is None:
                 namespace = _namespace(self.service)
@@ -150,12 +150,12 @@ class Guard:
                 )
             self._redis.ping()
         except redis.RedisError as error:
-            logger.warning("no guard before %s: Redis does not answer: %s", self.service, error)
+            logger.warning("calls to %s are not guarded: Redis does not answer: %s", self.service, error)
             return None
         return self._breaker
 
     def _take_turn(self) -> None:
-        """Wait until the limit has a call left that nothing more urgent waits for."""
+        """Wait until the limit has a free call and no more urgent caller waits."""
         limit, turn = RateLimitItemPerSecond(self._options.calls_per_sec), current_turn()
         end = time.monotonic() + (MAX_TURN_SEC if turn.calls else turn.patience_sec)
         try:
@@ -164,7 +164,7 @@ class Guard:
                 if time.monotonic() >= end:
                     self._options.count_limited(self.service, str(turn.rank))
                     raise RateLimited(
-                        f"our own limit of {limit.amount} calls per second to {self.service} is used up",
+                        f"the WMS2 limit of {limit.amount} calls per second to {self.service} is used up",
                         cure="Retried automatically. WMS2_SERVICE_CALLS_PER_SEC sets the limit",
                     )
                 reset = self._limiter.get_window_stats(limit, "wms2", self.service).reset_time
@@ -174,7 +174,7 @@ class Guard:
         turn.calls += 1
 
     def _is_outranked(self, rank: int) -> bool:
-        """Does a more urgent call wait?"""
+        """Return whether a more urgent call waits."""
         places = [self._place(one) for one in range(rank)]
         return bool(places) and bool(self._redis.exists(*places))
 
@@ -182,7 +182,7 @@ class Guard:
         return f"{_namespace(self.service)}:waiting:{rank}"
 
     def remember(self, message: str) -> None:
-        """What the service said last, for people."""
+        """Store the service's last error."""
         self._redis.set(f"{_namespace(self.service)}:why", message[:1000])
 
     def _read(self, key: str) -> str:
@@ -190,7 +190,7 @@ class Guard:
 
 
 class _Memory(pybreaker.CircuitBreakerListener):
-    """Keeps why a service is left alone, and logs when that begins and ends."""
+    """Stores the last error of a service and logs changes of its breaker."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -203,9 +203,9 @@ class _Memory(pybreaker.CircuitBreakerListener):
 
 
 def outages(redis_url: str, *, now: float, services: Sequence[str] = SERVICES) -> list[Outage]:
-    """The services that are left alone now, or of which an operation still fails after they were.
+    """Return the services whose breaker is open, or with an operation that still fails since then.
 
-    For health pages; nothing is known while Redis is away.
+    Empty while Redis is unavailable.
     """
     keys = ("pybreaker:state", "pybreaker:opened_at", "why")
     try:
@@ -217,19 +217,19 @@ def outages(redis_url: str, *, now: float, services: Sequence[str] = SERVICES) -
     except redis.RedisError:
         return []
     found = []
-    for service, told, failing in zip(services, rows[::2], rows[1::2], strict=True):
-        state, opened_at, why = (_text(value) for value in told)
+    for service, values, failing in zip(services, rows[::2], rows[1::2], strict=True):
+        state, opened_at, why = (_text(value) for value in values)
         since = float(opened_at or 0)
         tried = [float(_text(at)) for at in failing]
         if state not in ("", pybreaker.STATE_CLOSED):
             tried.append(since)
-        if now - max(tried, default=0.0) < NOBODY_TRIED_SEC:
+        if now - max(tried, default=0.0) < OUTAGE_MAX_AGE_SEC:
             found.append(Outage(service=service, since=since, message=why))
     return found
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Return whether the error speaks against the service: a refusal does not."""
+    """Return whether the error counts against the service; a refusal does not."""
     return isinstance(error, TransientError | OSError)
 
 

@@ -1,4 +1,4 @@
-"""Tables keyed by an enumeration, checked when they are imported."""
+"""Checks of tables keyed by an enumeration."""
 
 from __future__ import annotations
 

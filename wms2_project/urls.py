@@ -1,4 +1,4 @@
-"""The doors: the console at /admin/, the REST interface at /api/v1/."""
+"""URLs: the console at /admin/, the REST API at /api/v1/."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""News for what waits at a gate: lower layers write them, the layer that owns the waiting rows reads them.
+"""Wake-ups of requests that wait at a gate: lower layers write them, requests_app reads them.
 
-One row per event, in the transaction of what happened: a row that was there already could be taken before
-that transaction commits.
+There is one row per event, in the transaction of the event: the sweep could remove a shared row before that
+transaction commits.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ CREDENTIAL = "credential"
 
 
 def wake_waiting(*gates: str) -> None:
-    """Make the next sweep ask these gates again, for everything that waits there."""
+    """Make the next sweep evaluate these gates again for all requests that wait there."""
     GateNews.objects.bulk_create(GateNews(gate=gate) for gate in gates)
 
 
 def take_news() -> set[str]:
-    """Remove the news and return the gates they are about."""
+    """Remove all wake-ups and return their gates."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM wms2_project_gatenews RETURNING gate")
         return {gate for (gate,) in cursor.fetchall()}

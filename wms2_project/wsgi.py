@@ -1,4 +1,4 @@
-"""The WSGI entry point."""
+"""WSGI entry point."""
 
 import os
 

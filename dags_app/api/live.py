@@ -89,7 +89,7 @@ class LogsQuery(Input):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Require a group for a node: node names are unique in their group only."""
         if attrs["node"] and not attrs["group"]:
-            raise serializers.ValidationError({"group": "Say which group the node is in."})
+            raise serializers.ValidationError({"group": "Give the group of the node."})
         return attrs
 
 

@@ -18,7 +18,7 @@ _COUNTS = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
 class DAGRow(serializers.ModelSerializer[DAG]):
-    """One submission to DAGMan."""
+    """A DAG."""
 
     request_name = serializers.CharField(source="workflow.request_name", read_only=True)
     round = serializers.IntegerField(source="round.number", read_only=True)
@@ -50,7 +50,7 @@ class EventRow(serializers.ModelSerializer[DAGEvent]):
 
 
 class DAGDetail(DAGRow):
-    """One DAG with its files, the groups of its round, and its latest events."""
+    """A DAG with its files, the groups of its round, and its latest events."""
 
     directory_removed_at = serializers.DateTimeField(
         source="round.directory_removed_at", read_only=True, allow_null=True, help_text="By policy."
@@ -81,7 +81,7 @@ class DAGDetail(DAGRow):
 
 
 class RoundBody(serializers.Serializer[Any]):
-    """One round of a workflow."""
+    """A round of a workflow."""
 
     id = serializers.UUIDField()
     number = serializers.IntegerField()
@@ -97,9 +97,9 @@ class RoundBody(serializers.Serializer[Any]):
 
 
 class ScheddRow(serializers.ModelSerializer[Schedd]):
-    """One schedd."""
+    """A schedd."""
 
-    live_dags = serializers.SerializerMethodField(help_text="DAGs in its queue or on their way there.")
+    live_dags = serializers.SerializerMethodField(help_text="DAGs in its queue or to be submitted there.")
 
     class Meta:
         model = Schedd
@@ -141,5 +141,6 @@ class ScheddDrainInput(ReasonInput):
 
     deadline_minutes = serializers.FloatField(
         required=False, allow_null=True, default=None, min_value=0, max_value=100_000,
-        help_text="When what still runs there is stopped cleanly and moves on; absent: it runs to its end.",
+        help_text="Minutes until DAGs that still run there are stopped cleanly and resume elsewhere."
+        " Absent: they run to their end.",
     )  # fmt: skip

@@ -1,9 +1,8 @@
-"""Failures of a round, put together: which jobs failed where and how, alike ones in one cluster. Pure.
+"""Clusters of failures of a round: jobs that failed alike at one site. Pure.
 
-A cluster is one cause at one site. The cause is the resource the jobs ran out of, however that shows; else
-the exit code; and for a code that says only that something failed (tag `vague`, or not in the table),
-the code with the normalised message. The step is not part of it: it follows from the code, and is unknown
-where no report came back.
+A cluster is one cause at one site. The cause is the resource the jobs ran out of; else the exit code; and
+for a code that only says that something failed (tag `vague`, or not in the table), the code with the
+normalised message. The step is not part of it: it follows from the code, and is unknown without a report.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from sandbox.limits import Resource
 from wms2_project.words import counted
 
 _T = TypeVar("_T", int, str)
-ABORTS = "abort_dag"  # the action of a record whose failure concerns every node
+ABORTS = "abort_dag"  # action of a record whose failure concerns all nodes
 MEMORY, WALL_TIME = (resource.value.name for resource in (Resource.MEMORY, Resource.WALL_TIME))
 MAX_CLUSTERS, MAX_NAMED, MAX_TAIL, MAX_MESSAGE = 100, 100, 4000, 300
-SITE_SHARE, SITE_JOBS = 0.5, 3  # from here on a site, not chance, is suspected
+SITE_SHARE, SITE_JOBS = 0.5, 3  # thresholds from which failures are attributed to the site
 
-# How CMSSW reports an exception: modules and paths before the message differ from job to job.
+# CMSSW's report of an exception: modules and paths before the message differ between jobs.
 _EXCEPTION = re.compile(
     r"exception of category '([^']{1,100})'.*?Exception Message:\s*(.*?)(?:\n\s*Additional Info:|$)",
     re.DOTALL,
@@ -49,7 +48,7 @@ _PLACEHOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """One node's last attempt."""
+    """The last attempt of a node."""
 
     group: str
     node: str
@@ -66,41 +65,41 @@ class FailedJob:
     memory_asked_mb: int = 0
     limit: str = ""  # what ended the retries
     log_tail: str = ""
-    source: str = PAYLOAD  # who brought the exit code about
+    source: str = PAYLOAD  # who set the exit code
 
     @property
     def resource(self) -> str:
-        """What the job ran out of, '' if that was not its trouble."""
+        """The resource the job ran out of; empty if none."""
         found = ran_out_of(self.exit_code, used_mb=self.memory_mb, requested_mb=self.memory_asked_mb)
         return found.value.name if found and found is not Resource.DISK else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundFailures:
-    """What is known of a round's failures; `ran` counts, by site, the jobs that came to an end there."""
+    """Failures of a round; `ran` has the number of jobs that ended, by site."""
 
     groups: int = 0
     failed_groups: tuple[str, ...] = ()
     jobs: tuple[FailedJob, ...] = ()
     ran: Mapping[str, int] = field(default_factory=dict)
-    unread_groups: int = 0  # failed groups whose records were not looked at: too many
+    unread_groups: int = 0  # failed groups beyond the limit, whose records were not read
 
     @property
     def proof(self) -> str:
-        """Why the DAG was aborted as a whole; empty if it was not."""
+        """Why the whole DAG was aborted; empty if it was not."""
         for job in self.jobs:
             if job.action == ABORTS:
                 shown = job.proof or job.message
-                told = job.reason if shown in job.reason else f"{job.reason}: {shown}"
-                return f"{job.group}/{job.node}: {job.exit_code} {told}"
+                cause = job.reason if shown in job.reason else f"{job.reason}: {shown}"
+                return f"{job.group}/{job.node}: {job.exit_code} {cause}"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Failures of one cause at one site, against how jobs fare there and elsewhere.
+    """Failures of one cause at one site, compared with other jobs there and elsewhere.
 
-    Code, step, category and message are the commonest; `memory_mb` is the most a job used or asked for.
+    Code, step, category and message are the most common; `memory_mb` is the most a job used or requested.
     """
 
     message: str
@@ -120,26 +119,26 @@ class Cluster:
     log_tail: str
     resource: str = ""  # what the jobs ran out of
     limit: str = ""  # what ended the retries
-    source: str = PAYLOAD  # who brought the exit code about; a payload if it did for one of the jobs
+    source: str = PAYLOAD  # who set the exit code; the payload if it did for one of the jobs
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same cause at any site and of any request."""
+        """The same for the same cause at any site and in any request."""
         return fingerprint_of(_cause(self.resource, self.exit_code, self.message))
 
     @property
     def share_at_site(self) -> float:
-        """Of the jobs that ran here, so many failed like this."""
+        """Fraction of the jobs here that failed like this."""
         return self.jobs / self.jobs_at_site if self.jobs_at_site else 1.0
 
     @property
     def share_elsewhere(self) -> float:
-        """Of the jobs that ran at other sites, so many failed like this."""
+        """Fraction of the jobs at other sites that failed like this."""
         return self.failed_elsewhere / self.jobs_elsewhere if self.jobs_elsewhere else 0.0
 
 
 class Remedy(StrEnum):
-    """What a person may do about a cluster."""
+    """Actions that an operator may take about a cluster."""
 
     BAN_SITE = "ban_site"
     EXCLUDE_FILES = "exclude_files"
@@ -151,7 +150,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A remedy, why, and the modifications that a release would be given for it."""
+    """A remedy, its reason, and the modifications for a release."""
 
     action: Remedy
     why: str
@@ -159,7 +158,7 @@ class Suggestion:
 
 
 def normalise(message: str) -> str:
-    """The message without what differs from job to job: numbers, paths, identifiers, hosts, sites."""
+    """Return the message without what differs between jobs: numbers, paths, identifiers, hosts, sites."""
     found = _EXCEPTION.search(message)
     if found:
         message = f"{found[1]}: {found[2]}"
@@ -175,12 +174,12 @@ def _cause(resource: str, exit_code: int, message: str) -> str:
 
 
 def fingerprint_of(cause: str) -> str:
-    """A short name for a cause."""
+    """Return a short name for a cause."""
     return hashlib.sha256(cause.encode()).hexdigest()[:16]
 
 
 def build_clusters(failures: RoundFailures) -> list[Cluster]:
-    """One cluster for each cause at each site, the largest first."""
+    """Return one cluster per cause and site, the largest first."""
     alike: dict[tuple[str, str], list[FailedJob]] = {}
     ran_at: Counter[str] = Counter()
     for job in failures.jobs:
@@ -227,10 +226,10 @@ def _commonest(values: Iterable[_T]) -> _T:
 
 
 def _example(job: FailedJob, others: int) -> str:
-    told = f"{job.message} ({job.reason})"
+    text = f"{job.message} ({job.reason})"
     if job.reason in job.message or job.message in job.reason:
-        told = max(job.message, job.reason, key=len)
-    return f"{told} (and {counted(others, 'other message')})" if others else told
+        text = max(job.message, job.reason, key=len)
+    return f"{text} (and {counted(others, 'other message')})" if others else text
 
 
 def _named(names: Iterable[str]) -> tuple[str, ...]:
@@ -239,18 +238,18 @@ def _named(names: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a suggestion rests on besides the cluster."""
+    """What a suggestion is based on besides the cluster."""
 
     lost_files: frozenset[str] = frozenset()  # input files of which every replica is proved bad
     memory_asked_mb: int = 0
-    groups_done: int = 0  # of the whole workflow: its code has worked
+    groups_done: int = 0  # in the whole workflow: if any, its code works
 
 
 _NOTHING = Known()
 
 
 def suggest(cluster: Cluster, known: Known = _NOTHING) -> Suggestion:
-    """What is most likely to help; a person decides."""
+    """Return the remedy that is most likely to help; an operator decides."""
     elsewhere = f"{cluster.share_elsewhere:.0%} elsewhere" if cluster.jobs_elsewhere else "none ran elsewhere"
     place = cluster.site or "no site"
     shares = f"{cluster.share_at_site:.0%} of the jobs at {place} fail like this, {elsewhere}"
@@ -269,8 +268,8 @@ def suggest(cluster: Cluster, known: Known = _NOTHING) -> Suggestion:
     if lost:
         return _exclusion(lost)
     if cluster.bad_files:
-        told = f"{counted(len(cluster.bad_files), 'file')} failed here, not every replica is proved bad"
-        return Suggestion(Remedy.RETRY, f"{told}: a release reads another replica; {shares}")
+        found = f"{counted(len(cluster.bad_files), 'file')} failed here, not every replica is proved bad"
+        return Suggestion(Remedy.RETRY, f"{found}: a release reads another replica; {shares}")
     if _fails_everywhere(cluster, known):
         return Suggestion(Remedy.FAIL, f"every job failed like this, at every site; {shares}{ended}")
     return Suggestion(Remedy.RETRY, shares + ended)
@@ -282,9 +281,9 @@ def _exclusion(lost: list[str]) -> Suggestion:
 
 
 def _is_about_the_site(cluster: Cluster) -> bool:
-    """Do enough jobs fail here and at most half as many elsewhere?
+    """Return whether enough jobs fail here and at most half as many elsewhere.
 
-    Where nothing ran elsewhere only an infrastructure failure accuses the site.
+    If nothing ran elsewhere, only infrastructure failures count against the site.
     """
     if not cluster.site or cluster.jobs < SITE_JOBS:
         return False
@@ -294,13 +293,13 @@ def _is_about_the_site(cluster: Cluster) -> bool:
 
 
 def _fails_everywhere(cluster: Cluster, known: Known) -> bool:
-    """No job of the workflow has succeeded, and the same permanent failure was met at two sites at least."""
+    """Return whether no job of the workflow succeeded and all failed like this at two sites or more."""
     everywhere = min(cluster.share_at_site, cluster.share_elsewhere) >= 1
     return cluster.category == PERMANENT and bool(cluster.site) and everywhere and not known.groups_done
 
 
 def counts_of(failures: RoundFailures) -> list[dict[str, Any]]:
-    """How many jobs failed by category, site and exit code, the most frequent first."""
+    """Return the number of failed jobs by category, site and exit code, the most frequent first."""
     counted = Counter((job.category, job.site, job.exit_code) for job in failures.jobs)
     return [
         {"category": category, "site": site, "exit_code": code, "jobs": jobs}
@@ -309,7 +308,7 @@ def counts_of(failures: RoundFailures) -> list[dict[str, Any]]:
 
 
 def bad_files_of(failures: RoundFailures) -> dict[str, set[str]]:
-    """The input files that failed jobs blame, each with the sites where it could not be read."""
+    """Return the input files that failed jobs could not read, each with the sites."""
     found: dict[str, set[str]] = {}
     for job in failures.jobs:
         for lfn in job.bad_files if job.category == DATA else ():

@@ -1,4 +1,4 @@
-"""Which running jobs get nowhere: their CPU time stands still, or they take far longer than others. Pure."""
+"""Hanging jobs: their CPU time does not grow, or they run far longer than others. Pure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from datetime import datetime, timedelta
 
 from condor.types import RunningJob
 
-# A job that waits in a loop uses a little: below this share of the time its CPU time stands still.
+# A waiting job uses little CPU: below this share of the time, its CPU time counts as not growing.
 CPU_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class HangLimits:
-    """From when on a job hangs: without CPU time for so long, or running so many times the measured p95."""
+    """Limits beyond which a job hangs: time without CPU usage, or multiple of the measured p95."""
 
     cpu_sec: float
     runtime_factor: float
-    min_runtime_sec: float  # a job that runs for less is not too slow, whatever was measured
+    min_runtime_sec: float  # shorter runs never count as too slow
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The CPU time of a job, and since when it has been the same."""
+    """The CPU time of a job, and since when it has not grown."""
 
     cpu_sec: float
     since: datetime
 
 
 def next_sample(job: RunningJob, earlier: Sample | None, *, now: datetime, limits: HangLimits) -> Sample:
-    """What to remember of the job until the next look; a job seen first is measured from its start."""
+    """Return the sample to keep until the next check; a new job is measured from its start."""
     if earlier is None or earlier.since < job.started_at or earlier.cpu_sec > job.cpu_sec:
         earlier = Sample(0.0, job.started_at)
     moved = job.cpu_sec - earlier.cpu_sec >= CPU_SHARE * limits.cpu_sec
@@ -39,7 +39,7 @@ def next_sample(job: RunningJob, earlier: Sample | None, *, now: datetime, limit
 def describe_hang(
     job: RunningJob, sample: Sample, *, p95_sec: float | None, now: datetime, limits: HangLimits
 ) -> str:
-    """Why the job counts as hanging; '' if it does not."""
+    """Return why the job counts as hanging; empty if it does not."""
     if now - sample.since >= timedelta(seconds=limits.cpu_sec):
         return f"used no CPU time for {_minutes(now - sample.since)}"
     ran = now - job.started_at

@@ -15,7 +15,7 @@ from wms2_project.grammar import Name
 
 
 class FailureCluster(models.Model):
-    """Failures of one cause in one DAG at one site, kept when the DAG has ended; never a row per job."""
+    """Failures of one cause in one DAG at one site, stored when the DAG has ended."""
 
     id = models.BigAutoField(primary_key=True)
     dag = models.ForeignKey("dags_app.DAG", on_delete=models.PROTECT, related_name="failures")
@@ -25,7 +25,7 @@ class FailureCluster(models.Model):
     exit_code = models.IntegerField()
     step = models.CharField(max_length=100, blank=True, default="")
     category = models.CharField(max_length=32)
-    source = models.CharField(max_length=16, default=PAYLOAD)  # who brought the exit code about
+    source = models.CharField(max_length=16, default=PAYLOAD)  # who set the exit code
     site = models.CharField(max_length=100, blank=True, default="")
     jobs = models.PositiveIntegerField()
     groups = ArrayField(models.CharField(max_length=20), default=list)

@@ -1,4 +1,4 @@
-"""Reading what the POST scripts concluded about a DAG's failed groups, and keeping it in a few rows."""
+"""Reads the records of a DAG's failed groups, written by POST scripts, and stores them in a few rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CREDITED = (GroupStatus.DONE, GroupStatus.COLLECTED)
 
 
 def read_failures(*, dag: DAG) -> RoundFailures:
-    """How the round stands after this DAG, from the records on disk."""
+    """Return the round's failures after this DAG, from the records on disk."""
     groups = list(dag.round.groups.only("index", "status", "site", "jobs").order_by("index"))
     failed = [group for group in groups if group.status not in CREDITED]
     ran = Counter({"": 0})
@@ -84,8 +84,8 @@ def _failed_jobs(dag: DAG, group: MergeGroup, records: Iterable[PostRecord]) -> 
     began = (directory / "group.dag.dagman.out").exists()
     if not found and began and dag.status in FAILED_DAG:
         site = elected_site(directory)
-        told = "the group ended without a record" if site else "the landing found no site"
-        yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, told)
+        message = "the group ended without a record" if site else "the landing found no site"
+        yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, message)
 
 
 def _failed_job(group: str, record: PostRecord) -> FailedJob:
@@ -110,7 +110,7 @@ def _failed_job(group: str, record: PostRecord) -> FailedJob:
 
 
 def record_failures(*, dag: DAG) -> RoundFailures:
-    """Read the failures of an ended DAG and keep their clusters and the unreadable copies; repeatable."""
+    """Store the clusters and unreadable replicas of an ended DAG. May be repeated."""
     found = read_failures(dag=dag)
     clusters = []
     for cluster in build_clusters(found):
@@ -136,7 +136,7 @@ def record_failures(*, dag: DAG) -> RoundFailures:
         if not dag.events.filter(event_type=LEARNED).exists():
             DAGEvent.objects.create(dag=dag, event_type=LEARNED, detail={"clusters": len(clusters)})
         FailureCluster.objects.bulk_create(clusters, ignore_conflicts=True)
-        BadReplica.objects.bulk_create(  # a copy that fails again in a later round is that round's
+        BadReplica.objects.bulk_create(  # a replica that fails again belongs to the later round
             replicas,
             update_conflicts=True,
             unique_fields=["workflow", "lfn", "site"],
@@ -148,10 +148,10 @@ def record_failures(*, dag: DAG) -> RoundFailures:
 
 @dataclass(frozen=True, slots=True)
 class PilotOutcomes:
-    """The requests whose pilots failed at a site for reasons of the site; how many pilots succeeded there.
+    """Requests whose pilots failed at a site because of the site, and how many pilots succeeded there.
 
-    A request is the workflow of its first version. `proved` are those for which the wrapper or HTCondor says
-    so, `failed` all of them.
+    A request is identified by the workflow of its first version. `proved` are those reported by the wrapper
+    or HTCondor, `failed` all of them.
     """
 
     failed: frozenset[UUID]
@@ -160,9 +160,9 @@ class PilotOutcomes:
 
 
 def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
-    """Find the pilots that ended at the site.
+    """Return the outcomes of pilots at the site.
 
-    A failure that may be the code's counts when the same pilot has succeeded at another site.
+    A failure that may be due to the code counts if the same pilot has succeeded at another site.
     """
     succeeded = MergeGroup.objects.filter(round__kind=RoundKind.PILOT, status__in=CREDITED)
     elsewhere = succeeded.filter(round=OuterRef("dag__round")).exclude(site__in=["", site])
@@ -180,18 +180,18 @@ def pilot_outcomes(*, site: str, since: datetime) -> PilotOutcomes:
 
 
 def failed_sites(*, workflow: Workflow, kind: RoundKind) -> frozenset[str]:
-    """The sites at which jobs of the workflow's rounds of this kind failed for good."""
+    """Return the sites where jobs of the workflow's rounds of this kind failed finally."""
     met = workflow.failures.filter(dag__round__kind=kind).exclude(site="")
     return frozenset(met.order_by().values_list("site", flat=True).distinct())
 
 
 def is_judged(*, dag: DAG) -> bool:
-    """Have the failures of the ended DAG been learned, for a decision about its round?"""
+    """Return whether the failures of the ended DAG were recorded."""
     return dag.events.filter(event_type=LEARNED).exists() or dag.failures.exists()
 
 
 def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
-    """Of the clusters that a DAG and its rescues left alike, the last: the same jobs failed again."""
+    """Return the last of equal clusters of a DAG and its rescues: the same jobs failed again."""
     last = rows.order_by("dag__round", "fingerprint", "site", "-dag__created_at", "-id")
     return FailureCluster.objects.filter(
         pk__in=last.distinct("dag__round", "fingerprint", "site").values("pk")
@@ -199,7 +199,7 @@ def newest_clusters(rows: QuerySet[FailureCluster]) -> QuerySet[FailureCluster]:
 
 
 def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) -> frozenset[str]:
-    """Of these input files, those of which every replica is proved bad."""
+    """Return those of these input files of which every replica is proved bad."""
     corrupt: dict[str, set[str]] = {}
     bad = workflow.bad_replicas.filter(lfn__in=lfns, exit_code__in=tagged(Tag.CORRUPT))
     for lfn, site in bad.values_list("lfn", "site"):
@@ -209,7 +209,7 @@ def lost_files(*, workflow: Workflow, lfns: Collection[str], sites: SitePool) ->
 
 
 def live_failures(*, workflow: Workflow) -> RoundFailures:
-    """What has failed for good so far in the DAG that runs, or that has ended and is not judged yet."""
+    """Return the final failures of the DAG that runs, or that has ended and is not recorded yet."""
     open_ones = workflow.dags.filter(
         Q(status__in=sorted(LIVE_DAG)) | Q(status__in=sorted(FAILED_DAG)), round__status=RoundStatus.PLANNED
     )
@@ -220,7 +220,7 @@ def live_failures(*, workflow: Workflow) -> RoundFailures:
 
 
 def tried(*, dag: DAG) -> dict[str, Any]:
-    """What the machine has done about this round already."""
+    """Return what was already done automatically about this round."""
     dags = dag.round.dags.order_by("created_at")
     repaired = DAGEvent.objects.filter(dag__in=dags, event_type="repaired").order_by("id")
     return {
@@ -233,14 +233,14 @@ def tried(*, dag: DAG) -> dict[str, Any]:
 
 
 def rescues_of(*, dag: DAG) -> int:
-    """Rescues of the DAG's round; resumes after a stop are none."""
+    """Return the number of rescues of the DAG's round, without resumes after a stop."""
     return dag.round.dags.filter(kind=DAGKind.RESCUE).count()
 
 
 def files_read_elsewhere(*, dag: DAG) -> dict[str, dict[str, str]]:
-    """By site: files of the round that could not be read there and have been read at another since.
+    """Return, by site, files of the round that failed there and were read at another site since.
 
-    Each with who says that it could not be read.
+    Each file is mapped to the source of the report.
     """
     bad = list(dag.round.bad_replicas.values_list("lfn", "site", "source"))
     lfns = {lfn for lfn, _, _ in bad}

@@ -1,4 +1,4 @@
-"""Level 2: a DAG ended with failures; rescue it, or leave it to a person; how each group goes on. Pure."""
+"""Recovery of a DAG that ended with failures: rescue or hold, and the repair of each group. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from dags_app.failures.clusters import RoundFailures, bad_files_of, build_clusters, counts_of
 
 MAX_SAMPLES = 5
-MAX_SAID = 120
+MAX_EXAMPLE = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Rescue:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A person must decide, with this evidence."""
+    """Wait for an operator's decision, with this evidence."""
 
     reason: str
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -37,29 +37,29 @@ def decide_recovery(
     """
     failed = len(failures.failed_groups)
     ratio = failed / failures.groups if failures.groups else 1.0
-    told = f"{failed} of {failures.groups} groups failed ({ratio:.0%})"
+    summary = f"{failed} of {failures.groups} groups failed ({ratio:.0%})"
     evidence = build_evidence(failures, ratio=ratio, rescues=rescues)
     if failures.proof:
         return Hold(f"the DAG was aborted: {failures.proof}", evidence)
     if ratio >= hold_threshold:
-        return Hold(headline(f"{told}, the limit is {hold_threshold:.0%}", failures), evidence)
+        return Hold(headline(f"{summary}, the limit is {hold_threshold:.0%}", failures), evidence)
     if rescues >= max_rescues:
-        return Hold(headline(f"{told} after {rescues} rescues", failures), evidence)
-    return Rescue(f"{told}; rescue {rescues + 1} of {max_rescues}")
+        return Hold(headline(f"{summary} after {rescues} rescues", failures), evidence)
+    return Rescue(f"{summary}; rescue {rescues + 1} of {max_rescues}")
 
 
-def headline(told: str, failures: RoundFailures) -> str:
-    """The sentence with the commonest cause: whoever reads a list of held requests sees what to look at."""
+def headline(summary: str, failures: RoundFailures) -> str:
+    """Append the most common cause to the sentence."""
     clusters = build_clusters(failures)
     if not clusters:
-        return told
+        return summary
     where = f" at {clusters[0].site}" if clusters[0].site else ""
-    said = shorten(clusters[0].example, MAX_SAID, placeholder="…")
-    return f"{told}; most often {clusters[0].exit_code}{where}{f': {said}' if said else ''}"
+    example = shorten(clusters[0].example, MAX_EXAMPLE, placeholder="…")
+    return f"{summary}; most often {clusters[0].exit_code}{where}{f': {example}' if example else ''}"
 
 
 def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> dict[str, Any]:
-    """What a person needs to see of a round's failures, bounded."""
+    """Return the evidence of a round's failures for an operator, bounded in size."""
     bad = bad_files_of(failures)
     return {
         "failure_ratio": round(ratio, 4),
@@ -84,7 +84,7 @@ def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> di
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """A file that could not be read: where, at which of these sites it is corrupt, and who holds a copy."""
+    """A file that could not be read: where, where it is corrupt, and which sites have a copy."""
 
     sites: frozenset[str]
     corrupt: frozenset[str]
@@ -92,7 +92,7 @@ class Blame:
 
     @property
     def lost(self) -> bool:
-        """Every copy there is proved corrupt: what merely cannot be reached comes back."""
+        """Whether every copy is proved corrupt; an unreachable copy may come back."""
         return bool(self.corrupt) and self.holders <= self.corrupt
 
 
@@ -100,8 +100,8 @@ class Blame:
 class BrokenGroup:
     """A group that is not done: what it reads, where it may run now, and what is known to be bad.
 
-    `files` has, for each input file, the usable sites that hold it; a generating group has none.
-    `bad` has the files its jobs blamed, `read` those of which its finished jobs have read something.
+    `files` has the usable sites of each input file; a generating group has none. `bad` has the files its
+    jobs could not read, `read` those of which its finished jobs have read something.
     """
 
     name: str
@@ -112,43 +112,43 @@ class BrokenGroup:
     read: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()  # files that other groups read too
     gone: frozenset[str] = frozenset()  # files excluded since it was planned
-    lost_inputs: bool = False  # its merge misses what its jobs had written
-    failed_at: frozenset[str] = frozenset()  # sites it leaves if another is left to it
+    lost_inputs: bool = False  # the merge misses outputs of its jobs
+    failed_at: frozenset[str] = frozenset()  # sites to leave if there is another
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How the group goes on: where, whether from the beginning, and without which files."""
+    """How the group continues: where, whether from the beginning, and without which files."""
 
     group: str
     sites: frozenset[str]
     restart: bool = False
-    excluded: Mapping[str, str] = field(default_factory=dict)  # file → why nobody will read it
+    excluded: Mapping[str, str] = field(default_factory=dict)  # file → reason
     set_aside: tuple[str, ...] = ()  # files that a later round reads at another site
     gone: frozenset[str] = frozenset()
-    emptied: bool = False  # no input is left to it
+    emptied: bool = False  # no input is left
 
     @property
     def dropped(self) -> frozenset[str]:
-        """Every file the group does without from now on."""
+        """All files that the group no longer reads."""
         return self.gone | frozenset(self.excluded) | frozenset(self.set_aside)
 
     @property
     def homeless(self) -> bool:
-        """There is work and no site for it."""
+        """Whether there is work but no site for it."""
         return not self.sites and not self.emptied
 
 
 def decide_repair(group: BrokenGroup) -> Repair:
-    """Stay at the elected site if that still makes sense, else begin anew where every file can be read.
+    """Stay at the elected site if possible, else start again where every file can be read.
 
-    A blamed file goes where another copy is: with its group if the group can follow, else alone in a
-    later round. Only a file whose every copy is corrupt is excluded, by name.
+    A file that failed moves to a site with another copy: with its group if the group can follow, else alone
+    in a later round. Only a file whose every copy is corrupt is excluded.
     """
     if not group.files and not group.gone:
         return _settled(group, group.fitting, {}, frozenset())
     excluded = {
-        lfn: f"could not be read at {', '.join(sorted(blame.sites))}, and no other site holds it"
+        lfn: f"could not be read at {', '.join(sorted(blame.sites))}, and no other site has it"
         for lfn, blame in sorted(group.bad.items())
         if blame.lost
     }
@@ -167,7 +167,7 @@ def decide_repair(group: BrokenGroup) -> Repair:
 
 
 def _in_the_way(group: BrokenGroup, readable: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The blamed files without which the rest has a site: as few as possible, to keep what was read there."""
+    """Return the failed files without which the rest has a site: as few as possible."""
     every = frozenset(group.bad) & frozenset(readable) - group.shared
     here = frozenset(lfn for lfn in every if group.elected in group.bad[lfn].sites)
     for aside in (frozenset[str](), here):
@@ -190,6 +190,6 @@ def _settled(
 ) -> Repair:
     sites = sites - group.failed_at or sites
     moves = bool(group.elected) and group.elected not in sites
-    # What finished jobs have read of a file would be merged, and then read again by the later round.
+    # Otherwise events that finished jobs read of a file would be merged and read again by the later round.
     restart = group.lost_inputs or moves or bool(group.read & aside)
     return Repair(group.name, sites, restart, excluded, tuple(sorted(aside)), group.gone)

@@ -1,7 +1,7 @@
-"""Before a DAG goes on: groups leave sites they may no longer use, and do without files nobody can read.
+"""Repair of a DAG before it continues: groups leave unusable sites and drop unreadable files.
 
-The directory is brought up to date once per DAG, before its submission and under its lock; a mark in it says
-for which DAG that was done, so that nothing is touched once DAGMan may be running.
+The directory is updated once per DAG, before its submission and under its lock; a mark in it names the DAG
+for which that was done, so that nothing is changed once DAGMan may be running.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ MERGE = "merge"
 
 
 def decide_repairs(*, dag: DAG, sites: SitePool) -> list[Repair]:
-    """How every group that is not done goes on.
+    """Return how every group that is not done continues.
 
-    Before a file is excluded, or a group found without a site, Rucio is asked where the files are now.
+    Before a file is excluded or a group has no site, the locations of the files are queried from Rucio
+    again.
     """
     repairs = _decide(dag, sites)
     homeless = {group_index(repair.group) for repair in repairs if repair.homeless}
@@ -75,7 +76,7 @@ def _decide(dag: DAG, sites: SitePool) -> list[Repair]:
         one if one.elected else replace(one, files=avoided.choose_all(one.files, within=fitting))
         for one in broken
     ]
-    if dag.round.kind == RoundKind.PILOT:  # its one job tells nothing of a site, so another one is tried
+    if dag.round.kind == RoundKind.PILOT:  # one job is no evidence against a site, so another site is tried
         left = failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT)
         broken = [replace(group, failed_at=left) for group in broken]
     return [decide_repair(group) for group in broken]
@@ -126,7 +127,7 @@ def _done_nodes(group: Path) -> set[str]:
 
 
 def _read_so_far(group: Path) -> frozenset[str]:
-    """The files of which finished jobs of the group have read something."""
+    """Return the files of which finished jobs of the group have read something."""
     done = _done_nodes(group)
     if not done:
         return frozenset()
@@ -148,18 +149,18 @@ def _lost_inputs(merge: PostRecord | None) -> bool:
 
 
 def check_sites(repairs: Sequence[Repair]) -> None:
-    """Refuse to go on while a group has work and no site to do it at."""
+    """Raise PlanRefused if a group has work but no site."""
     homeless = [repair.group for repair in repairs if repair.homeless]
     if homeless:
         raise PlanRefused(
             f"no usable site can run {len(homeless)} groups any more, the first is {homeless[0]}:"
-            " site lists, drains, bans, memory and data leave none",
-            cure="Lift a ban or widen the site list; a release then plans what is left anew",
+            " site lists, drains, bans, memory and data exclude every site",
+            cure="Lift a ban or extend the site list. A release then plans the rest again",
         )
 
 
 def repair_dag(*, dag: DAG, sites: SitePool) -> None:
-    """Bring the directory of a DAG that goes on up to date; done once, before it is submitted."""
+    """Update the directory of a DAG that continues, once, before it is submitted."""
     directory = Path(dag.submit_dir)
     mark = directory / MARK
     with submit_lock(directory):
@@ -172,7 +173,7 @@ def repair_dag(*, dag: DAG, sites: SitePool) -> None:
         emptied = [repair.group for repair in repairs if repair.emptied]
         if emptied:
             remove_groups(directory, emptied)
-        forget_landing_sites(directory)  # every group that may still land has its sites in its own file now
+        forget_landing_sites(directory)  # the groups' own files have their sites now
         with transaction.atomic():
             record_repairs(dag=dag, repairs=repairs)
             for name, left in jobs.items():
@@ -182,7 +183,7 @@ def repair_dag(*, dag: DAG, sites: SitePool) -> None:
 
 
 def record_repairs(*, dag: DAG, repairs: Sequence[Repair]) -> None:
-    """The rows: files excluded or set aside, groups that have nothing left to do, and the event of it."""
+    """Store excluded files, files set aside and emptied groups, with an event."""
     excluded = {lfn: why for repair in repairs for lfn, why in repair.excluded.items()}
     aside = [lfn for repair in repairs for lfn in repair.set_aside]
     emptied = [repair.group for repair in repairs if repair.emptied]
@@ -205,7 +206,7 @@ def _rows(dag: DAG, names: Collection[str]) -> QuerySet[MergeGroup]:
 
 
 def _amend(dag: DAG, directory: Path, repair: Repair) -> int:
-    """Change one group's files; answer how many processing jobs it has then."""
+    """Change one group's files; return how many processing jobs it has then."""
     group, decided = directory / repair.group, decided_numbers(dag.workflow)
     if repair.restart:
         restart_group(group)
@@ -226,7 +227,7 @@ def _amend(dag: DAG, directory: Path, repair: Repair) -> int:
 
 
 def _without_files(group: Path, gone: frozenset[str]) -> tuple[Any, frozenset[str]]:
-    """The manifest without these files, and the nodes that had nothing else; done nodes stay as they are."""
+    """Return the manifest without these files, and the nodes that have none left. Done nodes stay."""
     if not gone:
         return None, frozenset()
     manifest: Any = read_json(group / MANIFEST)
@@ -246,7 +247,7 @@ def _without_files(group: Path, gone: frozenset[str]) -> tuple[Any, frozenset[st
 
 
 def _recount(dag: DAG, sites: SitePool) -> None:
-    """The DAG's node counts follow its groups, and its landings these sites."""
+    """Update the node counts and sites of the DAG."""
     groups = dag.round.groups.count()
     jobs = dag.round.groups.aggregate(jobs=Sum("jobs"))["jobs"] or 0
     counts = dag.node_counts | {

@@ -1,4 +1,4 @@
-"""The list of DAGs is walked newest first; requests are found by what they read."""
+"""Add indexes for the list of DAGs, newest first, and for requests by their input."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""At release an operator says what one event takes, where the estimate let every job be stopped."""
+"""Add the time per event that an operator sets at release."""
 
 from django.db import migrations, models
 

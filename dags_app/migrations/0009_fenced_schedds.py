@@ -1,4 +1,4 @@
-"""A schedd that is lost for good can be fenced."""
+"""Add the status of fenced schedds."""
 
 import dags_app.states
 from django.db import migrations, models

@@ -1,4 +1,4 @@
-"""The list of rounds is walked newest first."""
+"""Add an index for the list of rounds, newest first."""
 
 from django.db import migrations, models
 

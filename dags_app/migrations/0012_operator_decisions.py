@@ -1,4 +1,4 @@
-"""Operator decisions: the hold threshold joins the other decided numbers, exclusions name their operator."""
+"""Add the decided hold threshold, and the operator who excluded a file."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""A cluster of failures knows what its jobs ran out of and what ended their retries."""
+"""Add the exhausted resource and the end of the retries to clusters of failures."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many DAGMans a schedd may run and runs, as it was counted last."""
+"""Add the number of DAGMans that a schedd allows and runs, as last counted."""
 
 from django.db import migrations, models
 

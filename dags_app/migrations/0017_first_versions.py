@@ -1,4 +1,4 @@
-"""The workflow of a restarted request knows the one of its first version."""
+"""Add the workflow of the first version to workflows of restarted requests."""
 
 import django.db.models.deletion
 from django.db import migrations, models

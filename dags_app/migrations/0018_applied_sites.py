@@ -1,4 +1,4 @@
-"""The sites that the landings of a DAG go by, to be compared with those usable now."""
+"""Add the sites that the landings of a DAG use, to be compared with those usable now."""
 
 import django.contrib.postgres.fields
 from django.db import migrations, models

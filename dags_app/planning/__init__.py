@@ -1,1 +1,1 @@
-"""Planning: input in, jobs and merge groups out. Pure: nothing here reads a clock, a database or a disk."""
+"""Planning: splits input into jobs and merge groups. Pure: no clock, database or disk."""

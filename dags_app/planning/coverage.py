@@ -1,4 +1,4 @@
-"""What a round reads of each file, and what became of a file of which only some groups were collected.
+"""The part of each file that a round reads, and the state of files of which only some groups were collected.
 
 Ranges are of lumis; where files are cut by events they are of events, written as run 0. Pure.
 """
@@ -15,26 +15,26 @@ from dags_app.planning.types import FileSpec, FileWindow, JobSpec, Plan
 from dags_app.states import FileState, SplittingAlgo
 from sandbox.lumis import LumiRange, Ranges
 
-Span = tuple[str, int, int]  # a file, the first and the last group that read it
-Parts = dict[int, dict[str, Ranges]]  # of each group: what it reads of which file
+Span = tuple[str, int, int]  # a file, and the first and last group that read it
+Parts = dict[int, dict[str, Ranges]]  # by group and file: what the group reads
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The files of a plan. `parts` only tells of those that several groups read, or none to the end."""
+    """The files of a plan. `parts` has only files that several groups read, or that are read in part."""
 
     spans: list[Span]
     parts: Parts
-    unfinished: frozenset[str]  # the round reads only some of what is left of these
+    unfinished: frozenset[str]  # files of which the round reads only a part of the rest
 
 
 def cuts_by_events(algo: str) -> bool:
-    """Does the algorithm cut files at events, whatever lumis those belong to?"""
+    """Return whether the algorithm cuts files at events, regardless of lumis."""
     return SPLITTERS[SplittingAlgo(algo)].cuts_events
 
 
 def read_plan(plan: Plan, *, by_events: bool) -> Reading:
-    """Which groups read each file, and what exactly where more than one does."""
+    """Return the groups that read each file, and the parts they read where there are several."""
     span: dict[str, tuple[int, int]] = {}
     for group in plan.groups:
         for job in group.jobs:
@@ -79,7 +79,7 @@ def _unfinished(plan: Plan, parts: Parts, *, by_events: bool) -> frozenset[str]:
 
 
 def part_read(window: FileWindow, job: JobSpec, *, by_events: bool) -> Ranges:
-    """What the job reads of the window's file."""
+    """Return what the job reads of the window's file."""
     if by_events:
         known = window.first_event is not None and window.last_event is not None
         return ((0, window.first_event or 0, window.last_event or 0),) if known else ()
@@ -89,25 +89,25 @@ def part_read(window: FileWindow, job: JobSpec, *, by_events: bool) -> Ranges:
 
 
 def left_of(file: FileSpec, *, by_events: bool) -> Ranges:
-    """All that a plan may still read of the file."""
+    """Return all that a plan may still read of the file."""
     if by_events:
         return every_event(file.events) if file.left is None else file.left
     return normalised(file.lumis if file.mask is None else file.mask)
 
 
 def narrowed(file: FileSpec, left: Ranges, *, by_events: bool) -> FileSpec:
-    """The file with only this left to read."""
+    """Return the file with only this left to read."""
     return replace(file, left=left) if by_events else replace(file, mask=left)
 
 
 def every_event(events: int) -> Ranges:
-    """The events of a whole file."""
+    """Return the events of a whole file as a range."""
     return ((0, 0, events - 1),) if events else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file of the ledger, in ranges: what the request asked of it, wants of it now, and has."""
+    """Ranges of a file in the ledger: selected by the request, wanted now, and done."""
 
     asked: Ranges
     wanted: Ranges  # narrower where the request stops early
@@ -115,22 +115,22 @@ class Account:
 
     @property
     def left(self) -> Ranges:
-        """Still to be read."""
+        """The ranges still to be read."""
         return subtract(self.wanted, self.done) if self.done else self.wanted
 
 
 def account_of(
     *, lumis: Ranges, events: int, wanted: Ranges | None, done: Ranges, selection: Selection, by_events: bool
 ) -> Account:
-    """The account of a file with these facts."""
+    """Build the account of a file."""
     asked = every_event(events) if by_events else selection.wanted(lumis)
     return Account(asked, asked if wanted is None else wanted, done)
 
 
 def settle_file(left: Ranges, parts: Sequence[tuple[Ranges, bool]]) -> tuple[FileState, Ranges]:
-    """The file's state after its round, and what was read of it: each part was collected, or it was not.
+    """Return the file's state after its round and what was read; each part has whether it was collected.
 
-    A file whose every part was collected and which is still not finished has not failed at anything.
+    A file whose parts were all collected but which is not finished counts as fresh, not as attempted.
     """
     covered = normalised(list(_collected(parts)))
     if not subtract(left, covered):

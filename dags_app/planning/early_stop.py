@@ -1,7 +1,6 @@
-"""Early stops: a request that wants so many files, lumis or events and no more.
+"""Early stops: requests for a limited number of files, lumis or events.
 
-They narrow the input once, before anything is planned. Whatever happens then, a pilot, adaptive rounds,
-failures, the rounds together read exactly that much.
+They narrow the input once, before planning, so that all rounds together read exactly that much.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from sandbox.lumis import LumiRange
 
 
 def early_stop(algo: SplittingAlgo, params: Mapping[str, Any]) -> str:
-    """The parameter that stops this algorithm early; empty if none does."""
+    """Return the parameter that stops this algorithm early; empty if none is set."""
     name = SPLITTERS[algo].total
     return name if params.get(name) else ""
 
 
 def without_early_stop(spec: PlanSpec) -> PlanSpec:
-    """The spec for input that was narrowed already."""
+    """Return the spec for input that was narrowed already."""
     totals = {splitter.total for splitter in SPLITTERS.values()}
     return replace(spec, params={k: v for k, v in spec.params.items() if k not in totals})
 
 
 def narrow(spec: PlanSpec, files: Sequence[FileSpec]) -> list[FileSpec]:
-    """What an early stop leaves of these files: the first of them, the last perhaps only in part."""
+    """Return the files that an early stop leaves; the last one possibly in part."""
     by_events = cuts_by_events(spec.algo)
-    # Events are counted whatever jobs they make: a window for each of a thousand million would never end.
+    # The size of jobs does not matter here: one window per file, not millions of them.
     params = {**spec.params, "events_per_job": sys.maxsize} if by_events else spec.params
     taken: dict[str, list[LumiRange]] = {}
     for job in split(spec.algo, files, params):

@@ -1,4 +1,4 @@
-"""What one event costs, and what follows for the size of jobs: from earlier rounds, else from the pilot."""
+"""Cost of an event, from earlier rounds or the pilot, and the resulting size of jobs."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from dags_app.planning.types import Estimate
 from sandbox.values import is_number
 from wms2_project.errors import PermanentError
 
-MIN_JOBS = 3  # fewer jobs say too little to give up what was believed before
+MIN_JOBS = 3  # fewer jobs do not replace the previous estimate
 RSS_MARGIN = 1.2
-LEAST_CORES = 4  # smaller jobs would only multiply what every job costs once
+LEAST_CORES = 4  # smaller jobs would multiply the fixed cost of a job
 FIRST_WINDOWS = 15  # 1 + 2 + 4 + 8 times the first window of the first pilot
 _NEEDED = ("events_per_job", "memory_mb", "time_per_job_sec", "output_size_per_event_kb")
 
 
 class BadPilotReport(PermanentError):
-    """The pilot's report cannot be believed; planning on it would be guessing."""
+    """The pilot's report is invalid; planning with it would be a guess."""
 
 
 def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int, cores: int = 1) -> Estimate:
-    """What the pilot measured, refused if a number is missing, not finite or not positive."""
+    """Return the pilot's measurements; raise BadPilotReport if a number is missing or invalid."""
     recommended = report.get("recommended")
     if not isinstance(recommended, Mapping):
-        raise BadPilotReport("the pilot's report has no 'recommended' part", cure="See the pilot's log")
+        raise BadPilotReport("the pilot's report has no 'recommended' part", cure="Check the pilot's log")
     iterations = report.get("iterations") or [{"events": 0, "wall_time_sec": 0}]
-    # What every window costs once weighs least in the largest; the last may be a small rest.
+    # Fixed costs matter least in the largest window; the last one may be small.
     largest = max(iterations, key=lambda one: _number(one, "events"))
     events, seconds = (_number(largest, key) for key in ("events", "wall_time_sec"))
     numbers = {key: _number(recommended, key) for key in _NEEDED}
     if events <= 0:
-        raise BadPilotReport("the pilot processed no events", cure="See the pilot's log")
+        raise BadPilotReport("the pilot processed no events", cure="Check the pilot's log")
     return Estimate(
         time_per_event_sec=seconds / events,
         memory_mb=max(minimum_memory_mb, math.ceil(numbers["memory_mb"])),
@@ -45,7 +45,7 @@ def estimate_from_pilot(report: Mapping[str, Any], *, minimum_memory_mb: int, co
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What a pilot is to measure: its first window, the events of all of them, and the time it may take."""
+    """What a pilot measures: its first window, the events of all windows, and its time budget."""
 
     first: int
     events: int
@@ -55,10 +55,10 @@ class Windows:
 def decide_windows(
     report: Mapping[str, Any] | None, *, initial_events: int, budget_sec: float
 ) -> Windows | None:
-    """The windows of the next pilot; None once its numbers have settled or the budget is spent.
+    """Return the windows of the next pilot; None once its numbers have settled or the budget is spent.
 
-    The first pilot has four, as nobody knows yet what they cost. Each further one has the next two, which
-    are enough to compare, if they fit into the time that is left.
+    The first pilot has four windows, because their cost is unknown. Each further one has the next two,
+    which are enough to compare, if they fit into the remaining time.
     """
     if report is None:
         return Windows(initial_events, initial_events * FIRST_WINDOWS, budget_sec)
@@ -73,7 +73,7 @@ def decide_windows(
 
 
 def join_reports(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One report of all pilots: the last one's findings, everybody's iterations and the highest memory."""
+    """Return one report of all pilots: the last one's findings, all iterations and the highest memory."""
     last = dict(reports[-1])
     last["iterations"] = [one for report in reports for one in report["iterations"]]
     memory = max(_number(report["recommended"], "memory_mb") for report in reports)
@@ -85,14 +85,14 @@ def _number(part: Mapping[str, Any], key: str) -> float:
     value = part.get(key)
     if not is_number(value):
         raise BadPilotReport(
-            f"the pilot's report says {key} = {str(value)[:40]!r}", cure="A finite number was expected"
+            f"the pilot's report has {key} = {str(value)[:40]!r}", cure="A finite number is expected"
         )
     return float(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one finished group cost."""
+    """Measured cost of a finished group."""
 
     jobs: int
     time_per_event_sec: float
@@ -108,10 +108,10 @@ def estimate_from_rounds(
     memory_per_core_mb: tuple[int, int],
     follows_cores: bool = False,
 ) -> Estimate | None:
-    """Medians for time and size, the maximum for memory; None while too few jobs were seen.
+    """Return medians of time and size and the maximum memory; None while too few jobs finished.
 
-    Memory is the peak with a margin, within the window a core of the pool comes with. A payload that runs on
-    as many cores as it is given gets no more than it was seen to use.
+    Memory is the peak with a margin, within the window of memory per core. A payload that scales with its
+    cores gets no more cores than it was measured to use.
     """
     seen = [one for one in measured if one.time_per_event_sec > 0]
     if sum(one.jobs for one in seen) < MIN_JOBS:
@@ -130,7 +130,7 @@ def estimate_from_rounds(
 
 
 def fitting_cores(*, asked: int, used: float) -> int:
-    """The smallest power of two, from four up, that holds what is used; never more than was asked for."""
+    """Return the smallest power of two, at least four, that covers the usage; at most `asked`."""
     cores = LEAST_CORES
     while cores < used:
         cores *= 2
@@ -138,7 +138,7 @@ def fitting_cores(*, asked: int, used: float) -> int:
 
 
 def _median(weighted: Sequence[tuple[float, int]]) -> float:
-    """The value of the middle job when the groups' values stand in order."""
+    """Return the median over jobs of the groups' values."""
     half = sum(weight for _, weight in weighted) / 2
     for value, weight in sorted(weighted):
         half -= weight
@@ -148,15 +148,15 @@ def _median(weighted: Sequence[tuple[float, int]]) -> float:
 
 
 def steer_events_per_job(*, current: int, time_per_event_sec: float, target_job_sec: float) -> int:
-    """Events per job that reach the target wall time, at most twice or half of what it was."""
+    """Return events per job for the target wall time, at most twice or half of the current value."""
     wanted = target_job_sec / time_per_event_sec if time_per_event_sec > 0 else 2.0 * current
     return max(1, round(min(max(wanted, current / 2), current * 2)))
 
 
 def events_to_generate(*, wanted: int, filter_efficiency: float) -> int:
-    """How many events to generate so that the filter very probably leaves the wanted number.
+    """Return how many events to generate so that very probably enough pass the filter.
 
-    Three standard deviations more than the average need: a shortfall would cost another round.
+    This is three standard deviations above the mean, because a shortfall would cost another round.
     """
     if wanted <= 0:
         return 0

@@ -1,4 +1,4 @@
-"""A plan as DAGMan sees it: groups, nodes with their resources, and one manifest per group. Pure."""
+"""A plan as input of the DAG writer: groups, nodes with their resources, and one manifest per group. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, Pl
 from sandbox.lumis import LumiRange, by_run
 from sandbox.scram import ANY_OS
 
-WALL_MARGIN = 3  # a job may take so many times its estimate before it counts as stuck
+WALL_MARGIN = 3  # allowed wall time as a multiple of the estimate
 MIN_WALL_MINUTES = 60
 MIN_DISK_KB = 100_000
 MIN_MERGE_MEMORY_MB = 500
@@ -49,7 +49,7 @@ class LayoutSpec:
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
-    """The directory of one DAG, ready to be written."""
+    """Build the content of the DAG's directory."""
     return DagLayout(
         request_name=spec.request_name,
         workflow_id=spec.workflow_id,
@@ -78,7 +78,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The groups of a plan, laid out one by one, as often as wanted: a large DAG never stands in memory."""
+    """The groups of a plan, laid out lazily on every iteration: a large DAG is never in memory."""
 
     plan: Plan
     spec: PlanSpec
@@ -101,14 +101,14 @@ def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutS
 
 
 def _merge_node(group: GroupSpec, payload: Mapping[str, Any]) -> NodeLayout:
-    """What the merge asks for: room for the files of all datasets, once as they come and once merged."""
+    """Return the merge node, with disk for the files of all datasets before and after the merge."""
     disk_kb = max(MIN_DISK_KB, 2 * group.estimated_output_kb)
     memory_mb = MERGE_MEMORY_MB.get(str(payload.get("kind")), MIN_MERGE_MEMORY_MB)
     return NodeLayout("merge", memory_mb=memory_mb, cpus=1, disk_kb=disk_kb, wall_minutes=720)
 
 
 def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:
-    """What one processing node asks for."""
+    """Return the resources of one processing node."""
     seconds = job.events * estimate.time_per_event_sec * WALL_MARGIN
     input_kb = sum(window.file.size_bytes for window in job.files) // 1024
     output_kb = math.ceil(job.events * estimate.size_per_event_kb)
@@ -122,7 +122,7 @@ def node_layout(index: int, job: JobSpec, estimate: Estimate) -> NodeLayout:
 
 
 def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, cores: int) -> dict[str, Any]:
-    """What every job of the group must do, in the form the sandbox reads."""
+    """Return the work of all jobs of the group in the format that the sandbox reads."""
     outputs = [
         {
             "dataset": dataset,
@@ -155,7 +155,7 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
 
 
 def _known_lumis(group: GroupSpec) -> dict[str, dict[str, list[list[int]]]]:
-    """Lumis of the files that are read without a mask, once for each file: no job may claim others."""
+    """Return the lumis of each file read without a mask: jobs must not report others."""
     return {
         window.file.lfn: json_ranges(window.file.lumis)
         for job in group.jobs
@@ -200,5 +200,5 @@ def _window(window: FileWindow) -> dict[str, Any]:
 
 
 def json_ranges(lumis: Sequence[LumiRange]) -> dict[str, list[list[int]]]:
-    """Ranges as JSON: run → [[first, last], …]."""
+    """Return ranges as JSON: run → [[first, last], …]."""
     return {str(run): ranges for run, ranges in by_run(lumis).items()}

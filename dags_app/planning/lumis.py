@@ -1,4 +1,4 @@
-"""Algebra on run and lumi ranges. A range stays a range, however many lumis it spans."""
+"""Operations on run and lumi ranges, without expanding them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CURE = "Give (run, first, last) as whole numbers from 0 up, the first not above
 
 
 def normalised(ranges: Sequence[LumiRange]) -> Ranges:
-    """The same lumis, each once, in as few ranges as possible; refused if a range cannot be one."""
+    """Return the same lumis, each once, in as few ranges as possible; raise InvalidInput for bad ranges."""
     if span(ranges) >= 0:
         return ranges if type(ranges) is tuple else tuple(ranges)
     if not all(_is_range(one) for one in ranges):
@@ -27,7 +27,7 @@ def _is_range(one: object) -> bool:
 
 
 def span(ranges: Sequence[LumiRange]) -> int:
-    """How many lumis these are if they are normalised; -1 if they are not, or not even ranges."""
+    """Return the number of lumis if the ranges are normalised and valid; -1 otherwise."""
     in_run, touched, lumis = -1, -1, 0
     try:
         for run, first, last in ranges:
@@ -44,7 +44,7 @@ def span(ranges: Sequence[LumiRange]) -> int:
 
 
 def chunks(ranges: Ranges, first_lumis: int, lumis: int) -> Iterator[tuple[Ranges, int]]:
-    """The ranges cut into pieces of so many lumis, the first of another size, the last what is left."""
+    """Yield the ranges cut into pieces of `lumis`, the first of `first_lumis`, with their sizes."""
     part: list[LumiRange] = []
     size = space = first_lumis
     for run, first, last in ranges:
@@ -61,7 +61,7 @@ def chunks(ranges: Ranges, first_lumis: int, lumis: int) -> Iterator[tuple[Range
 
 
 def intersect(left: Ranges, right: Ranges) -> Ranges:
-    """The lumis in both."""
+    """Return the lumis in both."""
     common: list[LumiRange] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -77,7 +77,7 @@ def intersect(left: Ranges, right: Ranges) -> Ranges:
 
 
 def subtract(left: Ranges, right: Ranges) -> Ranges:
-    """The lumis of the left that are not in the right."""
+    """Return the lumis of the left that are not in the right."""
     rest: list[LumiRange] = []
     j = 0
     for run, first, last in left:
@@ -95,10 +95,10 @@ def subtract(left: Ranges, right: Ranges) -> Ranges:
 
 
 def order_key(ranges: Ranges) -> OrderKey:
-    """Sorts as the lumis of the lowest run would, written out one by one.
+    """Return a key that sorts like the lumis of the lowest run written out one by one.
 
-    Of two lists that begin alike the shorter comes first. So, of two ranges with one beginning, the
-    last of its list comes first; between others the longer does, because its next lumi is nearer.
+    Of two lists that begin alike the shorter comes first. So, of two ranges with the same start, the last
+    of its list comes first; otherwise the longer one does, because its next lumi is nearer.
     """
     run = ranges[0][0]
     own = [(first, last) for number, first, last in ranges if number == run]

@@ -1,6 +1,6 @@
-"""Merge groups: neighbouring jobs with the same sites, together as large as a merged file should be.
+"""Merge groups: neighbouring jobs with the same sites, together about the size of a merged file.
 
-A group may end in the middle of a file: what each group reads of it is credited by itself (`coverage`).
+A group may end in the middle of a file: each group is credited with what it reads of it (`coverage`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from dags_app.planning.types import Estimate, GroupSpec, JobSpec, PlanSpec
 
-# Outputs may be measured as next to nothing. A group is one site's work and one merge's input, however
-# small: beyond this a lost site costs too much, and the merge opens too many files.
+# Limit for very small outputs: with more jobs, losing a site would cost too much, and the merge would open
+# too many files.
 MAX_JOBS = 1000
 
 

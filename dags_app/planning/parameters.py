@@ -55,14 +55,14 @@ def read_parameters(params: Mapping[str, Any], *, time_per_event_sec: float = 0.
 
 
 def _read(params: Mapping[str, Any], name: str, default: Any) -> Any:
-    """Read one knob: a flag if its default is one, a limit (0 = none) if it is a total, else a count."""
+    """Read one parameter: a flag, a limit (0 = none) if it is a total, else a count."""
     if isinstance(default, bool):
         return _flag(params, name, default=default)
     return _limit(params, name) if name.startswith("total_") else _positive(params, name) or default
 
 
 def find(params: Mapping[str, Any], name: str) -> Any:
-    """The value under either spelling of the name, or None; two different values are refused."""
+    """Return the value under either spelling of the name, or None; two different values are refused."""
     value = params.get(name)
     other = params.get(_ALSO[name]) if name in _ALSO else None
     if value is not None and other is not None and value != other:
@@ -71,7 +71,7 @@ def find(params: Mapping[str, Any], name: str) -> Any:
 
 
 def refuse(name: str, problem: str, cure: str) -> NoReturn:
-    """Raise what says which parameter is wrong and how to put it right."""
+    """Raise InvalidInput for this parameter."""
     raise InvalidInput(f"{name} {problem}", fields={name: f"{problem}. {cure}"}, cure=cure)
 
 

@@ -1,4 +1,4 @@
-"""`decide_round`: the one function that decides a round. Preview and production both call it."""
+"""`decide_round` plans a round, for preview and production."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from dags_app.planning.types import (
 )
 from wms2_project.errors import PermanentError, Wms2Error
 
-PER_GROUP = "per_group"  # lumis run on from job to job inside a group; otherwise each job opens its own
+PER_GROUP = "per_group"  # lumis continue from job to job in a group; otherwise each job starts new ones
 
 
 class PlanRefused(PermanentError):
-    """Nothing sensible can be planned; a person must change something."""
+    """No round can be planned; a person must change something."""
 
 
 class NothingPlaceable(PlanRefused):
-    """No usable site can read any of the files that are left; a replica may appear by itself."""
+    """No usable site can read any of the remaining files; a replica may appear later."""
 
 
 class NothingToPlan(Wms2Error):
@@ -41,30 +41,30 @@ class NothingToPlan(Wms2Error):
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """Everything a round depends on: the same input gives the same plan, byte for byte."""
+    """All input of planning: equal input gives an equal plan, byte for byte."""
 
     spec: PlanSpec
     estimate: Estimate
     sites: SitePool
     files: Sequence[FileSpec] = ()
-    budget: EventBudget | None = None  # of a workflow that generates its events
+    budget: EventBudget | None = None  # if the workflow generates its events
     limit_groups: int | None = None
-    max_jobs: int | None = None  # what is more waits for the next round
+    max_jobs: int | None = None  # the rest is planned in the next round
 
 
 def decide_round(given: RoundInput) -> Plan:
-    """The next round as a value, or the sentence that says why there is none."""
+    """Return the next round; raise PlanRefused or NothingToPlan if there is none."""
     if not given.sites.names:
         raise PlanRefused(
-            "no site may run this request: site lists, drains and bans leave none",
-            cure="Widen the site list or enable a site",
+            "no site may run this request: site lists, drains and bans exclude every site",
+            cure="Extend the site list or enable a site",
         )
     per_core = given.estimate.memory_mb / given.estimate.cores
     fitting = given.sites.offering(per_core)
     if not fitting:
         raise PlanRefused(
             f"no usable site offers {per_core:.0f} MB per core",
-            cure="Ask for less memory or more cores, or add a site",
+            cure="Request less memory or more cores, or add a site",
         )
     if given.budget is not None:
         plan = build_generation_plan(
@@ -94,7 +94,7 @@ def decide_round(given: RoundInput) -> Plan:
 
 
 def _at(files: Sequence[FileSpec], sites: frozenset[str], *, everywhere: bool) -> Sequence[FileSpec]:
-    """The files with only these sites left."""
+    """Return the files restricted to these sites."""
     return files if everywhere else [replace(file, sites=file.sites & sites) for file in files]
 
 
@@ -104,13 +104,13 @@ def _refuse_unplaceable(plan: Plan, given: RoundInput) -> None:
     if small:
         raise PlanRefused(
             f"no usable site has both the memory and the data of {len(small)} files, the first is {small[0]}",
-            cure="Ask for less memory or more cores, or add a site that holds them",
+            cure="Request less memory or more cores, or add a site that has the files",
         )
     if plan.unplaceable:
         raise NothingPlaceable(
             f"no usable site can read {len(plan.unplaceable)} files of the input,"
             f" the first is {plan.unplaceable[0]}",
-            cure="Add a site that holds them, or wait for a replica",
+            cure="Add a site that has the files, or wait for a replica",
         )
 
 
@@ -132,7 +132,7 @@ def build_plan(
     limit_groups: int | None = None,
     max_jobs: int | None = None,
 ) -> Plan:
-    """Jobs and groups that cover these files exactly once, in an order that depends on nothing else."""
+    """Return jobs and groups that cover these files exactly once, in a deterministic order."""
     placeable = [file for file in files if file.sites]
     unplaceable = tuple(sorted(file.lfn for file in files if not file.sites))
     jobs = split(spec.algo, placeable, spec.params, time_per_event_sec=estimate.time_per_event_sec)
@@ -146,14 +146,14 @@ def build_plan(
 def _first_groups(
     every: Iterator[GroupSpec], jobs: Iterator[JobSpec], limit_groups: int | None
 ) -> tuple[tuple[GroupSpec, ...], bool]:
-    """As many of the groups as a round may hold, and whether there are more, or jobs for more."""
+    """Return the groups that fit into a round, and whether there are more."""
     groups = tuple(islice(every, limit_groups))
     return groups, next(every, None) is not None or next(jobs, None) is not None
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A large plan is millions of small values without a cycle; looking for some costs a seventh of it."""
+    """Pause the garbage collector: it takes a seventh of the time of a large plan and finds nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -172,7 +172,7 @@ def build_generation_plan(
     limit_groups: int | None = None,
     max_jobs: int | None = None,
 ) -> Plan:
-    """Jobs and groups that generate the budget, and where the next round may go on."""
+    """Return jobs and groups that generate the budget, and the start of the next round."""
     jobs = split_generation(budget, spec.params, sites)
     groups, truncated = _first_groups(group_jobs(islice(jobs, max_jobs), spec, estimate), jobs, limit_groups)
     if spec.params.get("lumi_mode") == PER_GROUP:
@@ -192,7 +192,7 @@ def build_generation_plan(
 def _share_lumis(groups: Sequence[GroupSpec], *, first_lumi: int) -> Iterator[GroupSpec]:
     """Number lumis through each group: only its last one may be short, and no two groups share one.
 
-    Where event numbers start over, so does the counting: with a lumi of its own.
+    Where event numbers restart, a new lumi begins.
     """
     for group in groups:
         jobs, origin, last = [], group.jobs[0].generate, first_lumi - 1

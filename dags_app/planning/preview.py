@@ -1,4 +1,4 @@
-"""A plan told to people: totals first, then every group with its jobs. Pure."""
+"""Description of a plan as JSON: totals, then every group with its jobs. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wms2_project.errors import InvalidInput
 def describe_plan(
     *, plan: Plan, spec: PlanSpec, layout: LayoutSpec, shown_jobs: int | None = None
 ) -> dict[str, Any]:
-    """The plan as JSON: what it costs, what it reads and what it will write.
+    """Return the plan as JSON: its cost, its input and its output.
 
-    Totals count all of it; of the groups only the first are shown, up to so many jobs.
+    Totals cover the whole plan; groups are shown up to `shown_jobs` jobs.
     """
     estimate = plan.estimate
     hours = plan.events * estimate.time_per_event_sec / 3600
@@ -53,7 +53,7 @@ def describe_plan(
 
 
 def _first(groups: Sequence[GroupSpec], most: int) -> Sequence[GroupSpec]:
-    """The first groups, one at least: no more than have so many jobs together."""
+    """Return the first groups with at most so many jobs together, but at least one."""
     jobs = accumulate(len(group.jobs) for group in groups)
     return groups[: max(1, sum(1 for _ in takewhile(lambda total: total <= most, jobs)))]
 
@@ -87,7 +87,7 @@ def _longest_job_sec(group: GroupSpec, time_per_event_sec: float) -> float:
 
 
 def read_files(rows: Sequence[Mapping[str, Any]]) -> tuple[list[FileSpec], SitePool]:
-    """Files given by hand (lfn, events, size, runs, locations) and the sites they are at."""
+    """Return files given by a user (lfn, events, size, runs, locations) and the sites that have them."""
     files: list[FileSpec] = []
     wrong: dict[str, str] = {}
     for number, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Which runs and lumis of a dataset are wanted. Works on ranges, never on single lumis."""
+"""Selection of runs and lumis of a dataset, in ranges."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wms2_project.errors import InvalidInput
 _MASK_CURE = "Give pairs [first, last] for each run, the first not above the last"
 
 
-Good = tuple[Ranges, list[int]]  # the good ranges of a run, and where each ends
+Good = tuple[Ranges, list[int]]  # selected ranges of a run, and their ends
 
 
 class Selection:
-    """Run lists and lumi mask of one request. A run is looked up when it is first asked for."""
+    """Run lists and lumi mask of a request. Runs are parsed when they are first needed."""
 
     __slots__ = ("_allowed", "_latest", "_mask", "_refused", "_runs", "everything")
 
@@ -33,12 +33,12 @@ class Selection:
         self._refused = refused
         self._mask = mask
         self._runs: dict[int, Good | None] = {}
-        self._latest: LumiRange = (-1, 0, 0)  # that held all of a file: its neighbours mostly lie in it too
+        self._latest: LumiRange = (-1, 0, 0)  # last range that contained a whole file: often also the next
         self.everything = not (allowed or refused or mask)
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Selection:
-        """As the parameters of a request say; empty lists and an empty mask select everything."""
+        """Build from the parameters of a request; empty lists and an empty mask select everything."""
         return cls(
             allowed=_runs(params, "run_whitelist"),
             refused=_runs(params, "run_blacklist"),
@@ -46,19 +46,19 @@ class Selection:
         )
 
     def check(self) -> None:
-        """Refuse a mask that has a fault anywhere, also in runs nobody asks for."""
+        """Raise InvalidInput if the mask is invalid anywhere, including runs that are not in the input."""
         for name, pairs in (self._mask or {}).items():
             run = _run_number("lumi_mask", name)
             if (name != run and name != str(run)) or (name == run and str(run) in (self._mask or {})):
-                refuse("lumi_mask", f"has the run {name!r:.40}", "Write each run once and plainly, as 316877")
+                refuse("lumi_mask", f"has the run {name!r:.40}", "Write each run once, as in 316877")
             _pairs(run, pairs)
 
     def allows_run(self, run: int) -> bool:
-        """May lumis of the run be wanted at all?"""
+        """Return whether lumis of the run may be selected."""
         return self.everything or self._good(run) is not None
 
     def wanted(self, lumis: Ranges) -> Ranges:
-        """The parts of these ranges that are wanted; the same object when it is all of them."""
+        """Return the selected parts of these ranges; the same object if all are selected."""
         if self.everything or not lumis:
             return lumis
         run, first, _ = lumis[0]
@@ -82,12 +82,12 @@ class Selection:
         return intersect(lumis, ranges[at : bisect_left(ends, last) + 1])
 
     def _good(self, run: int) -> Good | None:
-        """The good lumis of a run; None if the run is out, whatever its lumis."""
+        """Return the selected lumis of a run; None if the run is excluded."""
         if run not in self._runs:
-            self._runs[run] = self._look_up(run)
+            self._runs[run] = self._parse_run(run)
         return self._runs[run]
 
-    def _look_up(self, run: int) -> Good | None:
+    def _parse_run(self, run: int) -> Good | None:
         if (self._allowed and run not in self._allowed) or run in self._refused:
             return None
         if not self._mask:
@@ -119,7 +119,7 @@ def _mask(params: Mapping[str, Any]) -> Mapping[Any, Any] | None:
 
 
 def _paired(runs: Sequence[Any], lumis: Sequence[Any]) -> dict[int, list[list[int]]]:
-    """The mask written as a list of runs beside a list of texts such as "1,4,23,45"."""
+    """Return the mask given as a list of runs and a list of texts such as "1,4,23,45"."""
     numbers = [_run_number("runs", run) for run in runs]
     if len(set(numbers)) != len(numbers) or len(numbers) != len(lumis):
         refuse("runs", "does not fit lumis", "Name each run once, with one text of lumis for each")

@@ -1,4 +1,4 @@
-"""The values planning works on and returns."""
+"""Values that planning takes and returns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ SERVICE_NODES = 3  # landing, merge and cleanup of every group
 
 @dataclass(frozen=True, slots=True)
 class SitePool:
-    """The sites a workflow may use now, and which sites, usable or not, read from which storage."""
+    """The sites a workflow may use now, and the sites, usable or not, that read each storage."""
 
     names: frozenset[str]
     by_storage: Mapping[str, frozenset[str]]
-    memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites that say so
+    memory_mb_per_core: Mapping[str, int] = field(default_factory=dict)  # only sites with a limit
     lacking: frozenset[str] = frozenset()  # not usable only because they lack secondary input
     prefixes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of storage, as Rucio knows them
 
     def without(self, names: Collection[str]) -> SitePool:
-        """The pool with these sites not usable."""
+        """Return the pool without these usable sites."""
         return replace(self, names=self.names.difference(names))
 
     def offering(self, memory_mb_per_core: float) -> frozenset[str]:
-        """The usable sites whose cores come with this much memory."""
+        """Return the usable sites with this much memory per core."""
         return frozenset(
             name
             for name in self.names
@@ -35,12 +35,12 @@ class SitePool:
         )
 
     def reading(self, storages: frozenset[str]) -> frozenset[str]:
-        """The usable sites that read at least one of these storages."""
+        """Return the usable sites that read at least one of these storages."""
         known = (self.by_storage.get(storage, frozenset()) for storage in storages)
         return self.names.intersection(frozenset().union(*known))
 
     def holding(self, storages: frozenset[str]) -> frozenset[str]:
-        """Every site that reads one of these storages; one that no known site reads stands for itself."""
+        """Return all sites that read one of these storages; an unknown storage counts as a site."""
         found: frozenset[str] = frozenset()
         for storage in storages:
             found |= self.by_storage.get(storage) or frozenset({storage})
@@ -49,7 +49,7 @@ class SitePool:
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """One input file as planning sees it; `sites` are those that may read it now."""
+    """An input file for planning; `sites` are those that may read it now."""
 
     lfn: str
     events: int
@@ -57,15 +57,15 @@ class FileSpec:
     sites: frozenset[str]
     adler32: str = ""
     lumis: Ranges = ()
-    mask: Ranges | None = None  # only these lumis of it are left to read
-    left: Ranges | None = None  # only these events, as run 0, where files are cut by events
+    mask: Ranges | None = None  # lumis left to read
+    left: Ranges | None = None  # events left to read, as run 0, where files are cut by events
 
 
 class FileWindow(NamedTuple):
-    """The part of a file one job reads. Events count from 0; `None` means the whole file.
+    """The part of a file that a job reads. Events count from 0; None means the whole file.
 
-    `mask` takes the place of the job's for this file: needed where lumis are in several files of a job
-    that does not read all of them from each.
+    `mask` replaces the job's mask for this file, where lumis are in several files of a job that does not
+    read all of them from each.
     """
 
     file: FileSpec
@@ -75,7 +75,7 @@ class FileWindow(NamedTuple):
 
     @property
     def events(self) -> int:
-        """How many events the window holds."""
+        """The number of events in the window."""
         if self.first_event is None or self.last_event is None:
             return self.file.events
         return self.last_event - self.first_event + 1
@@ -83,9 +83,9 @@ class FileWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The events one Monte Carlo job makes. No two jobs of a workflow share a lumi.
+    """The events that a Monte Carlo job generates. No two jobs of a workflow share a lumi.
 
-    Event numbers start over at their end; `position` counts on, so it tells every event from every other.
+    Event numbers restart at their maximum; `position` does not, so it identifies every event.
     """
 
     first_event: int
@@ -99,10 +99,10 @@ class Generation:
 
 
 class JobSpec(NamedTuple):
-    """What one processing job must do.
+    """The work of one processing job.
 
-    `events` of a job that takes only some lumis is an estimate: lumis times the average of their file.
-    A job with a `failed_code` cannot succeed and must not be submitted.
+    `events` of a job that takes only some lumis is an estimate: lumis times the average of their file. A
+    job with a `failed_code` cannot succeed and must not be submitted.
     """
 
     files: tuple[FileWindow, ...]
@@ -115,27 +115,27 @@ class JobSpec(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Was the job found impossible while it was made?"""
+        """Whether the job is known to be impossible."""
         return self.failed_code is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one event is believed to cost, on how many cores, and who says so."""
+    """Estimated cost of an event, the number of cores, and the source of the estimate."""
 
     time_per_event_sec: float
     memory_mb: int
     size_per_event_kb: float
     source: str  # hints | pilot | measured
     cores: int = 1
-    decided: tuple[str, ...] = ()  # the members that an operator decided, whatever the source says
+    decided: tuple[str, ...] = ()  # members set by an operator
 
     def source_of(self, member: str) -> str:
-        """Where this member comes from: the source, or `operator`."""
+        """Return the source of this member, or `operator`."""
         return "operator" if member in self.decided else self.source
 
     def as_json(self) -> dict[str, Any]:
-        """For the round's record of what its plan believed."""
+        """Return the estimate for the record of the round."""
         return {
             "time_per_event_sec": self.time_per_event_sec,
             "memory_mb": self.memory_mb,
@@ -162,7 +162,7 @@ class PlanSpec:
 
 @dataclass(frozen=True, slots=True)
 class EventBudget:
-    """Monte Carlo: where the next unused events and lumis start, and how many events to generate."""
+    """Monte Carlo: the next unused event and lumi, and the number of events to generate."""
 
     first_event: int
     first_lumi: int
@@ -187,15 +187,15 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A round, decided: nothing about it depends on anything but the inputs of `build_plan`."""
+    """A planned round, which depends on the input of `build_plan` only."""
 
     groups: tuple[GroupSpec, ...]
     estimate: Estimate
     next_first_event: int | None = None
     next_first_lumi: int | None = None
-    events_per_job: int | None = None  # what the jobs were cut to, for the next round to steer from
-    unplaceable: tuple[str, ...] = field(default=())  # files no usable site can read
-    truncated: bool = False  # there was more than the round may hold: its last files may be read in part
+    events_per_job: int | None = None  # size of the jobs, from which the next round is steered
+    unplaceable: tuple[str, ...] = field(default=())  # files that no usable site can read
+    truncated: bool = False  # more rounds follow: the last files may be read in part
 
     @property
     def jobs(self) -> int:

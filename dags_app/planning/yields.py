@@ -1,17 +1,17 @@
-"""What a generator's filter lets through: how many events the next round must make, and when to ask. Pure."""
+"""Yield of a generator's filter: events that the next round must generate, and when it is too low. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-POOR = 0.1  # of what was expected: below it the request, not luck, is at fault
-LUCK = 1e-6  # rounds that leave nothing with a greater chance than this prove nothing
+POOR = 0.1  # fraction of the expected events below which the yield is too low
+LUCK = 1e-6  # rounds are significant if the chance that no event passes is below this
 
 
 @dataclass(frozen=True, slots=True)
 class RoundYield:
-    """What the collected groups of one round made; of a pilot, if it is no production."""
+    """Events of the collected groups of one round; `production` is False for pilots."""
 
     production: bool
     generated: int
@@ -29,10 +29,10 @@ class PoorYield:
 
 
 def believed_efficiency(rounds: Sequence[RoundYield], *, declared: float) -> float:
-    """The fraction of events that pass, for the round that follows these.
+    """Return the expected fraction of events that pass, for the round that follows these.
 
-    A first production round trusts the request: a pilot is too small to know better. Later ones trust
-    what was measured; while nothing at all has passed, whoever lets the request go on trusts it still.
+    The first production round uses the request's value, because a pilot is too small. Later ones use the
+    measured value, or the request's while no event has passed.
     """
     written = sum(one.written for one in rounds)
     if not written or not any(one.production for one in rounds):
@@ -41,10 +41,10 @@ def believed_efficiency(rounds: Sequence[RoundYield], *, declared: float) -> flo
 
 
 def find_poor_yield(rounds: Sequence[RoundYield], *, declared: float) -> PoorYield | None:
-    """What the newest rounds prove against the request, if anything.
+    """Return the newest rounds if their yield is too low; None otherwise.
 
-    Each round is held to what its own plan believed, so that a release after a poor one is not undone by
-    the next that merely confirms it. Rounds too small to prove anything are taken together.
+    Each round is compared with the efficiency its own plan used, so that a release after a poor round is
+    not undone by the next one that confirms it. Rounds too small to be significant are combined.
     """
     generated = written = 0
     expected, chance_of_none = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Steering a DAG in its schedd. Each call may be repeated; none waits for the effect."""
+"""Control of DAGs in their schedds. Every call may be repeated; none waits for the effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_NAMED = 100
 
 
 class DagAction(StrEnum):
-    """What a person can do to the DAGMans of a DAG."""
+    """Actions on the DAGMans of a DAG."""
 
     HOLD = "hold"
     RELEASE = "release"
@@ -53,7 +53,7 @@ class Acted:
 
 
 def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted:
-    """Hold, release or remove the outer and every inner DAGMan; jobs that run go on, except on removal."""
+    """Hold, release or remove the outer and every inner DAGMan. Running jobs continue, except on removal."""
     audit.need_reason(reason)
     _check_action(dag, action)
     audit.record(actor=actor, action=f"{action} DAG", target=dag.token, reason=reason)
@@ -75,10 +75,10 @@ def act_on_dag(*, dag: DAG, action: DagAction, actor: str, reason: str) -> Acted
 
 def _check_action(dag: DAG, action: DagAction) -> None:
     if dag.status not in IN_QUEUE:
-        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="Only a DAG in a queue can be steered")
+        raise Conflict(f"DAG {dag.pk} is {dag.status}", cure="The action needs a DAG in a queue")
     if action is DagAction.REMOVE and dag.status == DAGStatus.HALTED:
         raise Conflict(
-            f"DAG {dag.pk} is held, and only a running DAGMan writes down what is done",
+            f"DAG {dag.pk} is held, and only a running DAGMan writes its rescue file",
             cure="Release it first, or stop its request, which does both",
         )
 
@@ -95,7 +95,7 @@ def _reached(action: DagAction, dag: DAG, dagmans: int, ad: DagmanAd | None) -> 
 
 
 def remove_dag(*, dag: DAG, reason: str, resumable: bool = True) -> int:
-    """Take the DAG out of the queue, by default so that it can be resumed; how many DAGMans that were."""
+    """Remove the DAG from the queue, by default so that it can be resumed; return how many DAGMans."""
     if dag.status == DAGStatus.READY:
         dag = settle_submission(dag=dag)
         if dag.status == DAGStatus.READY:
@@ -111,7 +111,7 @@ def remove_dag(*, dag: DAG, reason: str, resumable: bool = True) -> int:
 
 
 def _drop_unsubmitted(dag: DAG, reason: str) -> None:
-    """A DAG that is in no queue ends at once."""
+    """End a DAG that is in no queue."""
     ready = DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY)
     if ready.update(status=DAGStatus.STOPPED, completed_at=timezone.now(), version=F("version") + 1):
         DAGEvent.objects.create(
@@ -124,20 +124,20 @@ def _drop_unsubmitted(dag: DAG, reason: str) -> None:
 
 
 def clear_queue(*, dag: DAG, reason: str) -> int:
-    """Remove what the DAG's end left in the queue, sub-DAGs and jobs; answer how many there still are."""
+    """Remove sub-DAGs and jobs that the DAG left in the queue; return how many were found."""
     if not dag.schedd_name or is_fenced(dag.schedd_name):
         return 0
     return schedd(dag.schedd_name).clear_batch(dag.token, reason=reason)
 
 
 def remove_live_dag(*, workflow: Workflow, reason: str) -> int:
-    """Remove whatever DAG of the workflow is live; 0 when none is."""
+    """Remove the live DAG of the workflow; return how many DAGMans, 0 without a DAG."""
     dag = newest_dag(workflow=workflow)
     return remove_dag(dag=dag, reason=reason) if dag is not None and dag.status in LIVE_DAG else 0
 
 
 def may_run(*, workflow: Workflow) -> bool:
-    """Is its DAG in a queue, or may it be: sent there, and nobody recorded what came of it?"""
+    """Return whether the DAG is in a queue, or may be because the result of its submission is unknown."""
     dag = newest_dag(workflow=workflow)
     return dag is not None and (
         dag.status in IN_QUEUE or (dag.status == DAGStatus.READY and dag.schedd_name != "")
@@ -145,7 +145,7 @@ def may_run(*, workflow: Workflow) -> bool:
 
 
 def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
-    """Note on the live DAG that its end will be a clean stop, not a failure. The first reason stands."""
+    """Mark the live DAG so that its end counts as a clean stop. The first reason is kept."""
     dag = newest_dag(workflow=workflow)
     if dag is None or dag.status not in LIVE_DAG:
         return None
@@ -165,35 +165,35 @@ def lags_behind(*, dag: DAG, sites: SitePool, version: int) -> bool:
 
 
 def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> list[str]:
-    """Apply the workflow's priority, and where its groups may land now, to the jobs of a DAG in the queue.
+    """Apply the workflow's priority and the sites where groups may land to a DAG in the queue.
 
-    Landed groups stay where they are. Return the groups that may land nowhere: they wait until they may.
+    Landed groups stay where they are. Return the groups that may land nowhere: they wait.
     """
     directory, port = Path(dag.submit_dir), schedd(dag.schedd_name)
     stale_since = dag.landings_stale_since
     found = find_landings(dag=dag, sites=sites)
-    write_priority(directory, priority)  # files first: what is submitted meanwhile has them already
+    write_priority(directory, priority)  # files first, for jobs that are submitted meanwhile
     write_landing_sites(directory, found.waiting)
     jobs = port.set_priority(dag.token, priority)
     landings = port.place_landings(dag.token, found.waiting)
     usable = usable_now(dag=dag, sites=sites)
-    told = {"priority": priority, "jobs": jobs, "landings": landings, "sites": usable}
-    told["landings_without_site"] = found.stranded[:MAX_NAMED]
+    detail = {"priority": priority, "jobs": jobs, "landings": landings, "sites": usable}
+    detail["landings_without_site"] = found.stranded[:MAX_NAMED]
     with transaction.atomic():
         DAG.objects.filter(pk=dag.pk).update(applied_version=version, applied_sites=usable)
         # Replicas that have changed since the landings were decided are applied at the next check
         DAG.objects.filter(pk=dag.pk, landings_stale_since=stale_since).update(landings_stale_since=None)
-        _note(dag, EDITED, told)
+        _note(dag, EDITED, detail)
     return found.stranded
 
 
 def explain_idle(*, dag: DAG) -> MatchAnalysis | None:
-    """Why an idle job of the DAG is idle, in HTCondor's own words; None if none is."""
+    """Return HTCondor's analysis of an idle job of the DAG; None if no job is idle."""
     return schedd(dag.schedd_name).explain_idle(dag.token)
 
 
 def ping_schedd(*, workflow: Workflow) -> bool:
-    """Does the schedd answer that runs this workflow's DAG?"""
+    """Return whether the schedd of the workflow's DAG answers."""
     dag = newest_dag(workflow=workflow)
     return schedd(dag.schedd_name if dag is not None else "").ping()
 

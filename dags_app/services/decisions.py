@@ -15,7 +15,7 @@ from dags_app.models import InputFile, Workflow
 from dags_app.services.ledger import tally
 from dags_app.states import FileState
 
-COLUMNS = {  # the name of a decision, and where it is kept
+COLUMNS = {  # decision → column
     "memory_mb": "chosen_memory_mb",
     "time_per_event_sec": "chosen_time_per_event_sec",
     "retry_count": "chosen_retries",
@@ -26,7 +26,7 @@ _COPIED_DECISION = ("state", "excluded_reason", "excluded_by")
 
 
 def decided_numbers(workflow: Workflow) -> dict[str, Any]:
-    """Return the decided numbers by name, without those that nobody decided."""
+    """Return the decided numbers by name."""
     found = {name: getattr(workflow, column) for name, column in COLUMNS.items()}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -40,7 +40,7 @@ def decide(*, workflow: Workflow, numbers: Mapping[str, Any]) -> None:
 
 
 def excluded_by_operators(workflow: Workflow) -> QuerySet[InputFile]:
-    """The input files that operators excluded."""
+    """Return the input files that operators excluded."""
     return workflow.input_files.filter(state=FileState.EXCLUDED).exclude(excluded_by="").order_by("lfn")
 
 

@@ -1,4 +1,4 @@
-"""Submit directories of requests that ended long ago: removed by policy, for a bounded time per call."""
+"""Removal of the submit directories of requests that ended long ago, for a bounded time per call."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ REMOVED = "directory_removed"  # the event
 def remove_directories(*, ended: QuerySet[Any, Any], now: datetime, seconds: float) -> int:
     """Remove the directories of the ended workflows' rounds; return how many were removed.
 
-    Kept are those with a live DAG, with groups that are not collected, and with files of jobs that are still
-    to be removed from the sites' storage. A removal that is interrupted goes on at the next call.
+    Rounds with a live DAG, with uncollected groups, or with files still to be removed from the sites'
+    storage are kept. An interrupted removal continues at the next call.
     """
     kept = Round.objects.filter(directory_removed_at__isnull=True, workflow__in=ended)
     idle = kept.exclude(dags__status__in=sorted(LIVE_DAG)).exclude(groups__status=GroupStatus.DONE)
-    if is_storage_configured():  # else nobody looks for files of jobs
+    if is_storage_configured():  # otherwise files of jobs are not removed
         idle = idle.filter(sweep_at__isnull=True)
     ends, done = monotonic() + seconds, 0
     for round_ in idle.order_by("created_at")[:MAX_ROUNDS]:
@@ -43,12 +43,12 @@ def remove_directories(*, ended: QuerySet[Any, Any], now: datetime, seconds: flo
 
 
 def check_directory(dag: DAG) -> Path:
-    """Return the DAG's directory; raises NotFound if it was removed by policy."""
+    """Return the DAG's directory; raise NotFound if it was removed by policy."""
     removed = dag.round.directory_removed_at
     if removed is not None:
         raise NotFound(
             f"The directory of DAG {dag.pk} was removed on {removed:%F} by policy",
-            cure="Failures, groups and events are kept; see the DAG and /errors of its request",
+            cure="Failures, groups and events are kept: see the DAG and /errors of its request",
         )
     return Path(dag.submit_dir)
 
@@ -75,7 +75,7 @@ def _remove(round_: Round, *, now: datetime, ends: float) -> bool:
 
 
 def _empty(directory: Path, ends: float) -> bool:
-    """Remove the directory, group by group; False if time ran out before. Links are not followed."""
+    """Remove the directory, group by group; return False if time ran out. Links are not followed."""
     if not directory.exists():
         return True
     with os.scandir(directory) as entries:

@@ -1,4 +1,4 @@
-"""Free space of the submit host: without it a DAG is written in part, and HTCondor cannot log."""
+"""Free space of the submit host. Without it DAGs are written incompletely and HTCondor cannot log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.conf import settings
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """What is left on the file system of a directory; `inodes` is None where there is no limit."""
+    """Free space on the file system of a directory; `inodes` is None if there is no limit."""
 
     directory: str
     free_bytes: int
@@ -20,7 +20,7 @@ class FreeSpace:
 
     @property
     def shortage(self) -> str:
-        """What there is too little of, with both numbers; '' if there is enough."""
+        """What is missing, with both numbers; empty if there is enough."""
         wanted, files = settings.MIN_FREE_BYTES, settings.MIN_FREE_INODES
         if self.free_bytes < wanted:
             return f"{self.directory} has {_megabytes(self.free_bytes)} free, {_megabytes(wanted)} are needed"
@@ -29,7 +29,7 @@ class FreeSpace:
         return ""
 
     def as_json(self) -> dict[str, Any]:
-        """For a gate's evidence."""
+        """Return the evidence of the gate."""
         return {
             "directory": self.directory,
             "free_bytes": self.free_bytes,
@@ -40,23 +40,23 @@ class FreeSpace:
 
 
 def measure() -> list[FreeSpace]:
-    """Ask the file systems of the submit root and of the state directory, if there is one."""
+    """Return the free space of the submit root and, if set, the state directory."""
     return [_measured(path) for path in (settings.SUBMIT_ROOT, settings.STATE_DIR) if path]
 
 
 def short_of_space() -> list[FreeSpace]:
-    """The directories on whose file systems too little is free for another DAG."""
+    """Return the directories with too little free space for another DAG."""
     return [one for one in measure() if one.shortage]
 
 
 def describe(short: list[FreeSpace]) -> str:
-    """Name what is missing where; '' if nothing is."""
+    """Describe the shortages; empty if there are none."""
     return "; ".join(one.shortage for one in short)
 
 
 def _measured(directory: str) -> FreeSpace:
     place = next(path for path in (Path(directory), *Path(directory).parents) if path.exists())
-    found = os.statvfs(place)  # a directory that is not made yet will be on the file system of its parent
+    found = os.statvfs(place)  # a missing directory will be on the file system of its parent
     inodes = found.f_favail if found.f_files else None
     return FreeSpace(directory, found.f_bavail * found.f_frsize, inodes)
 

@@ -1,4 +1,4 @@
-"""What planning believes about a workflow now: its spec with steered job sizes, and one event's cost."""
+"""Current estimate of a workflow: its plan spec with steered job sizes, and the cost of an event."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _DECIDABLE = ("memory_mb", "time_per_event_sec")
 
 
 def plan_spec(workflow: Workflow) -> PlanSpec:
-    """The workflow as planning sees it, before any measurement; its early stop has narrowed the ledger."""
+    """Return the workflow's spec before any measurement; its early stop has narrowed the ledger."""
     return without_early_stop(asked_spec(workflow))
 
 
 def asked_spec(workflow: Workflow) -> PlanSpec:
-    """The workflow as the request says it."""
+    """Return the workflow's spec as requested."""
     return PlanSpec(
         workflow_id=str(workflow.pk),
         request_name=workflow.request_name,
@@ -49,13 +49,13 @@ def asked_spec(workflow: Workflow) -> PlanSpec:
 
 
 def current_estimate(workflow: Workflow) -> Estimate:
-    """The best that is known of one event's cost; an operator's decision on memory and time outranks it."""
+    """Return the best estimate of an event's cost; operators' decisions outrank it."""
     decided = {name: value for name, value in decided_numbers(workflow).items() if name in _DECIDABLE}
     return replace(_best_estimate(workflow), **decided, decided=tuple(decided))
 
 
 def _best_estimate(workflow: Workflow) -> Estimate:
-    """From earlier rounds, the pilot, else the requestor's hints."""
+    """Return the estimate of earlier rounds, of the pilot, or of the requestor."""
     measured = estimate_from_rounds(
         measurements(workflow),
         cores=workflow.cores,
@@ -70,13 +70,13 @@ def _best_estimate(workflow: Workflow) -> Estimate:
 
 
 def pilot_estimate(workflow: Workflow, report: Mapping[str, Any]) -> Estimate:
-    """What the pilot measured; memory never below what a core of the pool comes with."""
+    """Return the pilot's estimate, with at least the pool's minimum memory per core."""
     minimum = settings.MEMORY_PER_CORE_MIN_MB * workflow.cores
     return estimate_from_pilot(report, minimum_memory_mb=minimum, cores=workflow.cores)
 
 
 def pilot_windows(workflow: Workflow) -> Windows | None:
-    """What the next pilot is to measure; None if enough is known or the time for it is spent."""
+    """Return what the next pilot measures; None if enough is known or its time is spent."""
     return decide_windows(
         workflow.pilot_metrics,
         initial_events=settings.PILOT_INITIAL_EVENTS,
@@ -85,7 +85,7 @@ def pilot_windows(workflow: Workflow) -> Windows | None:
 
 
 def hinted_estimate(workflow: Workflow) -> Estimate:
-    """What the requestor believes one event costs."""
+    """Return the requestor's estimate."""
     return Estimate(
         time_per_event_sec=workflow.time_per_event_sec,
         memory_mb=workflow.memory_mb,
@@ -96,7 +96,7 @@ def hinted_estimate(workflow: Workflow) -> Estimate:
 
 
 def measurements(workflow: Workflow) -> list[Measurement]:
-    """What every finished production group of the workflow cost."""
+    """Return the measured cost of every collected production group."""
     rows = MergeGroup.objects.filter(
         round__workflow=workflow, round__kind=RoundKind.PRODUCTION, status=GroupStatus.COLLECTED
     ).values_list("metrics", flat=True)
@@ -114,7 +114,7 @@ def measurements(workflow: Workflow) -> list[Measurement]:
 
 
 def round_yields(workflow: Workflow) -> list[RoundYield]:
-    """What the collected groups of each round generated and kept, in the order of the rounds."""
+    """Return the events generated and kept by the collected groups of each round, in order."""
     collected = MergeGroup.objects.filter(round__workflow_id=workflow.pk, status=GroupStatus.COLLECTED)
     sums = collected.order_by("round__number").values_list("round__number", "round__kind")
     return [
@@ -124,7 +124,7 @@ def round_yields(workflow: Workflow) -> list[RoundYield]:
 
 
 def steered_spec(workflow: Workflow, estimate: Estimate) -> PlanSpec:
-    """The spec with events per job moved towards the target wall time, where that is ours to choose."""
+    """Return the spec with events per job adjusted to the target wall time, unless they are fixed."""
     spec = plan_spec(workflow)
     current = _events_per_job_now(workflow)
     if SPLITTERS[spec.algo].size != "events_per_job" or current is None:
@@ -143,7 +143,7 @@ def steered_spec(workflow: Workflow, estimate: Estimate) -> PlanSpec:
 
 
 def _events_per_job_now(workflow: Workflow) -> int | None:
-    """What the last production round used, else what was asked for."""
+    """Return the events per job of the last production round, or as requested."""
     last = Round.objects.filter(workflow=workflow, kind=RoundKind.PRODUCTION).order_by("-number").first()
     used = last.estimate.get("events_per_job") if last is not None else None
     asked = workflow.splitting_params.get("events_per_job")
@@ -151,7 +151,7 @@ def _events_per_job_now(workflow: Workflow) -> int | None:
 
 
 def _with_whole_lumis(params: Mapping[str, Any], events: int) -> dict[str, Any]:
-    """Generated lumis are never cut: events per job are whole lumis as soon as there is room for one."""
+    """Round events per job down to whole lumis, because generated lumis are never cut."""
     per_lumi = params.get("events_per_lumi")
     if per_lumi and events > per_lumi:
         events -= events % int(per_lumi)
@@ -159,7 +159,7 @@ def _with_whole_lumis(params: Mapping[str, Any], events: int) -> dict[str, Any]:
 
 
 def round_limit(workflow: Workflow) -> int | None:
-    """How many groups the next round may have; adaptive workflows begin small."""
+    """Return the number of groups of the next round; adaptive workflows start small."""
     if not workflow.adaptive:
         return None
     begun = workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists()

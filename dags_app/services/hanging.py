@@ -1,8 +1,8 @@
-"""Running jobs that get nowhere: found by one query per schedd, told to a person, and removed if so set.
+"""Hanging jobs: found by one query per schedd, reported by an alert, and removed if enabled.
 
-What is removed fails its node: POST classifies it (50665, of the infrastructure), and DAGMan tries the node
-again on a free slot of the group's site, within its retries. When these are used up the group has failed; the
-site answers for it, and a rescue leaves a site that is banned.
+Removal fails the node: POST classifies it (50665, infrastructure), and DAGMan retries the node on another
+slot of the group's site, within its retries. After those the group has failed because of the site, and a
+rescue leaves a site that is banned.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from wms2_project.errors import ScheddUnreachable
 from wms2_project.words import counted
 
 logger = logging.getLogger(__name__)
-MIN_MEASURED_JOBS = 10  # fewer say little about the slowest
-MAX_REMOVED = 100  # of one schedd at one look
+MIN_MEASURED_JOBS = 10  # for a meaningful p95
+MAX_REMOVED = 100  # per schedd and check
 KEPT_SEC = 86_400
 _TURN, _SAMPLES = "wms2:hanging:looked", "wms2:hanging:samples:"
 
@@ -43,7 +43,7 @@ class _P95(Aggregate):
 
 
 def find_hanging(*, now: datetime) -> Stalls | None:
-    """Workflows with jobs that hang; None between two looks. A silent schedd does not hide the others."""
+    """Return workflows with hanging jobs; None between two checks. Unreachable schedds are skipped."""
     if not redis_state.ask(
         lambda client: client.set(_TURN, 1, nx=True, ex=settings.HANG_LOOK_SEC), otherwise=None
     ):
@@ -61,7 +61,7 @@ def find_hanging(*, now: datetime) -> Stalls | None:
         try:
             stalls.found.extend(_hanging_at(name, dags, now, limits))
         except ScheddUnreachable as error:
-            logger.warning("hanging jobs at %s are not known: %s", name, error)
+            logger.warning("hanging jobs at %s were not checked: %s", name, error)
             stalls.unknown.update(dag.workflow_id for dag in dags.values())
     return stalls
 
@@ -72,7 +72,7 @@ def _limits() -> HangLimits:
 
 def _hanging_at(name: str, dags: Mapping[str, DAG], now: datetime, limits: HangLimits) -> Iterable[Stall]:
     if not may_be_asked(name, now=now):
-        raise ScheddUnreachable(f"{name} is silent", cure="It is asked again")
+        raise ScheddUnreachable(f"{name} does not answer", cure="Retried automatically")
     shortest = int(min(limits.cpu_sec, limits.min_runtime_sec))
     jobs = schedd(name).running_jobs(dags, longer_than_sec=shortest)
     before = _load_samples(name)
@@ -96,7 +96,7 @@ def _hanging_at(name: str, dags: Mapping[str, DAG], now: datetime, limits: HangL
 
 
 def usual_runtimes(rounds: Collection[UUID]) -> dict[UUID, float]:
-    """The measured p95 of the job run times of each round, where enough jobs have finished."""
+    """Return the measured p95 of job run times by round, if enough jobs have finished."""
     done = MergeGroup.objects.filter(round__in=rounds, status=GroupStatus.COLLECTED).order_by()
     wall_sec = Cast(KT("metrics__job_wall_p95_sec"), FloatField())
     measured = done.values_list("round").annotate(measured=Sum("jobs"), p95_sec=_P95(wall_sec))
@@ -104,11 +104,11 @@ def usual_runtimes(rounds: Collection[UUID]) -> dict[UUID, float]:
 
 
 def describe(hanging: list[tuple[RunningJob, str]]) -> str:
-    """How many, where, and why the first of them counts as hanging."""
+    """Describe the hanging jobs: how many, where, and why the first one counts as hanging."""
     groups = sorted({job.group for job, _ in hanging})
     where = ", ".join(groups[:3]) + (" …" if len(groups) > 3 else "")
     job, why = hanging[0]
-    removed = "; removed to be tried again" if settings.HANG_RETRY else ""
+    removed = "; removed and retried" if settings.HANG_RETRY else ""
     return f"{counted(len(hanging), 'job')} hanging in {where}: {job.node} at {job.site} {why}{removed}"
 
 
@@ -122,7 +122,7 @@ def _remove(name: str, found: Mapping[str, list[tuple[RunningJob, str]]]) -> Non
 
 
 def _load_samples(name: str) -> dict[int, Sample]:
-    """Without Redis a job that hangs from its start is still found, one that stops later only by its time."""
+    """Return the samples of the last check. Without Redis, only the total run time is known."""
     text = redis_state.ask(lambda client: client.get(_SAMPLES + name), otherwise=None)
     stored = json.loads(text) if text else {}
     return {int(key): Sample(cpu, datetime.fromtimestamp(at, UTC)) for key, (cpu, at) in stored.items()}

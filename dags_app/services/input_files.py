@@ -1,6 +1,6 @@
-"""Resolving input: the files of a dataset from DBS, their places from Rucio, into the ledger once.
+"""Resolution of input: files of a dataset from DBS and their locations from Rucio, stored in the ledger.
 
-Block by block, each in one transaction with the name of the last: a call that ends early loses nothing.
+Each block is one transaction that also stores its name, so a call that ends early loses nothing.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from dags_app.services.locations import BATCH, batches
 from dags_app.states import UNFINISHED_FILE, FileState
 from wms2_project.errors import PermanentError
 
-READABLE = frozenset({"VALID", "PRODUCTION"})  # access types of datasets one may still read
-_RESTORE = "Have it restored and release the request, or abort it"
+READABLE = frozenset({"VALID", "PRODUCTION"})  # access types of readable datasets
+_RESTORE = "Have it restored in DBS and release the request, or abort it"
 
 
 class NoInput(PermanentError):
-    """The dataset gives this request nothing to work on; the message says why exactly."""
+    """The dataset has nothing for this request to process; the message says why."""
 
 
 class InputLost(PlanRefused):
-    """The input was there when the request came, and is not now."""
+    """The input existed when the request was resolved, and does not now."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputSummary:
-    """What the ledger holds for a workflow."""
+    """Content of the ledger of a workflow."""
 
     files: int
     events: int
@@ -49,7 +49,7 @@ class InputSummary:
 
 
 def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.inf) -> InputSummary:
-    """Fill the ledger with the wanted files, for at most so long and a block at least.
+    """Fill the ledger with the selected files, for at most so long, but at least one block.
 
     Repeat it while blocks are left: each is read once, and nothing is added twice.
     """
@@ -63,7 +63,7 @@ def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.in
             raise NoInput(f"{dataset} is {info.access_type} in DBS", cure="Choose a valid dataset")
         if info.files == 0:
             raise NoInput(f"{dataset} has no valid files", cure="Wait for data or choose another dataset")
-        if not workflow.resolved_through:  # before the first file: what changes from now on is noticed
+        if not workflow.resolved_through:  # before the first file, to detect later changes
             _save(workflow, input_seen=_sums(info))
         blocks_left = _read_blocks(workflow, seconds=seconds)
         if not blocks_left:
@@ -74,7 +74,7 @@ def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.in
 
 
 def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
-    """Store the files of the blocks that are left, until the time is over; return how many are left then."""
+    """Store the files of the remaining blocks until the time is over; return how many are left."""
     wants, ends = _Wants(workflow), time.monotonic() + seconds
     named = sorted(name for name in dbs().blocks(workflow.input_dataset or "") if wants.block(name))
     blocks = [name for name in named if name > workflow.resolved_through]
@@ -94,7 +94,7 @@ def _close(workflow: Workflow, info: DatasetInfo, now: datetime) -> None:
         _save(workflow, resolved_through="")
         raise NoInput(
             f"run lists, block lists, lumi mask and operators exclude all {info.files} files of {info.name}",
-            cure="Widen the run list, the block list or the mask",
+            cure="Extend the run list, the block list or the mask",
         )
     _save(workflow, input_resolved_at=now, located_at=now, located_through=None, resolved_through="")
     tally(workflow=workflow)
@@ -107,12 +107,12 @@ def _save(workflow: Workflow, **values: Any) -> None:
 
 
 def _sums(info: DatasetInfo) -> dict[str, int]:
-    """What changes with every change of the dataset's files."""
+    """Return numbers that change with every change of the dataset's files."""
     return {name: getattr(info, name) for name in ("blocks", "files", "events", "size_bytes", "changed_at")}
 
 
 def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
-    """The wanted files as planning sees them, straight from DBS and Rucio; nothing is stored."""
+    """Return the selected files for planning, directly from DBS and Rucio, without storing them."""
     files: list[FileSpec] = []
     wants = _Wants(workflow)
     for batch in batches(dbs().files(workflow.input_dataset or "")):
@@ -133,7 +133,7 @@ def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
 
 
 class _Wants:
-    """Does the request want anything of a file?"""
+    """Selection of blocks and files by the request."""
 
     def __init__(self, workflow: Workflow) -> None:
         params = workflow.splitting_params
@@ -142,7 +142,7 @@ class _Wants:
         self._refused = frozenset(params.get("block_blacklist") or ())
 
     def block(self, name: str) -> bool:
-        """Does the request want anything of a block?"""
+        """Return whether the request selects the block."""
         return not (self._blocks and name not in self._blocks) and name not in self._refused
 
     def __call__(self, file: DatasetFile) -> bool:
@@ -152,9 +152,9 @@ class _Wants:
 
 
 def check_input(*, workflow: Workflow) -> None:
-    """Refuse to plan on input that DBS no longer has as it was resolved; jobs would only fail on it.
+    """Raise InputLost if DBS no longer has the input as it was resolved.
 
-    Two calls while the dataset is as it was; after a change its valid files are listed once.
+    This takes two calls if the dataset is unchanged; after a change its valid files are listed once.
     """
     dataset = workflow.input_dataset or ""
     info = dbs().dataset(dataset)
@@ -177,7 +177,7 @@ def check_input(*, workflow: Workflow) -> None:
     if gone:
         raise InputLost(
             f"{len(gone)} files of the input are not valid in DBS any more, the first is {gone[0]}",
-            cure="Have them restored or exclude them, and release the request; or abort it",
+            cure="Have them restored in DBS or exclude them, then release the request; or abort it",
         )
     _save(workflow, input_seen=_sums(info))
 

@@ -1,4 +1,4 @@
-"""Where the groups of a DAG may land now: drains, bans and site lists change while a DAG runs."""
+"""Sites where the groups of a DAG may land: drains, bans and site lists change while it runs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sandbox.elect_site import elected_site
 class Landings:
     """The unfinished groups of a DAG: those that have landed, and where the others may land."""
 
-    landed: Mapping[str, str]  # group → its site; it stays there
+    landed: Mapping[str, str]  # group → its site
     waiting: Mapping[str, frozenset[str]]  # group → sites
 
     @property
     def stranded(self) -> list[str]:
-        """The groups that may land nowhere now; they wait."""
+        """The groups that may land nowhere now and wait."""
         return sorted(group for group, sites in self.waiting.items() if not sites)
 
 
 def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
-    """Return where every unfinished group is, or may land: where all its files and the memory are."""
+    """Return the site of every unfinished group, or the sites with all its files and the memory."""
     directory, files, bad = Path(dag.submit_dir), files_by_group(dag), bad_copies(workflow=dag.workflow)
     fitting = frozenset(usable_now(dag=dag, sites=sites))
-    if dag.round.kind == RoundKind.PILOT:  # tried elsewhere if there is another site
+    if dag.round.kind == RoundKind.PILOT:  # leave sites where it failed, if there are others
         fitting = fitting - failed_sites(workflow=dag.workflow, kind=RoundKind.PILOT) or fitting
     landed: dict[str, str] = {}
     waiting: dict[str, frozenset[str]] = {}
@@ -50,20 +50,20 @@ def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
 
 
 def usable_now(*, dag: DAG, sites: SitePool) -> list[str]:
-    """The usable sites that offer the memory of the DAG's jobs, by name."""
+    """Return the usable sites that offer the memory of the DAG's jobs, by name."""
     cores = dag.round.estimate.get("cores", dag.workflow.cores)
     return sorted(sites.offering(memory_mb(dag) / cores))
 
 
 def memory_mb(dag: DAG) -> int:
-    """The memory of the DAG's jobs: as planned or, when it goes on in a further DAG, as operators decided."""
+    """Return the memory of the DAG's jobs: as planned or, in a further DAG, as decided by operators."""
     planned = int(dag.round.estimate.get("memory_mb") or dag.workflow.memory_mb)
     as_planned = dag.parent_id is None and dag.status in IN_QUEUE
     return planned if as_planned else int(decided_numbers(dag.workflow).get("memory_mb", planned))
 
 
 def files_by_group(dag: DAG) -> dict[int, list[InputFile]]:
-    """The input files that each group of the DAG was planned to read, without those that are done."""
+    """Return the input files that each group was planned to read, without those that are done."""
     found: dict[int, list[InputFile]] = {}
     held = dag.round.files.filter(state__in=[FileState.ASSIGNED, FileState.EXCLUDED])
     columns = ("lfn", "state", "locations", "first_group", "last_group")

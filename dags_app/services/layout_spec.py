@@ -1,4 +1,4 @@
-"""The parts of a DAG directory that come from the settings, the workflow and the sandbox on disk."""
+"""Parts of a DAG directory that come from the settings, the workflow and the sandbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sandbox import build
 
 @cache
 def sandbox_assets(plugins: tuple[str, ...]) -> tuple[Asset, ...]:
-    """What every DAG directory carries: the job's executable, the sandbox, the submit host's scripts."""
+    """Return the files of every DAG directory: the executable, the sandbox, scripts of the submit host."""
     with TemporaryDirectory() as made:
         root = Path(made)
         build.copy_run_script(root / "run.sh")

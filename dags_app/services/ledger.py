@@ -1,4 +1,4 @@
-"""The file ledger: who holds each input file, and what became of it. Always updated in bulk."""
+"""The file ledger: assignment and state of each input file, always updated in bulk."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sandbox.lumis import Ranges, count
 from wms2_project.words import counted
 
 CHUNK = 5000
-_COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # what COPY takes for its own
+_COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # special characters of COPY
 
 
 class LedgerRow(NamedTuple):
-    """What is read of a file in bulk: rows of models would cost several times as much."""
+    """Columns of a file that are read in bulk; model instances would cost several times as much."""
 
     lfn: str
     state: str
@@ -42,7 +42,7 @@ class LedgerRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Excluded input: how many files and events of how many, and why the first of the files is."""
+    """Excluded input: its files and events, of how many, and the reason of the first file."""
 
     files: int
     events: int
@@ -56,12 +56,12 @@ class Gap:
 
 
 def ledger_rows(files: QuerySet[InputFile]) -> Iterator[LedgerRow]:
-    """These files, a chunk in memory at a time."""
+    """Yield these files, with one chunk in memory at a time."""
     return map(LedgerRow._make, files.values_list(*LedgerRow._fields).iterator(chunk_size=CHUNK))
 
 
 def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileSpec]]:
-    """What the next round may read: fresh files; if they make no job, those tried before."""
+    """Yield what the next round may read: fresh files; then, if they make no job, attempted ones."""
     for state in (FileState.FRESH, FileState.ATTEMPTED):
         rows = workflow.input_files.filter(state=state, attempts__lt=settings.MAX_FILE_ATTEMPTS)
         if found := _specs(ledger_rows(rows), workflow, sites):
@@ -69,14 +69,14 @@ def files_to_plan(*, workflow: Workflow, sites: SitePool) -> Iterator[list[FileS
 
 
 def storages_to_read(*, workflow: Workflow, prepared: bool) -> list[frozenset[str]]:
-    """The different sets of storages that hold files of the prepared DAG, or else files to be planned."""
+    """Return the distinct sets of storages of files of the prepared DAG, or of files to be planned."""
     tried = Q(state__in=(FileState.FRESH, FileState.ATTEMPTED), attempts__lt=settings.MAX_FILE_ATTEMPTS)
     left = workflow.input_files.filter(Q(state=FileState.ASSIGNED) if prepared else tried)
     return [frozenset(one) for one in left.order_by().values_list("locations", flat=True).distinct()]
 
 
 def avoiding_bad_copies(files: list[FileSpec], *, workflow: Workflow) -> list[FileSpec]:
-    """Return the files with the sites to read them from: bad copies only where there is no other."""
+    """Return the files with their sites, without bad copies where there are others."""
     bad = bad_copies(workflow=workflow)
     if not bad.reported:
         return files
@@ -86,7 +86,7 @@ def avoiding_bad_copies(files: list[FileSpec], *, workflow: Workflow) -> list[Fi
 def _specs(rows: Iterable[LedgerRow], workflow: Workflow, sites: SitePool) -> list[FileSpec]:
     reader = AccountReader(workflow)
     everything, by_events = reader.selection.everything, reader.by_events
-    places: dict[tuple[str, ...], frozenset[str]] = {}  # files share few places: each set is made once
+    places: dict[tuple[str, ...], frozenset[str]] = {}  # files share few sets of storages
     specs = []
     for row in rows:
         key = tuple(row.locations)
@@ -102,14 +102,14 @@ def _specs(rows: Iterable[LedgerRow], workflow: Workflow, sites: SitePool) -> li
 
 
 class AccountReader:
-    """Reads the rows of one workflow's ledger as accounts; what they share is worked out once."""
+    """Reads ledger rows of one workflow as accounts."""
 
     def __init__(self, workflow: Workflow) -> None:
         self.selection = Selection.of(workflow.splitting_params)
         self.by_events = cuts_by_events(workflow.splitting_algo)
 
     def account(self, row: LedgerRow | InputFile) -> Account:
-        """What the request wants of the file, and has."""
+        """Return the account of the file."""
         return account_of(
             lumis=as_ranges(row.lumis),
             events=row.events,
@@ -120,13 +120,13 @@ class AccountReader:
         )
 
     def share(self, row: LedgerRow, part: Ranges) -> int:
-        """The events in a part of the file: its share of the file's."""
+        """Return the number of events in a part of the file, estimated by its size."""
         whole = self.account(row).asked if self.by_events else as_ranges(row.lumis)
         return round(row.events * count(part) / count(whole)) if whole else row.events
 
 
 def as_ranges(rows: Sequence[Sequence[int]]) -> Ranges:
-    """Ranges as the tables keep them; DBS's and ours come normalised, others are made so."""
+    """Return stored ranges as normalised tuples."""
     return normalised([(run, first, last) for run, first, last in rows])
 
 
@@ -150,9 +150,9 @@ def stop_early(*, workflow: Workflow, spec: PlanSpec, sites: SitePool) -> int:
 
 
 def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] = ()) -> int:
-    """Give the files to the round's groups, all at once; answer how many were given.
+    """Assign the files to the round's groups in one update; return how many were assigned.
 
-    Those the round leaves unfinished are not processed when its groups are.
+    Files that the round leaves unfinished are not processed when its groups are.
     """
     sql = """
         UPDATE dags_app_inputfile AS f
@@ -163,7 +163,7 @@ def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] 
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE file_span (lfn text, first_group int, last_group int)")
         with cursor.copy("COPY file_span FROM STDIN") as copy:
-            for start in range(0, len(spans), CHUNK):  # as text in large pieces: a call per row takes longest
+            for start in range(0, len(spans), CHUNK):  # in large chunks: a call per row is slow
                 rows = (f"{lfn.translate(_COPY)}\t{a}\t{b}\n" for lfn, a, b in spans[start : start + CHUNK])
                 copy.write("".join(rows))
         cursor.execute("ANALYZE file_span")
@@ -179,10 +179,10 @@ def assign(*, round_: Round, spans: Sequence[Span], unfinished: Collection[str] 
 
 
 def credit_group(*, group: MergeGroup) -> None:
-    """The group's outputs are ours: its files are processed once every group that reads them is.
+    """Mark the group's files as processed once every group that reads them is collected.
 
-    Those it shares with earlier groups are found by the names it keeps of them: a search by ranges of
-    groups would go through all files of the round, for every group.
+    Files shared with earlier groups are found by the names in `parts`: a search by ranges of groups would
+    scan all files of the round for every group.
     """
     sql = """
         UPDATE dags_app_inputfile AS f SET state = %(processed)s
@@ -215,16 +215,16 @@ def credit_group(*, group: MergeGroup) -> None:
 def exclude_files(*, workflow: Workflow, lfns: Collection[str], reason: str, actor: str) -> int:
     """Exclude files from planning by an operator's decision. Processed files are unaffected."""
     named = workflow.input_files.filter(lfn__in=lfns).exclude(state=FileState.PROCESSED)
-    told = f"excluded by {actor}: {reason}"
-    excluded = named.update(state=FileState.EXCLUDED, excluded_reason=told, excluded_by=actor)
+    text = f"excluded by {actor}: {reason}"
+    excluded = named.update(state=FileState.EXCLUDED, excluded_reason=text, excluded_by=actor)
     tally(workflow=workflow)
     return excluded
 
 
 def tally(*, workflow: Workflow) -> None:
-    """Keep the sums of the workflow's files on it: what is asked for, excluded, and done by closed rounds.
+    """Store sums over the workflow's files: requested, excluded, and done in closed rounds.
 
-    What the open round has done is told by its groups; nobody need read the files to show progress.
+    The events done in the open round come from its groups.
     """
     closed = Q(state=FileState.PROCESSED) & ~Q(round__status=RoundStatus.PLANNED)
     asked = workflow.input_files.exclude(state=FileState.EXCLUDED, wanted=[])
@@ -240,12 +240,12 @@ def tally(*, workflow: Workflow) -> None:
 
 
 def excluded_files(*, workflow: Workflow) -> QuerySet[InputFile]:
-    """The files that were asked for and will not be read."""
+    """Return requested files that will not be read."""
     return workflow.input_files.filter(state=FileState.EXCLUDED).exclude(wanted=[])
 
 
 def gap_of(*, workflow: Workflow) -> Gap | None:
-    """Return what of the input will not be read; None if nothing is excluded."""
+    """Return the excluded input; None if nothing is excluded."""
     sums = Workflow.objects.values_list("input_events_excluded", "input_events").get(pk=workflow.pk)
     first = excluded_files(workflow=workflow).order_by("lfn").first() if sums[0] else None
     if first is None:
@@ -255,9 +255,9 @@ def gap_of(*, workflow: Workflow) -> Gap | None:
 
 
 def give_back(*, round_: Round) -> None:
-    """Close the files of the round: what no collected group has read may be planned again.
+    """Release the files of the round: what no collected group has read may be planned again.
 
-    An attempt counts once for a file, and only if something of it failed.
+    An attempt counts once per file, and only if a part of it failed.
     """
     held = round_.files.filter(state=FileState.ASSIGNED)
     held.filter(first_group=F("last_group"), whole=True).update(state=FileState.ATTEMPTED)
@@ -280,7 +280,7 @@ def give_back(*, round_: Round) -> None:
 
 
 def work_left(*, workflow: Workflow) -> str:
-    """What is still to be planned, in words; empty when nothing is."""
+    """Describe what is still to be planned; empty if nothing is."""
     if workflow.generates:
         made = Workflow.objects.values_list("produced_events", flat=True).get(pk=workflow.pk)
         missing = (workflow.total_events or 0) - made
@@ -291,6 +291,6 @@ def work_left(*, workflow: Workflow) -> str:
 
 
 def worn_out_files(*, workflow: Workflow, limit: int = 100) -> list[str]:
-    """Files that were tried as often as allowed and never processed."""
+    """Return files that were tried as often as allowed and never processed."""
     rows = workflow.input_files.filter(state=FileState.ATTEMPTED, attempts__gte=settings.MAX_FILE_ATTEMPTS)
     return list(rows.order_by("lfn").values_list("lfn", flat=True)[:limit])

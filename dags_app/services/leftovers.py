@@ -1,8 +1,8 @@
-"""What jobs left on the sites' storage: removed once nothing of their round can run or be collected any more.
+"""Removal of files that jobs left on the sites' storage, once their round can no longer run or be collected.
 
-The cleanup node of a group removes its unmerged files. What is left belongs to groups that failed, moved to
-another site or were removed from the queue: their unmerged directories, merged files that nobody collected,
-and files that a killed job had not finished writing. A round that may still resume keeps everything.
+The cleanup node of a group removes its unmerged files. Leftovers belong to groups that failed, moved to
+another site or were removed from the queue: their unmerged directories, merged files that were not
+collected, and unfinished files of killed jobs. Rounds that may still resume keep everything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wms2_project.grammar import Name, matches
 
 logger = logging.getLogger(__name__)
 MAX_ROUNDS = 200  # of one call
-MAX_GROUPS = 500  # uncollected groups of which it is read where they landed
+MAX_GROUPS = 500  # uncollected groups whose elected site is read
 MAX_NAMED = 20
 # A file that a killed job had not finished: `<name>.part-…` and, by earlier versions, `.<name>.….tmp`.
 _PART = re.compile(r"\.?([0-9a-f]+\.root)(?:\.part-[0-9a-f]+|\.[0-9]+\.[0-9a-f]+\.tmp)", re.ASCII)
@@ -53,10 +53,11 @@ class Swept:
 def remove_leftovers(
     *, ended: QuerySet[Any, Any], sites: Collection[str], now: datetime, seconds: float
 ) -> int:
-    """Remove the leftovers of rounds that are over, for at most so long; return how many rounds are done.
+    """Remove the leftovers of rounds that are over, for at most so long; return how many are done.
 
-    Over are resolved rounds and those of the ended workflows, once nothing of them is in a queue. What cannot
-    be removed is tried again, ever less often, for a week; then its names stay in the DAG's events.
+    These are resolved rounds and those of the ended workflows, once none of their jobs is in a queue.
+    Failed removals are retried with growing intervals for a week; then their names are recorded in the
+    DAG's events.
     """
     if not is_storage_configured():
         return 0
@@ -79,18 +80,18 @@ def remove_leftovers(
 
 
 def has_left_queue(dag: DAG) -> bool:
-    """Is nothing of the DAG in a queue? A job that is being removed may still write."""
+    """Return whether no job of the DAG is in a queue. A job that is being removed may still write."""
     if dag.status == DAGStatus.COMPLETED:
         return True
     try:
         return control.clear_queue(dag=dag, reason="its round is over") == 0
     except Wms2Error as error:
-        logger.warning("leftovers of %s stay for now: %s", dag.token, error)
+        logger.warning("leftovers of %s are not removed yet: %s", dag.token, error)
         return False
 
 
 def _conclude(round_: Round, dag: DAG | None, swept: Swept, now: datetime) -> bool:
-    """Record what was removed; False if the round is to be swept again."""
+    """Record what was removed; return False if the round is to be swept again."""
     if swept.left and now - _ended_at(round_, dag) < GIVE_UP_AFTER:
         logger.warning("%s: leftovers not removed: %s", round_.workflow, "; ".join(swept.left[:MAX_NAMED]))
         _postpone(round_, dag, now)
@@ -122,7 +123,7 @@ def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[st
                 continue
             if is_mounted(prefix) and not local_path(prefix).is_dir():
                 if site in used:
-                    swept.left.append(f"the storage of {site} is not there")
+                    swept.left.append(f"the storage of {site} does not exist")
                 continue
             sweeper = _Sweeper(access, prefix, swept, ends)
             try:
@@ -139,7 +140,7 @@ def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[st
 
 
 def _used_sites(round_: Round, dag: DAG | None) -> set[str]:
-    """Sites where groups of the round have been; of those that moved, only where something failed."""
+    """Return sites where groups of the round have been; for groups that moved, only where one failed."""
     found = set(round_.groups.exclude(site="").values_list("site", flat=True).distinct())
     found |= set(FailureCluster.objects.filter(dag__round=round_).values_list("site", flat=True))
     if dag is not None:
@@ -149,7 +150,7 @@ def _used_sites(round_: Round, dag: DAG | None) -> set[str]:
 
 
 def _merged_names(round_: Round) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of the round's merged files, and of those among them that nobody collected."""
+    """Return the names of the round's merged files, and of those that were not collected."""
     every: set[str] = set()
     given_up: set[str] = set()
     for group in round_.groups.only("index", "status", "round").iterator(chunk_size=5000):
@@ -180,10 +181,10 @@ class _Sweeper:
                 self._remove(f"{url}/{entry.name}", entry)
         if entries:
             with suppress(StorageError):
-                self._storage.remove_directory(url)  # once nothing of any round is in it
+                self._storage.remove_directory(url)  # succeeds once it is empty
 
     def remove_merged(self, lfn: str, every: frozenset[str], given_up: frozenset[str]) -> None:
-        """Remove merged files nobody collected, and parts of merged files that never got their name."""
+        """Remove merged files that were not collected, and temporary parts of merged files."""
         url = self._below(lfn)
         for entry in self._storage.list(url) if url else []:
             part = _PART.fullmatch(entry.name)

@@ -1,4 +1,4 @@
-"""Where the unfinished input files are, looked up in Rucio in bulk; and which of them no site can read."""
+"""Locations of unfinished input files, queried from Rucio in bulk, and files that no site can read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dags_app.models import InputFile, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.states import IN_QUEUE, UNFINISHED_FILE, FileState
 
-BATCH = 1000  # Rucio takes so many names per call
+BATCH = 1000  # names per call to Rucio
 Located = tuple[int, str, list[str]]  # id, LFN, storages
 _T = TypeVar("_T")
 
 
 def are_fresh(*, workflow: Workflow, now: datetime, max_age_sec: float | None = None) -> bool:
-    """Were all unfinished files looked up lately?"""
+    """Return whether the locations of all unfinished files are recent."""
     if workflow.located_at is None or workflow.located_through is not None:
         return False
     age = settings.LOCATION_MAX_AGE_SEC if max_age_sec is None else max_age_sec
@@ -55,7 +55,7 @@ def refresh_locations(
 
 
 def locate_files(*, workflow: Workflow, lfns: Collection[str]) -> int:
-    """Look up where these files are, whatever is known; return how many have moved."""
+    """Query where these files are; return how many have moved."""
     rows = workflow.input_files.filter(lfn__in=lfns).order_by("pk").values_list("pk", "lfn", "locations")
     return sum(len(_store(batch)) for batch in batches(rows.iterator(chunk_size=BATCH)))
 
@@ -68,7 +68,7 @@ def _note_moved(workflow: Workflow, moved: Collection[int], now: datetime) -> No
 
 
 def readable_files(*, lfns: Collection[str], workflow: Workflow, sites: SitePool) -> list[str]:
-    """Of these files, those with a replica now that a usable site reads and nobody found bad."""
+    """Return those of these files that have a replica at a usable site which was not found bad."""
     bad, found = bad_copies(workflow=workflow), []
     for batch in batches(sorted(lfns)):
         for lfn, storages in rucio().replicas(batch).items():
@@ -78,29 +78,29 @@ def readable_files(*, lfns: Collection[str], workflow: Workflow, sites: SitePool
 
 
 def forget_locations(*, workflow: Workflow) -> None:
-    """Make the next planning look every unfinished file up again."""
+    """Make the next planning query the locations of every unfinished file."""
     _save(workflow, located_at=None, located_through=None)
 
 
 def waiting_files(*, workflow: Workflow, sites: SitePool) -> QuerySet[InputFile]:
-    """The files that may be planned and that no usable site can read."""
+    """Return the files to be planned that no usable site can read."""
     return _plannable(workflow).exclude(locations__overlap=_readable(sites))
 
 
 def can_place(*, workflow: Workflow, sites: SitePool) -> bool:
-    """Can a usable site read any of the files that may be planned?"""
+    """Return whether a usable site can read any of the files to be planned."""
     return _plannable(workflow).filter(locations__overlap=_readable(sites)).exists()
 
 
 def note_waiting(*, workflow: Workflow, sites: SitePool, now: datetime) -> None:
-    """Keep since when files wait for a replica that a usable site reads."""
+    """Store since when files wait for a replica that a usable site can read."""
     waits = not workflow.generates and waiting_files(workflow=workflow, sites=sites).exists()
     if waits != (workflow.unplaced_since is not None):
         _save(workflow, unplaced_since=now if waits else None)
 
 
 def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
-    """The items, as many at a time as Rucio takes."""
+    """Yield the items in batches of the size that Rucio accepts."""
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
         yield batch

@@ -1,4 +1,4 @@
-"""Collecting: read the manifests of groups that are done but not yet in our tables."""
+"""Manifests of groups that are done but not collected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wms2_project.errors import PermanentError, TransientError, Wms2Error
 
 
 class BadManifest(PermanentError):
-    """A group says it is done, but its manifest is missing, damaged or speaks of something else."""
+    """The manifest of a done group is missing, damaged or does not match its plan."""
 
 
 class ManifestAway(TransientError):
@@ -30,7 +30,7 @@ class ManifestAway(TransientError):
 
 
 def finished_groups(*, dag: DAG) -> Iterator[tuple[MergeGroup, GroupManifest | Wms2Error]]:
-    """Yield every uncollected group with its manifest, or with the error of a manifest that is not usable."""
+    """Yield every uncollected group with its manifest, or with the error of an unusable one."""
     waiting = dag.round.groups.filter(status=GroupStatus.DONE).select_related("round").order_by("index")
     for group in waiting:
         directory = Path(dag.submit_dir) / group.name
@@ -43,7 +43,7 @@ def finished_groups(*, dag: DAG) -> Iterator[tuple[MergeGroup, GroupManifest | W
 
 
 def count_damaged(*, dag: DAG) -> int:
-    """Count the uncollected groups whose manifest is not usable; raise ManifestAway if one cannot be read."""
+    """Return the number of uncollected groups with an unusable manifest; raise ManifestAway if unreadable."""
     found = [manifest for _, manifest in finished_groups(dag=dag) if isinstance(manifest, Wms2Error)]
     away = next((one for one in found if isinstance(one, ManifestAway)), None)
     if away is not None:
@@ -52,16 +52,16 @@ def count_damaged(*, dag: DAG) -> int:
 
 
 def count_groups(*, round_: Round) -> dict[str, int]:
-    """How many groups of the round are in which status."""
+    """Return the number of groups of the round by status."""
     return dict(round_.groups.order_by().values_list("status").annotate(count=Count("id")))
 
 
 def describe(*, round_: Round, groups: Mapping[str, int]) -> str:
-    """How far the round is, in words."""
+    """Describe the progress of the round."""
     done = groups.get(GroupStatus.COLLECTED, 0)
     failed = groups.get(GroupStatus.FAILED, 0)
-    told = f"round {round_.number}: {done} of {sum(groups.values())} groups done"
-    return f"{told}, {failed} failed" if failed else told
+    text = f"round {round_.number}: {done} of {sum(groups.values())} groups done"
+    return f"{text}, {failed} failed" if failed else text
 
 
 def read_manifest(directory: Path) -> GroupManifest:

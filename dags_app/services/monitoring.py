@@ -1,7 +1,7 @@
-"""Monitoring: one query for all DAGs, plus the status files that changed. No row and no query per job.
+"""Monitoring of DAGs: one query per schedd for all DAGs, plus the status files that changed.
 
-`observe_dags` writes what is seen and answers which workflows have news. No answer from the schedd, or from
-the disk, is never taken for "gone": then nothing changes.
+`observe_dags` stores what is observed and returns the workflows with news. No answer from the schedd or the
+disk never means "gone": then nothing changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What this process has stored of a DAG's status file: neither is read or written a second time."""
+    """What this process has stored of a DAG's status file, to avoid reading and writing it again."""
 
     stamp: FileStamp | None = None
     done: frozenset[str] = frozenset()
@@ -46,18 +46,18 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look at a DAG in the queue; `failed` is None when the status file told nothing new."""
+    """One observation of a DAG in the queue; `failed` is None if the status file has not changed."""
 
     dag: DAG
     ad: DagmanAd
     known: Known
-    counted: Mapping[str, tuple[int, int]]  # what is stored of its running groups already
+    counted: Mapping[str, tuple[int, int]]  # stored progress of its running groups
     fresh: tuple[int, ...] = ()
     failed: int | None = None
 
 
 class GroupCount(NamedTuple):
-    """The nodes of one group that are done and that failed, and the site it landed at, if known."""
+    """The done and failed nodes of a group, and its site, if known."""
 
     round_id: UUID
     number: int
@@ -68,8 +68,8 @@ class GroupCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One look at everything: the workflows with news, those whose files cannot be read and why,
-    and those of which nobody knows, because their schedd or its history was not asked or did not answer.
+    """One observation of all DAGs: workflows with news, those with unreadable files and why,
+    and those with unknown state, because their schedd or its history did not answer.
     """
 
     news: set[UUID] = field(default_factory=set)
@@ -82,7 +82,7 @@ _known: dict[UUID, Known] = {}
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a DAG left the queue; without an exit code nobody saw it end."""
+    """How a DAG left the queue; without an exit code its end was not observed."""
 
     exit_code: int | None
     removed: bool
@@ -90,7 +90,7 @@ class Ending:
 
 @dataclass(slots=True)
 class History:
-    """The history of one schedd. After a failed query it is not asked again: each costs a timeout."""
+    """The history of one schedd. After a failed query it is not queried again: each costs a timeout."""
 
     name: str
     answers: bool = True
@@ -110,12 +110,12 @@ class History:
 
 
 def observe_dags(*, now: datetime) -> Seen:
-    """Look at every live DAG once."""
+    """Observe every live DAG once."""
     seen = Seen()
     by_schedd: dict[str, list[DAG]] = {}
     for dag in DAG.objects.filter(status__in=sorted(IN_QUEUE)).select_related("round").order_by("pk"):
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
-    for name in settings.SCHEDDS:  # one without DAGs is asked too: is it there?
+    for name in settings.SCHEDDS:  # also those without DAGs, to learn whether they answer
         by_schedd.setdefault(name, [])
     fenced = schedds.fenced_schedds()
     for name, dags in by_schedd.items():
@@ -128,15 +128,15 @@ def observe_dags(*, now: datetime) -> Seen:
                 schedds.note_answer(name, now=now)
                 _share_slots(name, dags, now)
                 continue
-        except ScheddUnreachable as error:  # its DAGs stay as they were last seen
-            logger.warning("no news from %s: %s", name, error)
+        except ScheddUnreachable as error:  # its DAGs stay as last observed
+            logger.warning("%s does not answer: %s", name, error)
             schedds.note_silence(name, now=now)
         seen.unknown.update(dag.workflow_id for dag in dags)
     return seen
 
 
 def _share_slots(name: str, dags: list[DAG], now: datetime) -> None:
-    """Note how many DAGMans the schedd allows and runs, and share its slots among the DAGs there."""
+    """Store how many DAGMans the schedd allows and runs, and share its slots among its DAGs."""
     if not schedds.count_is_due(name, now=now):
         return
     try:
@@ -150,9 +150,9 @@ def _share_slots(name: str, dags: list[DAG], now: datetime) -> None:
 
 
 def _end_fenced(dags: list[DAG], now: datetime, seen: Seen) -> None:
-    """Somebody vouched that they run no more: they were stopped, and nobody saw how they ended."""
+    """End the DAGs of a fenced schedd as stopped: an operator confirmed that they do not run."""
     for dag in dags:
-        if dag.stop_requested_at is None:  # its request is stopped first, so that it waits for this
+        if dag.stop_requested_at is None:  # its request is stopped first and then waits for this
             continue
         try:
             _finish(dag, Ending(exit_code=None, removed=True), now)
@@ -170,20 +170,20 @@ def _observe_schedd(name: str, dags: list[DAG], now: datetime, seen: Seen) -> No
         try:
             ad = ads.get(dag.token)
             if ad is not None:
-                sights.append(_look(dag, ad))
+                sights.append(_observe(dag, ad))
             elif (ending := _ending(dag, history, now)) is not None:
                 _finish(dag, ending, now)
                 seen.news.add(dag.workflow_id)
             elif not history.answers:
                 seen.unknown.add(dag.workflow_id)
-        except (UnreadableFile, OSError) as error:  # the last good reading stands; the others are seen too
+        except (UnreadableFile, OSError) as error:  # the last good reading stays valid
             logger.warning("%s: %s", dag.token, error)
             seen.unreadable[dag.workflow_id] = str(error)
     seen.news.update(_record(sights, now))
 
 
-def _look(dag: DAG, ad: DagmanAd) -> Sight:
-    """What the queue and the status file tell; nothing is written."""
+def _observe(dag: DAG, ad: DagmanAd) -> Sight:
+    """Read the DAG's state from the queue and the status file, without writing."""
     known = _known.get(dag.pk, Known())
     reading = read_status(Path(f"{dag.dag_file_path}.status"), previous=known.stamp)
     if reading is None:
@@ -199,7 +199,7 @@ def _look(dag: DAG, ad: DagmanAd) -> Sight:
 
 
 def _record(sights: list[Sight], now: datetime) -> set[UUID]:
-    """Write what was seen in one transaction; the workflows with a finished group or a new status."""
+    """Store what was observed in one transaction; return the workflows with news."""
     if not sights:
         return set()
     failpoint("monitor.read")
@@ -212,7 +212,7 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
             sight.dag.pk for sight in sights if _update(sight.dag, _changes(sight, done), event="observed")
         }
     failpoint("monitor.recorded")
-    _known.update((sight.dag.pk, sight.known) for sight in sights)  # only now: the unwritten is read again
+    _known.update((sight.dag.pk, sight.known) for sight in sights)  # only after the commit
     return {sight.dag.workflow_id for sight in sights if sight.dag.pk in marked | moved}
 
 
@@ -224,7 +224,7 @@ def _news_of_groups(sight: Sight) -> Iterator[GroupCount]:
 
 
 def _count_nodes(counts: Sequence[GroupCount]) -> None:
-    """Store how far groups are that are not done, all at once; an unknown site changes nothing."""
+    """Store the progress of groups that are not done, in one update; an empty site changes nothing."""
     if not counts:
         return
     sql = """
@@ -250,12 +250,12 @@ def _changes(sight: Sight, done: Mapping[UUID, int]) -> dict[str, object]:
 
 
 def _is_of(dag: DAG, status: StatusFile) -> bool:
-    """After a resubmission the file of the DAG before stands there until DAGMan writes its own."""
+    """Return whether the status file is of this DAG: it may still be that of the DAG before."""
     return dag.submitted_at is None or status.written_at >= int(dag.submitted_at.timestamp())
 
 
 def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
-    """How the DAG ended, from history, else from what it left on disk; None while that is unclear."""
+    """Return how the DAG ended, from history or from its files; None while that is unclear."""
     ad = history.final_ad(dag)
     if ad is not None:
         return Ending(exit_code=ad.exit_code, removed=ad.job_status is JobStatus.REMOVED)
@@ -271,13 +271,13 @@ def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
 
 
 def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
-    """The last look: every manifest on disk counts, whatever the last status file said."""
+    """Store the end of the DAG. Every manifest on disk counts, whatever the last status file said."""
     groups = list(dag.round.groups.all())
     done = {group.index for group in groups if _has_manifest(dag, group) or _is_credited(group)}
     failed = [group.pk for group in groups if group.index not in done]
     counts = [_last_count(dag, group) for group in groups if group.index not in done]
     complete = ending.exit_code == 0 and not failed
-    # One that ended by itself before the removal reached it was not stopped: its failures are failures.
+    # A DAG that ended by itself before its removal was not stopped: its failures count.
     stopped = dag.stop_requested_at is not None and (ending.removed or ending.exit_code is None)
     if stopped and not complete:
         status = DAGStatus.STOPPED
@@ -314,9 +314,9 @@ def _rescue_of(dag: DAG) -> Path | None:
     try:
         return highest_rescue(Path(dag.dag_file_path))
     except FileNotFoundError:
-        if dag.stop_requested_at is None:  # the disk may be away: then its groups have not failed
+        if dag.stop_requested_at is None:  # the disk may be unavailable: its groups have not failed
             raise
-        return None  # who stopped it gets it stopped, or it would be looked for in history for ever
+        return None  # a stopped DAG must end even without its directory
 
 
 def _has_manifest(dag: DAG, group: MergeGroup) -> bool:
@@ -324,7 +324,7 @@ def _has_manifest(dag: DAG, group: MergeGroup) -> bool:
 
 
 def _last_count(dag: DAG, group: MergeGroup) -> GroupCount:
-    """How far the group came, and where; what its files do not tell stays as it was last seen."""
+    """Return the final progress of the group; what its files do not have stays as last observed."""
     directory = Path(dag.submit_dir) / group.name
     known = GroupCount(group.round_id, group.index, group.nodes_done, group.nodes_failed)
     known = known._replace(site=elected_site(directory))
@@ -342,13 +342,13 @@ def _is_credited(group: MergeGroup) -> bool:
 
 
 def _mark(dag: DAG, done: Collection[int], now: datetime) -> int:
-    """These groups are done; how many of them are news."""
+    """Mark these groups as done; return how many were not before."""
     fresh = dag.round.groups.filter(index__in=done, status__in=[GroupStatus.PLANNED, GroupStatus.FAILED])
     return fresh.update(status=GroupStatus.DONE, dag=dag, finished_at=now)
 
 
 def _nodes_done(rounds: Collection[UUID]) -> dict[UUID, int]:
-    """Per round, all nodes of the groups that are done; nobody asks a running group how far it is."""
+    """Return, by round, the number of nodes of the groups that are done."""
     done = MergeGroup.objects.filter(
         round__in=rounds, status__in=[GroupStatus.DONE, GroupStatus.COLLECTED]
     ).order_by()
@@ -357,7 +357,7 @@ def _nodes_done(rounds: Collection[UUID]) -> dict[UUID, int]:
 
 
 def _update(dag: DAG, changes: dict[str, object], *, event: str) -> bool:
-    """Compare-and-set on the version; a status change leaves an event. True if the status changed."""
+    """Update the DAG by compare-and-set, with an event if the status changed; return whether it did."""
     before = dag.status
     if all(getattr(dag, field) == value for field, value in changes.items()):
         return False
@@ -365,7 +365,7 @@ def _update(dag: DAG, changes: dict[str, object], *, event: str) -> bool:
     if moved:
         changes = changes | {"version": F("version") + 1}
     if not DAG.objects.filter(pk=dag.pk, version=dag.version).update(**changes):
-        return False  # somebody else changed it meanwhile; the next look sees both
+        return False  # changed concurrently; the next observation sees both changes
     if moved:
         DAGEvent.objects.create(
             dag=dag,

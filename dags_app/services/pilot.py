@@ -1,7 +1,7 @@
 """The pilot: a round of one group with one job that measures while it works.
 
-It goes through the same planning, submission, monitoring and collecting as any round, so its output
-is part of the result exactly once and its loss is recovered like any other.
+It uses the same planning, submission, monitoring and collecting as any round, so its output is in the
+result exactly once and its failure is recovered like any other.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from sandbox.lumis import count
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
-    """Measure first, unless there is no time, it is done already, or rounds do the measuring.
+    """Return whether to run a pilot: not for urgent or adaptive requests, nor if enough is measured.
 
-    A pilot that failed is not done: it is repeated, unless an operator has given the time per event since.
-    A pilot whose report was not believed is done: whoever releases the request chose the hints.
+    A failed pilot is repeated, unless an operator has set the time per event since. A pilot whose report
+    was invalid is not repeated: after a release the requestor's estimate is used.
     """
     if urgent or workflow.adaptive or workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists():
         return False
@@ -42,7 +42,7 @@ def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
 
 
 def _goes_on(workflow: Workflow) -> bool:
-    """Do the numbers of the pilots so far still change, and is there time and input for a larger one?"""
+    """Return whether the pilots' numbers still change and there is time and input for a larger one."""
     rounds = workflow.rounds.order_by("-number")
     last = rounds.first()
     if last is None or last.kind != RoundKind.PILOT or not workflow.pilot_metrics:
@@ -58,7 +58,7 @@ def _goes_on(workflow: Workflow) -> bool:
 
 
 def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
-    """The pilot's DAG, planned and submitted once."""
+    """Return the pilot's DAG, planned and submitted once."""
     dag = production.newest_dag(workflow=workflow)
     if dag is None or dag.round.status == RoundStatus.RESOLVED:
         with production.faults_refused():
@@ -71,9 +71,9 @@ def ensure_submitted(*, workflow: Workflow, sites: SitePool, priority: int) -> D
 
 
 def decide_pilot(*, workflow: Workflow, sites: SitePool) -> Plan:
-    """One job: the first events or lumis of the smallest file that has enough, or a few generated events.
+    """Plan one job: the first events or lumis of the smallest file with enough, or a few generated events.
 
-    It goes where no pilot of the workflow has failed, if there is such a site.
+    Sites where no pilot of the workflow has failed are preferred.
     """
     untried = sites.without(failed_sites(workflow=workflow, kind=RoundKind.PILOT))
     if untried.names and untried.names != sites.names:
@@ -100,10 +100,10 @@ def _one_job(workflow: Workflow, sites: SitePool) -> Plan:
 
 
 def _cut(file: FileSpec, enough: int, *, by_events: bool) -> tuple[SplittingAlgo, dict[str, int | bool]]:
-    """How one job takes enough events of the file, in ranges its ledger can credit; the rest stays fresh.
+    """Return algorithm and parameters for one job with enough events of the file, in ranges of the ledger.
 
-    A file is taken whole where it cannot be cut: without lumis, or by events of which a mask leaves some,
-    as nobody knows where in the file those are.
+    A file is taken whole if it cannot be cut: without lumis, or by events if a mask selects some of them,
+    because their position in the file is unknown.
     """
     lumis = normalised(file.lumis)
     if by_events:
@@ -122,17 +122,17 @@ def _smallest_file(workflow: Workflow, sites: SitePool, enough: int) -> FileSpec
     if not with_events:
         raise NothingPlaceable(
             "no usable site can read any file of the input",
-            cure="Add a site that holds the input, or wait for a replica",
+            cure="Add a site that has the input, or wait for a replica",
         )
     return min(with_events, key=lambda file: (file.events < enough, abs(file.events - enough), file.lfn))
 
 
 def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:
-    """Keep the pilot's report, with those of the pilots before it, if it can be believed; what it means."""
+    """Store the pilot's report, joined with those of earlier pilots; return the resulting estimate."""
     group = round_.groups.get()
     report = (group.metrics or {}).get("pilot")
     if not isinstance(report, dict):
-        raise BadPilotReport("the pilot left no report", cure="See the pilot's log")
+        raise BadPilotReport("the pilot left no report", cure="Check the pilot's log")
     pilot_estimate(workflow, report)
     report = join_reports([*_earlier_reports(round_), report])
     estimate = pilot_estimate(workflow, report)
@@ -142,7 +142,7 @@ def record_measurement(*, workflow: Workflow, round_: Round) -> Estimate:
 
 
 def _earlier_reports(round_: Round) -> list[dict[str, Any]]:
-    """What the pilots before this one measured, each believed at its time."""
+    """Return the reports of earlier pilots."""
     earlier = MergeGroup.objects.filter(
         round__workflow=round_.workflow_id,
         round__kind=RoundKind.PILOT,

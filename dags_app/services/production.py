@@ -1,7 +1,7 @@
 """Production: plan a round, write its DAG, record it; prepare rescues; resolve rounds.
 
-Order matters. The directory is complete on disk before a row names it, and the row (with its token)
-exists before anything is submitted: a crash anywhere repeats into the same state.
+The directory is complete on disk before a row names it, and the row (with its token) exists before anything
+is submitted: after a crash at any point, repeating leads to the same state.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ MAX_NAMED = 100
 
 
 def newest_dag(*, workflow: Workflow) -> DAG | None:
-    """The DAG that speaks for the workflow now: of its last round, the one that no other goes on from.
+    """Return the current DAG of the workflow: of its last round, the one without children.
 
-    Not the one made last: DAGs are made by workers whose clocks differ.
+    The creation time is not used first, because clocks of workers differ.
     """
     last = workflow.dags.filter(children__isnull=True).select_related("round", "workflow")
     return last.order_by("-round__number", "-created_at", "-id").first()
 
 
 def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
-    """The next round as a value; nothing is written."""
+    """Plan the next round without writing anything."""
     estimate = current_estimate(workflow)
     given = RoundInput(
         spec=steered_spec(workflow, estimate),
@@ -74,7 +74,7 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
     for files in ledger.files_to_plan(workflow=workflow, sites=sites):
         try:
             return decide_round(replace(given, files=files))
-        except NothingToPlan:  # files without lumis, say: they must not keep the others from their turn
+        except NothingToPlan:  # for example files without lumis: continue with the others
             continue
         except NothingPlaceable as refused:
             waiting = waiting or refused
@@ -85,7 +85,7 @@ def decide_plan(*, workflow: Workflow, sites: SitePool) -> Plan:
 
 @contextmanager
 def faults_refused() -> Iterator[None]:
-    """Input that cannot be accepted waits for a person at once: it gets no better by trying again."""
+    """Raise InvalidInput inside the block as PlanRefused, which holds the request: a retry would not help."""
     try:
         yield
     except InvalidInput as fault:
@@ -93,7 +93,7 @@ def faults_refused() -> Iterator[None]:
 
 
 def prepare_input(*, workflow: Workflow, sites: SitePool) -> None:
-    """Make sure that the input is still what it was, and narrow it to what the request wants of it."""
+    """Check that the input is unchanged, and narrow it to what the request wants."""
     if workflow.generates:
         return
     check_input(workflow=workflow)
@@ -101,7 +101,7 @@ def prepare_input(*, workflow: Workflow, sites: SitePool) -> None:
 
 
 def event_budget(workflow: Workflow) -> EventBudget:
-    """What must still be generated, and from which event and lumi on."""
+    """Return what must still be generated, and the first event and lumi."""
     missing = (workflow.total_events or 0) - workflow.produced_events
     efficiency = believed_efficiency(round_yields(workflow), declared=workflow.filter_efficiency)
     return EventBudget(
@@ -112,7 +112,7 @@ def event_budget(workflow: Workflow) -> EventBudget:
 
 
 def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
-    """Decide the next production round, write its directory and record both."""
+    """Plan the next production round, write its directory and record both."""
     with faults_refused():
         prepare_input(workflow=workflow, sites=sites)
         plan = decide_plan(workflow=workflow, sites=sites)
@@ -123,7 +123,7 @@ def plan_round(*, workflow: Workflow, sites: SitePool, priority: int) -> DAG:
 def write_round(
     *, workflow: Workflow, plan: Plan, kind: RoundKind, priority: int, sites: SitePool | None = None
 ) -> DAG:
-    """Directory first, rows second: a row never names a directory that is not complete.
+    """Write the directory, then the rows, so that a row never names an incomplete directory.
 
     `sites` are those the plan was made for; its landings follow what changes since. Raises PlanRefused if the
     payload cannot be run.
@@ -188,7 +188,7 @@ def _record_round(workflow: Workflow, plan: Plan, *, number: int, kind: RoundKin
 def _assign_files(round_: Round, reading: Reading) -> int:
     assigned = ledger.assign(round_=round_, spans=reading.spans, unfinished=reading.unfinished)
     if assigned != len(reading.spans):
-        raise TransientError("the ledger changed while the round was planned", cure="It is planned again")
+        raise TransientError("the ledger changed while the round was planned", cure="Retried automatically")
     return assigned
 
 
@@ -210,7 +210,7 @@ def _record_dag(round_: Round, plan: Plan, dag: DAG) -> DAG:
 
 
 def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
-    """A further DAG of the same round and directory: DAGMan skips what its rescue file says is done."""
+    """Create a further DAG of the same round and directory. DAGMan skips what is done."""
     with transaction.atomic():
         existing = parent.children.first()
         if existing is not None:
@@ -234,7 +234,7 @@ def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
 
 
 def resolve_round(*, round_: Round, now: datetime) -> None:
-    """Close the round: what is collected is credited, the rest may be planned again."""
+    """Close the round: collected groups are credited, the rest may be planned again."""
     with transaction.atomic():
         _discard_uncollected(round_)
         ledger.give_back(round_=round_)
@@ -245,7 +245,7 @@ def resolve_round(*, round_: Round, now: datetime) -> None:
 
 
 def _discard_uncollected(round_: Round) -> None:
-    """Give up what finished groups wrote and nobody could collect; its names stay in the DAG's events."""
+    """Fail groups whose outputs could not be collected, and record the names in the DAG's events."""
     lost = list(round_.groups.filter(status=GroupStatus.DONE).order_by("index"))
     if not lost:
         return
@@ -259,7 +259,7 @@ def _discard_uncollected(round_: Round) -> None:
 
 
 def merged_lfns(group: MergeGroup) -> list[str]:
-    """The merged files of the group, one per output dataset."""
+    """Return the merged files of the group, one per output dataset."""
     workflow, number = group.round.workflow, group.round.number
     return [
         names.merged_lfn(
@@ -270,10 +270,10 @@ def merged_lfns(group: MergeGroup) -> list[str]:
 
 
 def resumes(dag: DAG | None) -> bool:
-    """Was the DAG stopped in the middle of its round, so that it can go on where it was?"""
+    """Return whether the DAG was stopped in the middle of its round and can be resumed."""
     return dag is not None and dag.status == DAGStatus.STOPPED and dag.round.status == RoundStatus.PLANNED
 
 
 def is_live(dag: DAG | None) -> bool:
-    """Is there a DAG in, or on its way to, a schedd?"""
+    """Return whether the DAG is in, or about to be submitted to, a schedd."""
     return dag is not None and dag.status in LIVE_DAG

@@ -180,7 +180,7 @@ def declare_replicas(*, now: datetime) -> None:
 
 
 def _declare(row: QuarantinedReplica, policy: ReplicaVerdict, now: datetime) -> None:
-    """With several storages at the site nobody knows which copy was read: none of them is called bad."""
+    """Declare the copy in Rucio; only suspicious if the site has several storages, one of which was read."""
     verdict = policy if len(row.storages) == 1 else ReplicaVerdict.SUSPICIOUS
     reason = f"WMS2: {row.exit_code} of {row.workflow.request_name}: {row.proof}"[:MAX_REASON]
     undeclared = QuarantinedReplica.objects.filter(pk=row.pk)

@@ -1,4 +1,4 @@
-"""The schedds: which take DAGs, which one the next DAG goes to, which answer; draining, fencing, enabling."""
+"""Schedds: choice for the next DAG, answers and limits; drain, fence and enable."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from wms2_project.wakeups import SCHEDDS, wake_waiting
 
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
 COUNT_SEC = 10.0  # how often a schedd's DAGMans are counted
-_COUNT_VALID_SEC = 60.0  # an older count says nothing about now
+_COUNT_VALID_SEC = 60.0  # older counts are ignored
 
 
 def known_schedds() -> list[Schedd]:
-    """A row for every schedd of the settings, and for every other one that still runs DAGs."""
+    """Return a row for every schedd of the settings, and for others that still run DAGs."""
     try:
         names = set(schedd_names())
-    except ScheddUnreachable:  # the pool's own, whose name only it can tell
+    except ScheddUnreachable:  # the name of the pool's own schedd is unknown then
         names = set(Schedd.objects.values_list("name", flat=True))
     Schedd.objects.bulk_create([Schedd(name=name) for name in sorted(names)], ignore_conflicts=True)
     busy = DAG.objects.filter(status__in=sorted(LIVE_DAG)).exclude(schedd_name="").values("schedd_name")
@@ -38,13 +38,13 @@ def known_schedds() -> list[Schedd]:
 
 
 def open_schedds() -> list[str]:
-    """Where new DAGs may go; a schedd nobody ever asked about is open."""
+    """Return the schedds that take new DAGs; one without a row does."""
     closed = _closed()
     return [name for name in schedd_names() if name not in closed]
 
 
 def all_closed() -> bool:
-    """Is there no schedd that takes DAGs? Where none is closed, no schedd is asked."""
+    """Return whether no schedd takes DAGs. If none is closed, the pool is not queried."""
     return bool(_closed()) and not open_schedds()
 
 
@@ -53,35 +53,35 @@ def _closed() -> set[str]:
 
 
 def fenced_schedds() -> set[str]:
-    """Those a person has given up: they are not asked, and nothing of ours is there."""
+    """Return the fenced schedds, which are not queried."""
     return set(Schedd.objects.filter(status=ScheddStatus.FENCED).values_list("name", flat=True))
 
 
 def is_fenced(name: str) -> bool:
-    """Is this one of them?"""
     return Schedd.objects.filter(name=name, status=ScheddStatus.FENCED).exists()
 
 
 def choose_schedd() -> str:
-    """The schedd the next DAG goes to: open, answering, with most free scheduler slots."""
+    """Return the schedd for the next DAG: open, answering, with most free scheduler slots."""
     names = open_schedds()
     if not names:
-        raise TransientError("every schedd is draining or fenced", cure="Enable one; it is tried again")
+        raise TransientError("every schedd is draining or fenced", cure="Enable one. Retried automatically")
     limits = {name: found for name in names if (found := _ask_limits(name)) is not None}
     if not limits:
-        raise ScheddUnreachable("no schedd answers", cure="It is tried again")
+        raise ScheddUnreachable("no schedd answers", cure="Retried automatically")
     counts = {name: (one.allowed, one.scheduler_jobs_running) for name, one in limits.items()}
     chosen = decide_schedd(_candidates(counts))
     if chosen is None:
         raise TransientError(
             f"{', '.join(sorted(limits))}: no free scheduler slots for a DAG and one of its groups",
-            cure="It is tried again; raise MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER or START_SCHEDULER_UNIVERSE",
+            cure="Retried automatically. MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER and START_SCHEDULER_UNIVERSE"
+            " set the limits",
         )
     return chosen
 
 
 def _ask_limits(name: str) -> ScheddLimits | None:
-    """The schedd's limits; None if it does not answer, or did not a moment ago."""
+    """Return the schedd's limits; None if it does not answer, or did not recently."""
     if not may_be_asked(name, now=timezone.now()):
         return None
     try:
@@ -95,7 +95,7 @@ def _ask_limits(name: str) -> ScheddLimits | None:
 
 
 def _candidates(counts: Mapping[str, tuple[int | None, int]]) -> list[Candidate]:
-    """Add our own DAGs to each schedd's limit and number of running DAGMans."""
+    """Add WMS2's own DAGs to each schedd's limit and number of running DAGMans."""
     counted = (
         DAG.objects.filter(status__in=sorted(LIVE_DAG), schedd_name__in=list(counts))
         .values("schedd_name")
@@ -113,13 +113,13 @@ def groups_of_next_dag(name: str) -> int | None:
 
 
 def count_is_due(name: str, *, now: datetime) -> bool:
-    """Return whether the schedd's DAGMans were not counted for a while."""
+    """Return whether the last count of the schedd's DAGMans is too old."""
     fresh = Schedd.objects.filter(name=name, counted_at__gt=now - timedelta(seconds=COUNT_SEC))
     return not fresh.exists()
 
 
 def note_limits(name: str, limits: ScheddLimits, *, now: datetime) -> None:
-    """Keep how many DAGMans the schedd allows and runs, and wake what waits if some more may start."""
+    """Store how many DAGMans the schedd allows and runs; wake waiting requests if fewer run than before."""
     before = Schedd.objects.filter(name=name).first()
     was = before.dagmans_running if before is not None else 0
     Schedd.objects.filter(name=name).update(
@@ -130,9 +130,9 @@ def note_limits(name: str, limits: ScheddLimits, *, now: datetime) -> None:
 
 
 def full_schedds(*, now: datetime) -> list[Schedd]:
-    """The open schedds that answer, if none of them has room for a DAG and one of its groups; else nothing.
+    """Return the open schedds that answer if none has room for a DAG and one of its groups; else nothing.
 
-    By what was counted last: nobody is asked here. A schedd of which no recent count is known may have room.
+    This uses the last counts. A schedd without a recent count may have room.
     """
     valid = now - timedelta(seconds=_COUNT_VALID_SEC)
     counted = Schedd.objects.filter(counted_at__gt=valid, dagmans_allowed__isnull=False)
@@ -147,82 +147,82 @@ def full_schedds(*, now: datetime) -> list[Schedd]:
 
 
 def may_be_asked(name: str, *, now: datetime) -> bool:
-    """A silent schedd is asked again after a while only: waiting for it delays news of the others."""
+    """Return whether to query the schedd: a silent one only after a pause, because it delays the others."""
     pause = timedelta(seconds=settings.SCHEDD_ASK_AGAIN_SEC)
     return not Schedd.objects.filter(name=name, silent_since__isnull=False, asked_at__gt=now - pause).exists()
 
 
 def note_answer(name: str, *, now: datetime) -> None:
-    """The schedd answered."""
-    told = {"asked_at": now, "answered_at": now, "silent_since": None}
-    if not Schedd.objects.filter(name=name).update(**told) and name:
-        Schedd.objects.get_or_create(name=name, defaults=told)
+    """Record that the schedd answered."""
+    values = {"asked_at": now, "answered_at": now, "silent_since": None}
+    if not Schedd.objects.filter(name=name).update(**values) and name:
+        Schedd.objects.get_or_create(name=name, defaults=values)
 
 
 def note_silence(name: str, *, now: datetime) -> None:
-    """The schedd did not answer; remember since when, and conclude nothing."""
-    told = {"asked_at": now, "silent_since": Coalesce("silent_since", Value(now))}
-    if not Schedd.objects.filter(name=name).update(**told) and name:
+    """Record that the schedd did not answer, and since when."""
+    values = {"asked_at": now, "silent_since": Coalesce("silent_since", Value(now))}
+    if not Schedd.objects.filter(name=name).update(**values) and name:
         Schedd.objects.get_or_create(name=name, defaults={"asked_at": now, "silent_since": now})
 
 
 def silent_schedds(*, now: datetime) -> list[Schedd]:
-    """Those silent for longer than is normal."""
+    """Return schedds that have been silent for longer than the alert limit."""
     patience = timedelta(seconds=settings.SCHEDD_SILENT_ALERT_SEC)
     return list(Schedd.objects.filter(silent_since__lte=now - patience))
 
 
 def silent_since(name: str) -> datetime | None:
-    """Since when this schedd gives no answer; None if it answered last."""
+    """Return since when this schedd does not answer; None if it answered last."""
     return Schedd.objects.filter(name=name).values_list("silent_since", flat=True).first()
 
 
 def workflows_on(rows: Iterable[Schedd]) -> list[UUID]:
-    """The workflows whose DAG is in the queue of one of these schedds."""
+    """Return the workflows whose DAG is in the queue of one of these schedds."""
     names = [row.name for row in rows]
     queued = DAG.objects.filter(status__in=sorted(IN_QUEUE), schedd_name__in=names)
     return list(queued.values_list("workflow_id", flat=True))
 
 
 def to_be_emptied(*, now: datetime) -> list[Schedd]:
-    """Fenced schedds, and draining ones whose deadline has passed."""
+    """Return fenced schedds, and draining ones whose deadline has passed."""
     drained = Q(status=ScheddStatus.DRAINING, drain_deadline__lte=now)
     return list(Schedd.objects.filter(drained | Q(status=ScheddStatus.FENCED)))
 
 
 def drain_schedd(*, name: str, actor: str, reason: str, deadline: datetime | None = None) -> Schedd:
-    """No new DAGs there from now on; at the deadline, if there is one, what runs is stopped and moves on."""
+    """Send no new DAGs to the schedd. At the deadline, if any, its DAGs are stopped and resume elsewhere."""
     return _set_status(name, ScheddStatus.DRAINING, deadline=deadline, reason=reason, actor=actor)
 
 
 def fence_schedd(*, name: str, actor: str, reason: str) -> Schedd:
-    """A person vouches that nothing runs at a lost schedd: its DAGs end as stopped and resume elsewhere.
+    """Fence a lost schedd, at which nothing runs any more: its DAGs end as stopped and resume elsewhere.
 
-    Refused while it answers, because then it can be asked what runs there.
+    Raise Conflict while it answers, because then it can be drained.
     """
     audit.need_reason(reason)
     if silent_since(name) is None and name in {row.name for row in known_schedds()}:
-        raise Conflict(f"{name} is not known to be silent", cure="Drain it, with a deadline if need be")
+        raise Conflict(f"{name} is not known to be silent", cure="Drain it, with a deadline if necessary")
     return _set_status(name, ScheddStatus.FENCED, deadline=None, reason=reason, actor=actor)
 
 
 def enable_schedd(*, name: str, actor: str, reason: str) -> Schedd:
-    """New DAGs may go there again."""
+    """Let new DAGs go to the schedd again."""
     return _set_status(name, ScheddStatus.ENABLED, deadline=None, reason=reason, actor=actor)
 
 
 def _remove_left_behind(name: str) -> None:
-    """What went on elsewhere must not run here as well."""
+    """Remove DAGs from the schedd that have continued elsewhere."""
     port = schedd(name)
     found = DAG.objects.filter(token__in=list(port.query_dags()))
     for dag in found.exclude(schedd_name=name, status__in=sorted(LIVE_DAG)):
-        port.clear_batch(dag.token, reason="it goes on elsewhere")
+        port.clear_batch(dag.token, reason="it continues at another schedd")
 
 
 def _set_status(
     name: str, status: ScheddStatus, *, deadline: datetime | None, reason: str, actor: str
 ) -> Schedd:
-    """A schedd that ceases to be fenced must answer, and loses what came back with it."""
+    """Set the status. A schedd that is no longer fenced must answer, and its old DAGs are removed."""
     audit.need_reason(reason)
     if name not in {row.name for row in known_schedds()}:
         raise NotFound(f"There is no schedd {name}", cure="GET /api/v1/schedds lists them")

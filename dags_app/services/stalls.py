@@ -1,8 +1,8 @@
-"""Jobs that get nowhere, on hold or idle for days: HTCondor will not end them, so no POST script is told.
+"""Jobs that are held or idle for long: HTCondor does not end them, so no POST script runs.
 
-Most holds last no longer than the grace: the submit file has them removed, and POST classifies the failure.
-What remains is what a person held, what is being spooled, and what the removal did not reach; and a group
-in which everything is on hold is told at once, whatever becomes of it.
+Most held jobs are removed after the grace time by the submit file, and POST classifies the failure. What
+remains are jobs held by a person, jobs that are being spooled, and jobs whose removal failed. Groups in
+which all jobs are held are reported at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wms2_project.words import counted
 logger = logging.getLogger(__name__)
 # Held by a person, or waiting for files to be spooled: see `periodic_remove` in the submit file.
 NEVER_REMOVED = frozenset({1, 16})
-# HTCondor looks at its removal rules once a minute; after so long they have failed.
+# HTCondor evaluates its removal rules once a minute; after this time they have failed.
 REMOVAL_SLACK = timedelta(minutes=5)
 
 
@@ -41,7 +41,7 @@ class StallKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """What keeps a workflow from going on, in a sentence."""
+    """What blocks a workflow, as a sentence."""
 
     workflow_id: UUID
     kind: StallKind
@@ -50,16 +50,16 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """What was found; of the workflows whose schedd did not answer nobody knows."""
+    """The stalls found, and the workflows whose schedd did not answer."""
 
     found: list[Stall]
     unknown: set[UUID]
 
 
 def find_stalls(*, now: datetime) -> Stalls:
-    """Workflows with jobs that only a person will get moving, or with groups in which nothing moves now.
+    """Return workflows with jobs that need a person, or with groups in which no job can run now.
 
-    Only the schedds of suspects are asked, and a silent one does not hide what the others tell.
+    Only schedds with suspect DAGs are queried; unreachable ones are skipped.
     """
     idle = timedelta(seconds=settings.IDLE_ALERT_SEC)
     waiting = Q(nodes_idle__gt=0, nodes_running=0, submitted_at__lt=now - idle)
@@ -72,7 +72,7 @@ def find_stalls(*, now: datetime) -> Stalls:
         try:
             stalls.found.extend(_stalls_at(name, dags, now))
         except ScheddUnreachable as error:
-            logger.warning("stuck jobs at %s are not known: %s", name, error)
+            logger.warning("stuck jobs at %s were not checked: %s", name, error)
             stalls.unknown.update(dag.workflow_id for dag in dags.values())
     return stalls
 
@@ -90,7 +90,7 @@ def _stalls_at(name: str, dags: Mapping[str, DAG], now: datetime) -> list[Stall]
 
 def _stuck_jobs(name: str, tokens: Iterable[str], now: datetime) -> Iterator[StuckJob]:
     if not may_be_asked(name, now=now):
-        raise ScheddUnreachable(f"{name} is silent", cure="It is asked again")
+        raise ScheddUnreachable(f"{name} does not answer", cure="Retried automatically")
     port = schedd(name)
     stuck = port.stuck_jobs(tokens, idle_sec=settings.IDLE_ALERT_SEC)
     passing = {job.batch_name for job in stuck if job.hold_code and not _lasts(job, now)}
@@ -106,11 +106,11 @@ def _lasts(job: StuckJob, now: datetime) -> bool:
 
 
 def describe(kind: StallKind, jobs: list[StuckJob], now: datetime) -> str:
-    """How many, where, and the commonest reason or the longest wait."""
+    """Describe the jobs: how many, where, and the most common reason or the longest wait."""
     groups = sorted({job.group for job in jobs})
     where = ", ".join(groups[:3]) + (" …" if len(groups) > 3 else "")
     if kind is StallKind.IDLE:
         hours = (now - min(job.since for job in jobs)).total_seconds() / 3600
         return f"{counted(len(jobs), 'job')} in {where} waiting for a slot, the first for {hours:.0f} h"
     ((reason, _),) = Counter(job.reason for job in jobs).most_common(1)
-    return f"{counted(len(jobs), 'job')} held in {where}: {reason or 'no reason was given'}"
+    return f"{counted(len(jobs), 'job')} held in {where}: {reason or 'no reason given'}"

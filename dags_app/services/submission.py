@@ -1,7 +1,7 @@
-"""Exactly-once submission: the row is the intent, its token is JobBatchName, and what is found is adopted.
+"""Exactly-once submission: the row is the intent, its token is JobBatchName, and a found DAG is adopted.
 
-The row names the schedd before anything is sent there, so that a crash leaves one place to look. Another
-schedd is tried only after the first has answered that it does not know the token, or was fenced.
+The row names the schedd before anything is sent there, so that after a crash there is one place to search.
+Another schedd is used only after the first has answered that it does not know the token, or was fenced.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ PLACED = "placed"
 
 
 def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
-    """Bring the DAG into the queue once, whatever happened before; answer the row as it stands then.
+    """Submit the DAG once, whatever happened before; return the current row.
 
     `version` is the workflow's, as read together with the priority: a later edit is still to be applied.
     Raises CredentialUnavailable if its jobs could not get a token.
     """
     if dag.status != DAGStatus.READY:
         return dag
-    # The advisory lock of the caller ends with its database session, a lock on the directory does not:
-    # a worker that lost its session in mid-submission still keeps others out.
+    # The caller's advisory lock ends with its database session, the lock on the directory does not: a worker
+    # that lost its session during a submission still excludes others.
     with submit_lock(Path(dag.submit_dir)):
         dag = _adopted(dag)
         if dag.status != DAGStatus.READY or dag.stop_requested_at is not None:
@@ -57,26 +57,27 @@ def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
 
 
 def settle_submission(*, dag: DAG) -> DAG:
-    """Find out whether a DAG whose submission nobody recorded is in a queue; if it is, it is adopted."""
+    """Find out whether a DAG with an unrecorded submission is in a queue; adopt it if so."""
     with submit_lock(Path(dag.submit_dir)):
         return _adopted(dag)
 
 
 def _adopted(dag: DAG) -> DAG:
-    """The row as it stands, after looking where the DAG may have been sent. The caller holds the lock."""
+    """Return the current row after searching the DAG's schedd for it. The caller holds the lock."""
     dag = DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
     if dag.status != DAGStatus.READY or not dag.schedd_name or is_fenced(dag.schedd_name):
         return dag
     presence, ad = schedd(dag.schedd_name).find_dag(dag.token, not_before=_placed_at(dag).timestamp())
     if presence is Presence.UNKNOWN:
-        raise ScheddUnreachable(f"cannot tell whether {dag.token} is in the queue", cure="It is asked again")
+        what = f"it is unknown whether {dag.token} is in the queue"
+        raise ScheddUnreachable(what, cure="Retried automatically")
     if ad is None:
         return dag
     return _record_submission(dag, cluster=ad.cluster_id, how="adopted")
 
 
 def _place(dag: DAG) -> None:
-    """Write down where the DAG goes before it goes there."""
+    """Choose and record the schedd before anything is sent there."""
     if dag.schedd_name in open_schedds():
         return
     if is_fenced(dag.schedd_name):
@@ -94,13 +95,13 @@ def _place(dag: DAG) -> None:
 
 
 def _placed_at(dag: DAG) -> datetime:
-    """When its schedd was chosen: before that nothing was sent there. Older rows have no such event."""
+    """Return when its schedd was chosen; nothing was sent there before. Older rows have no such event."""
     placed = dag.events.filter(event_type=PLACED).order_by("-id").first()
     return dag.created_at if placed is None else placed.at
 
 
 def _settle_lost(directory: Path) -> None:
-    """It may have begun at the schedd that was lost before anybody recorded that: what is done stays done."""
+    """Keep what is done: the DAG may have started at the lost schedd without a record."""
     settle_killed(directory, done=[path.parent.name for path in directory.glob("*/merge_output.json")])
 
 

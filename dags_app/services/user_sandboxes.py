@@ -31,7 +31,7 @@ HTTPS = 443
 
 
 def check_sandbox(*, url: str, digest: str) -> None:
-    """Raise InvalidInput if a request names a host that is not allowed, or a tarball that nobody uploaded."""
+    """Raise InvalidInput if a request names a host that is not allowed, or an unknown tarball."""
     if url:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or HTTPS
@@ -99,7 +99,10 @@ def store_upload(*, chunks: Iterable[bytes]) -> str:
 
 
 def remove_unused_sandboxes(*, used: Collection[str], now: datetime) -> int:
-    """Remove tarballs that no request uses and nobody gave for WMS2_KEEP_COMPLETED_DAYS; return how many."""
+    """Remove tarballs that no request uses and that are older than WMS2_KEEP_COMPLETED_DAYS.
+
+    Return how many.
+    """
     oldest, removed = now.timestamp() - settings.KEEP_COMPLETED_DAYS * 86_400, 0
     for path in (Path(settings.SUBMIT_ROOT) / DIRECTORY).glob("*.tar.gz"):
         digest = path.name.removesuffix(".tar.gz")

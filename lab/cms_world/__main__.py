@@ -1,4 +1,4 @@
-"""`python -m lab.cms_world --port N --state DIR` serves the world until SIGTERM or Ctrl-C."""
+"""`python -m lab.cms_world --port N --state DIR` serves the simulated services until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.grid.description import Grid
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.cms_world", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="loopback port; 0 takes a free one")
-    parser.add_argument("--state", type=Path, required=True, help="directory that keeps the world")
+    parser.add_argument("--state", type=Path, required=True, help="directory of the database")
     parser.add_argument("--grid", type=Path, help="description of the grid whose servers Rucio names")
     parser.add_argument("--verbose", action="store_true", help="log every call")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The lab's own endpoints below /lab: health, a view of everything, faults, settings, and adding data."""
+"""Endpoints of the lab below /lab: health, content, faults, settings, and adding data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def handle(call: Call, db: sqlite3.Connection, credentials: Credentials) -> Repl
 
 
 def add_dataset(db: sqlite3.Connection, document: Document, *, account: str, now: float) -> None:
-    """Add an input dataset to DBS and Rucio; what is there already stays.
+    """Add an input dataset to DBS and Rucio unless it exists.
 
     {"dataset", "blocks": [{"name", "rses": [first is the origin], "files": [{"lfn", "size_bytes", "events",
     "adler32", "lumis": {run: [[first, last]]}, "rses": […] instead of the block's}]}], and optionally
@@ -125,9 +125,9 @@ def _once(db: sqlite3.Connection, name: str, kind: str, account: str, now: float
 
 
 def _change_rules(db: sqlite3.Connection, document: Document, now: float) -> Reply:
-    """{"from": state, and optionally "to": state, "account", "name", "rse_expression"}.
+    """Change rules: {"from": state, and optionally "to": state, "account", "name", "rse_expression"}.
 
-    What the daemons decided, or who owns the rules from now on.
+    This stands for decisions of Rucio's daemons, or a change of the owner.
     """
     rows = db.execute(
         "SELECT id FROM rucio_rules WHERE state = ? AND ? IN ('', name) AND ? IN ('', rse_expression)",
@@ -163,7 +163,7 @@ def _change_sites(db: sqlite3.Connection, document: Document) -> Reply:
 def _add_subscription(
     db: sqlite3.Connection, document: Document, credentials: Credentials, now: float
 ) -> Reply:
-    """{"name", "pattern", "rse_expression"[, "copies"]}; one of that name that exists already stays."""
+    """Add {"name", "pattern", "rse_expression"[, "copies"]} unless one of that name exists."""
     known = "SELECT 1 FROM rucio_subscriptions WHERE account = ? AND name = ?"
     if db.execute(known, (credentials.account, document["name"])).fetchone() is None:
         options = {

@@ -1,4 +1,4 @@
-"""DBS: the reader's lists, the writer's changes. Both base paths serve the same catalogue."""
+"""DBS: lists of the reader, changes of the writer. Both base paths serve the same catalogue."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _blocks(call: Call, db: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def _select_files(call: Call, db: sqlite3.Connection, columns: str, joins: str = "") -> Sequence[sqlite3.Row]:
-    """Rows about the files that one of dataset, block or LFN names."""
+    """Return rows about the files of a dataset, block or LFN."""
     given = [name for name in COLUMN_OF if name in call.query]
     if len(given) != 1:
         raise refusal(call, 400, PARAMETERS, f"exactly one of {sorted(COLUMN_OF)} is needed")
@@ -180,11 +180,11 @@ def _file_summaries(call: Call, db: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def _set_access_type(call: Call, db: sqlite3.Connection) -> Reply:
-    """Change the access type; like DBS, say nothing about a dataset that does not exist."""
+    """Change the access type; like DBS, ignore a dataset that does not exist."""
     given = {key: values[0] for key, values in call.query.items()} or call.document()
     if given.get("dataset_access_type") not in ACCESS_TYPES:
-        told = f"dataset access type {given.get('dataset_access_type')} does not exist"
-        raise refusal(call, 400, UNKNOWN_ACCESS_TYPE, told)
+        message = f"dataset access type {given.get('dataset_access_type')} does not exist"
+        raise refusal(call, 400, UNKNOWN_ACCESS_TYPE, message)
     db.execute(
         "UPDATE dbs_datasets SET access_type = ?, modified_at = ? WHERE name = ?",
         (given["dataset_access_type"], int(call.now), given.get("dataset")),
@@ -193,7 +193,7 @@ def _set_access_type(call: Call, db: sqlite3.Connection) -> Reply:
 
 
 def _set_file_validity(call: Call, db: sqlite3.Connection) -> Reply:
-    """Mark one file, or all files of a dataset; like DBS, say nothing about what does not exist."""
+    """Mark one file, or all files of a dataset; like DBS, ignore what does not exist."""
     given = [name for name in ("logical_file_name", "dataset") if name in call.query]
     valid = call.argument("is_file_valid")
     if len(given) != 1 or valid not in {"0", "1"}:

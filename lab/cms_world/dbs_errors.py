@@ -1,4 +1,4 @@
-"""How DBS says no: a list with one document that nests the reason."""
+"""Error replies of DBS: a list with one document that nests the reason."""
 
 from __future__ import annotations
 

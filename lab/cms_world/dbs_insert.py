@@ -1,4 +1,4 @@
-"""The insertion of a whole block into DBS, all of it or nothing."""
+"""Insertion of a whole block into DBS, in one transaction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def insert_block(call: Call, db: sqlite3.Connection, document: Any) -> None:
     )
     is_valid_given = "is_file_valid" in call.body.decode()
     for file in document["files"]:
-        # Given on one file, the mark is missed on all others: they become invalid.
+        # If one file has the mark, all files without it become invalid.
         is_valid = file.get("is_file_valid", 0) if is_valid_given else 1
         _insert_file(call, db, file, (name, document["dataset"]["dataset"], is_valid, created_at, created_by))
     _insert_parents(call, db, document.get("file_parent_list") or [])

@@ -29,7 +29,7 @@ SERVICES = frozenset({"reqmgr2", "couchdb", "dbs", "rucio", "cric", "*"})
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault; `times` None means for ever."""
+    """A fault; `times` None: without limit."""
 
     service: str
     kind: str
@@ -50,7 +50,7 @@ class Fault:
 
 
 def parse_faults(document: Any) -> list[Fault]:
-    """Read a list of faults; a fault that could never do anything is refused with the reason."""
+    """Parse a list of faults; refuse faults that can never apply."""
     if not isinstance(document, list):
         raise Refused(json_reply({"error": "expected a list of faults"}, 400))
     faults = []
@@ -75,13 +75,13 @@ def replace_faults(db: sqlite3.Connection, faults: list[Fault]) -> None:
 
 
 def list_faults(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    """The faults still to come, with how many times each."""
+    """Return the pending faults, with their remaining number."""
     rows = db.execute("SELECT document, remaining FROM faults ORDER BY id").fetchall()
     return [{**json.loads(row["document"]), "times": row["remaining"]} for row in rows]
 
 
 def miscount(body: bytes) -> bytes:
-    """The same answer with one more of everything counted."""
+    """Return the reply with all counts increased by one."""
     document = json.loads(body)
     for row in document if isinstance(document, list) else []:
         row.update({key: row[key] + 1 for key in COUNTS if isinstance(row.get(key), int)})
@@ -89,7 +89,7 @@ def miscount(body: bytes) -> bytes:
 
 
 def take_fault(db: sqlite3.Connection, call: Call) -> Fault | None:
-    """The first fault that hits this call, used up by one."""
+    """Return the first fault that applies to this call, and count it."""
     for row in db.execute("SELECT id, document, remaining FROM faults ORDER BY id").fetchall():
         fault = Fault(**json.loads(row["document"]))
         if fault.hits(call):

@@ -1,4 +1,4 @@
-"""What every lab world starts with: its sites and storages, and who may log in to its Rucio."""
+"""Initial content: sites and storages, and the account of Rucio."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class KnownRse:
-    """A storage, the processing site that reads from it, and what RSE expressions can ask about it."""
+    """A storage, the processing site that reads from it, and its attributes for RSE expressions."""
 
     name: str
     site: str
@@ -30,7 +30,7 @@ SECRET_VARIABLE = "WMS2_LAB_RUCIO_PASSWORD"  # noqa: S105 - the name of it, not 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The one Rucio identity of the lab."""
+    """The Rucio account of the lab."""
 
     account: str = "wms2"
     username: str = "wms2"
@@ -38,5 +38,5 @@ class Credentials:
 
 
 def credentials_from_environment() -> Credentials:
-    """The lab's identity, with the password the launcher of the lab made for it."""
+    """Return the account with the password created at the start of the lab."""
     return Credentials(password=os.environ.get(SECRET_VARIABLE) or Credentials().password)

@@ -1,4 +1,4 @@
-"""Calls and replies as the services of the world see them, free of sockets."""
+"""Calls and replies of the simulated services, without sockets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request; `parts` are the decoded path segments below the service's prefix."""
+    """A request; `parts` are the decoded path segments below the service's prefix."""
 
     method: str
     service: str
@@ -33,7 +33,7 @@ class Call:
         return self.query.get(name, [default])[0]
 
     def document(self) -> Any:
-        """The body as JSON; a body that is none is the caller's mistake."""
+        """Return the body as JSON; refuse a body that is not JSON."""
         try:
             return json.loads(self.body or b"null")
         except ValueError as error:
@@ -42,8 +42,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer."""
-
     status: int
     body: bytes = b""
     content_type: str = JSON
@@ -51,7 +49,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """Ends a call with this reply and undoes what it wrote."""
+    """Ends a call with this reply and rolls back its changes."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply.status)
@@ -70,5 +68,5 @@ def json_reply(document: Any, status: int = 200) -> Reply:
 
 
 def stream_reply(rows: Iterable[Any]) -> Reply:
-    """One JSON document per line, as Rucio lists things."""
+    """Return one JSON document per line, like Rucio's lists."""
     return Reply(200, b"".join(json.dumps(row).encode() + b"\n" for row in rows), JSON_STREAM)

@@ -47,7 +47,7 @@ def handle(call: Call, db: sqlite3.Connection) -> Reply:
 
 
 def add_request(db: sqlite3.Connection, document: Any) -> str:
-    """Store a request document; its status is its own word, or assigned. A known request keeps its status."""
+    """Store a request document; a known request keeps its status, others get theirs or `assigned`."""
     name = document.get("RequestName") if isinstance(document, dict) else None
     if not name:
         raise _refusal(400, MISSING_PARAMETER, "RequestName is missing")

@@ -10,11 +10,11 @@ EMPTY = "RSE Expression resulted in an empty set."
 
 
 class BadExpression(ValueError):
-    """The expression cannot be read, or stands for no storage at all."""
+    """The expression cannot be parsed or matches no storage."""
 
 
 def resolve(expression: str, rses: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The names an expression stands for, sorted; `rses` maps each name to its attributes."""
+    """Return the sorted names that match the expression; `rses` maps each name to its attributes."""
     tokens = _tokens(expression)
     found, rest = _read(tokens, rses)
     if rest:
@@ -36,7 +36,7 @@ def _tokens(expression: str) -> list[str]:
 
 
 def _read(tokens: list[str], rses: Mapping[str, Mapping[str, str]]) -> tuple[set[str], list[str]]:
-    """A chain of terms up to its end or to a closing bracket; all operators bind alike."""
+    """Evaluate terms up to the end or a closing bracket; all operators have equal precedence."""
     found, rest = _term(tokens, rses)
     while rest and rest[0] in "&|\\":
         operator = rest[0]

@@ -1,4 +1,4 @@
-"""Rucio's REST server: logging in, and the road to names, replicas, rules, storages and subscriptions."""
+"""Rucio's REST server: authentication, and routes to names, replicas, rules, storages and subscriptions."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _authenticate(call: Call, db: sqlite3.Connection, credentials: Credentials) 
     known = [credentials.account, credentials.username, credentials.password]
     is_known = hmac.compare_digest("\n".join(given).encode(), "\n".join(known).encode())
     if call.parts != ("auth", "userpass") or not is_known:
-        told = f"Cannot authenticate to account {given[0]} with given credentials"
-        raise refusal(401, "CannotAuthenticate", told)
+        message = f"Cannot authenticate to account {given[0]} with given credentials"
+        raise refusal(401, "CannotAuthenticate", message)
     token, expires_at = secrets.token_hex(16), call.now + TOKEN_LIFETIME_SEC
     db.execute("DELETE FROM rucio_tokens WHERE expires_at < ?", (call.now,))
     db.execute("INSERT INTO rucio_tokens VALUES (?, ?, ?)", (token, credentials.account, expires_at))

@@ -1,4 +1,4 @@
-"""Rucio's names: containers, datasets and files, what is attached to what, and where replicas are."""
+"""Rucio's names: containers, datasets and files, their attachments and replicas."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def find(db: sqlite3.Connection, name: str) -> sqlite3.Row:
 
 
 def attach(db: sqlite3.Connection, name: str, document: Document, *, account: str, now: float) -> None:
-    """Attach all the names given, or none of them."""
+    """Attach all of the names, or none."""
     children = document.get("dids") or []
     if not 0 < len(children) <= MAX_NAMES:
         raise refusal(500, "InvalidObject", f"Problem validating attachment: {len(children)} dids")
@@ -76,12 +76,12 @@ def attach(db: sqlite3.Connection, name: str, document: Document, *, account: st
 def _attach_one(db: sqlite3.Connection, parent: sqlite3.Row, child: Document) -> None:
     row = find(db, child["name"])
     if (row["kind"] == "FILE") != (parent["kind"] == "DATASET"):
-        told = f"a {row['kind']} cannot be attached to a {parent['kind']}"
-        raise refusal(409, "UnsupportedOperation", told)
+        message = f"a {row['kind']} cannot be attached to a {parent['kind']}"
+        raise refusal(409, "UnsupportedOperation", message)
     for key, value in (("bytes", row["size_bytes"]), ("adler32", row["adler32"])):
         if key in child and str(child[key]) != str(value):
-            told = f"{key} mismatch for '{SCOPE}:{child['name']}': {child[key]}!={value}"
-            raise refusal(500, "FileConsistencyMismatch", told)
+            message = f"{key} mismatch for '{SCOPE}:{child['name']}': {child[key]}!={value}"
+            raise refusal(500, "FileConsistencyMismatch", message)
     try:
         db.execute("INSERT INTO rucio_contents VALUES (?, ?)", (parent["name"], child["name"]))
     except sqlite3.IntegrityError as error:
@@ -110,7 +110,7 @@ def content(db: sqlite3.Connection, name: str) -> list[Document]:
 
 
 def files(db: sqlite3.Connection, name: str) -> list[Document]:
-    """Every file below a name, the name itself included if it is a file."""
+    """Return every file below a name, including itself."""
     find(db, name)
     return [
         {
@@ -130,15 +130,15 @@ def close(db: sqlite3.Connection, name: str, document: Document) -> None:
     if document.get("open") is not False:
         raise refusal(409, "UnsupportedStatus", "only open: false is understood")
     if not row["is_open"]:
-        told = f"The status of the data identifier '{SCOPE}:{name}' cannot be changed"
-        raise refusal(409, "UnsupportedOperation", told)
+        message = f"The status of the data identifier '{SCOPE}:{name}' cannot be changed"
+        raise refusal(409, "UnsupportedOperation", message)
     db.execute("UPDATE rucio_dids SET is_open = 0 WHERE name = ?", (name,))
 
 
 def add_replicas(
     db: sqlite3.Connection, rse: str, files: Sequence[Document], *, account: str, now: float
 ) -> None:
-    """Register files at a storage; like Rucio, keep quiet about those that are registered already."""
+    """Register files at a storage; like Rucio, ignore those that are registered already."""
     if rse not in rucio_rules.known_rses(db):
         raise refusal(404, "RSENotFound", f"RSE '{rse}' cannot be found in vo 'def'")
     for file in files:

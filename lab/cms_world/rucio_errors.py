@@ -1,4 +1,4 @@
-"""How Rucio says no: the error's class and message as headers and as body."""
+"""Error replies of Rucio: class and message as headers and in the body."""
 
 from __future__ import annotations
 

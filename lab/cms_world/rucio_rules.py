@@ -1,7 +1,7 @@
-"""Rucio's replication rules, and the daemons that would carry them out, condensed into `settle`.
+"""Rucio's replication rules, and the effect of its daemons in `settle`.
 
-A rule whose files are all at its storage is OK at once. Otherwise it is REPLICATING until `rule_delay_sec`
-have passed; the next look then finds it OK and the replicas in place. A STUCK rule waits for a boost.
+A rule whose files are all at its storage is OK at once. Otherwise it is REPLICATING for `rule_delay_sec`;
+then it becomes OK and the replicas exist. A STUCK rule waits for a boost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACTIVITIES = frozenset({
 DEFAULT_ACTIVITY = "User Subscriptions"
 STUCK_REASON = "MissingSourceReplica: this fault was asked for"
 Document = dict[str, Any]
-# What Rucio tells of every rule and WMS2 never asks for.
+# Fields of a rule that WMS2 does not use.
 SAME_FOR_ALL: Document = {
     "eol_at": None,
     "deleted_at": None,
@@ -56,7 +56,7 @@ def known_rses(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def files_below(db: sqlite3.Connection, name: str) -> list[sqlite3.Row]:
-    """Every file below a name, itself included."""
+    """Return every file below a name, including itself."""
     return db.execute(
         f"{_TREE} SELECT d.* FROM tree JOIN rucio_dids d ON d.name = tree.name"  # noqa: S608
         " WHERE d.kind = 'FILE' ORDER BY d.name",
@@ -65,7 +65,7 @@ def files_below(db: sqlite3.Connection, name: str) -> list[sqlite3.Row]:
 
 
 def add(db: sqlite3.Connection, document: Document, *, account: str, now: float, stuck: bool) -> str:
-    """Make a rule for one name and pick the storages that will fulfil it."""
+    """Create a rule for a name and choose its storages."""
     name = document["dids"][0]["name"]
     if db.execute("SELECT 1 FROM rucio_dids WHERE name = ?", (name,)).fetchone() is None:
         raise refusal(404, "DataIdentifierNotFound", f"Data identifier {SCOPE}:{name} is not valid.")
@@ -78,8 +78,8 @@ def add(db: sqlite3.Connection, document: Document, *, account: str, now: float,
         raise refusal(409, "InvalidRSEExpression", str(error)) from error
     copies = document["copies"]
     if copies > len(rses):
-        told = f"There are not enough target RSEs to fulfil the request: {len(rses)} of {copies}"
-        raise refusal(409, "InsufficientTargetRSEs", told)
+        message = f"There are not enough target RSEs to fulfil the request: {len(rses)} of {copies}"
+        raise refusal(409, "InsufficientTargetRSEs", message)
     nearest = sorted(rses, key=lambda candidate: (len(_missing(db, name, candidate)), candidate))
     rse = " ".join(nearest[:copies])
     state = "STUCK" if stuck else "REPLICATING" if _missing(db, name, rse) else "OK"
@@ -127,7 +127,7 @@ def of_name(db: sqlite3.Connection, name: str) -> list[Document]:
 
 
 def describe(db: sqlite3.Connection, row: sqlite3.Row) -> Document:
-    """The rule in Rucio's words."""
+    """Return the rule in Rucio's format."""
     options = json.loads(row["options"])
     total = len(files_below(db, row["name"])) * row["copies"]
     missing = len(_missing(db, row["name"], row["rse"]))
@@ -174,13 +174,13 @@ def update(db: sqlite3.Connection, rule_id: str, options: Document, *, now: floa
 
 
 def delete(db: sqlite3.Connection, rule_id: str, *, now: float) -> None:
-    """Rules die an hour later, as Rucio's do."""
+    """Delete the rule an hour later, like Rucio."""
     find(db, rule_id)
     db.execute("UPDATE rucio_rules SET expires_at = ? WHERE id = ?", (now + SOFT_DELETION_SEC, rule_id))
 
 
 def reconsider(db: sqlite3.Connection, name: str, now: float) -> None:
-    """Something was attached to the name: rules on it and above it have new work."""
+    """Update rules on this name and above it after an attachment."""
     above = db.execute(
         "WITH RECURSIVE up (name) AS ("
         " SELECT ? UNION SELECT c.parent FROM rucio_contents c JOIN up ON c.child = up.name)"
@@ -193,7 +193,7 @@ def reconsider(db: sqlite3.Connection, name: str, now: float) -> None:
 
 
 def settle(db: sqlite3.Connection, now: float) -> None:
-    """What the daemons would have done by now: expire, transfer, complete."""
+    """Apply what Rucio's daemons would have done by now: expire, transfer, complete."""
     db.execute("DELETE FROM rucio_rules WHERE expires_at <= ?", (now,))
     ripe = db.execute(
         "SELECT id, name, rse FROM rucio_rules WHERE state = 'REPLICATING' AND ready_at <= ?", (now,)
@@ -205,7 +205,7 @@ def settle(db: sqlite3.Connection, now: float) -> None:
 
 
 def _missing(db: sqlite3.Connection, name: str, rses: str) -> list[tuple[str, str]]:
-    """The files below a name that these storages do not hold, each with the storage."""
+    """Return the files below a name that these storages do not have, with the storage."""
     query = (
         f"{_TREE} SELECT tree.name FROM tree JOIN rucio_dids d ON d.name = tree.name WHERE d.kind = 'FILE'"  # noqa: S608
         " AND NOT EXISTS (SELECT 1 FROM rucio_replicas r WHERE r.lfn = tree.name AND r.rse = ?)"

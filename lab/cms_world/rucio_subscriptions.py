@@ -1,4 +1,4 @@
-"""Rucio's subscriptions: which datasets should go where. The world stores them; WMS2 acts on them."""
+"""Rucio's subscriptions: destinations of datasets. They are stored only; WMS2 acts on them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def add(db: sqlite3.Connection, *, account: str, name: str, options: dict[str, A
     try:
         db.execute("INSERT INTO rucio_subscriptions VALUES (?, ?, ?, ?, ?, ?, ?)", values)
     except sqlite3.IntegrityError as error:
-        told = f"Subscription '{name}' owned by '{account}' already exists!"
-        raise refusal(409, "SubscriptionDuplicate", told) from error
+        message = f"Subscription '{name}' owned by '{account}' already exists!"
+        raise refusal(409, "SubscriptionDuplicate", message) from error
     return new_id
 
 
 def listed(db: sqlite3.Connection, *, account: str = "") -> list[dict[str, Any]]:
-    """All subscriptions, or those of one account; none at all is an error in Rucio."""
+    """Return all subscriptions, or those of one account; like Rucio, an error if there are none."""
     rows = db.execute(
         "SELECT * FROM rucio_subscriptions WHERE ? IN ('', account) ORDER BY name", (account,)
     ).fetchall()
     if not rows:
-        told = f"Subscription for account '{account or '*'}' named 'None' not found"
-        raise refusal(404, "SubscriptionNotFound", told)
+        message = f"Subscription for account '{account or '*'}' named 'None' not found"
+        raise refusal(404, "SubscriptionNotFound", message)
     return [_describe(row) for row in rows]
 
 

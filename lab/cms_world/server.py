@@ -1,4 +1,4 @@
-"""The one HTTP server of the world: it finds the service, applies faults, and answers."""
+"""The HTTP server of the simulated services: routes calls and applies faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
 class World:
-    """A running world on 127.0.0.1; port 0 takes a free one. Its Rucio names the servers of the grid."""
+    """A running server on 127.0.0.1; port 0 takes a free one."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class World:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def serve(self, *, notice_stop_sec: float = 0.2) -> None:
-        """Answer until stopped."""
+        """Serve until stopped."""
         self._server.serve_forever(poll_interval=notice_stop_sec)
 
     def stop(self) -> None:
-        """Close every connection and the store. To be called from another thread than `serve`."""
+        """Close all connections and the store. Call it from another thread than `serve`."""
         self._stopping.set()
         self._server.shutdown()
         self._server.server_close()
@@ -61,7 +61,7 @@ class World:
         self.store.close()
 
     def answer(self, call: Call) -> Reply | None:
-        """The reply to a call, or None for a connection that is closed without one."""
+        """Return the reply to a call; None to close the connection without one."""
         if call.service == "lab":
             return self._carry_out(call)
         with self.store.transaction() as db:
@@ -122,7 +122,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads a request whole, answers it whole."""
+    """Reads a whole request and sends a whole reply."""
 
     world: ClassVar[World]
     protocol_version = "HTTP/1.1"
@@ -170,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
     do_DELETE: Callable[[Handler], None] = serve_call
 
     def _send(self, reply: Reply) -> None:
-        # The caller may have given up waiting.
+        # The caller may have closed the connection.
         with suppress(OSError):
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.content_type)
@@ -189,7 +189,7 @@ class Handler(BaseHTTPRequestHandler):
 def running_world(
     state_dir: Path, *, port: int = 0, credentials: Credentials | None = None, grid: Grid | None = None
 ) -> Iterator[World]:
-    """A world served by a thread of this process, for tests and for the seeding of a lab."""
+    """Serve in a thread of this process, for tests and for seeding a lab."""
     world = World(state_dir, port=port, credentials=credentials, grid=grid)
     thread = threading.Thread(target=world.serve, kwargs={"notice_stop_sec": 0.005}, daemon=True)
     thread.start()

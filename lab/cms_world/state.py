@@ -1,4 +1,4 @@
-"""Everything the world knows, counted and named, for tests that ask what really happened."""
+"""Summary of all content, for tests."""
 
 from __future__ import annotations
 

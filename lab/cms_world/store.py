@@ -1,7 +1,7 @@
-"""The world's memory: one SQLite file, one writer at a time, nothing half-written after a kill.
+"""The store: one SQLite file with one writer at a time.
 
-Calls are served one after the other under a lock; a lab has few callers, and exactness matters more here
-than speed.
+Calls are served one after the other under a lock: a lab has few callers, and consistency matters more than
+speed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ FILE_NAME = "cms_world.sqlite3"
 
 
 class Store:
-    """The SQLite file of one world."""
+    """The SQLite file of one server."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything inside happens, or nothing does."""
+        """Run the block in one transaction."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -121,7 +121,7 @@ class Store:
 
 
 def add_rse(db: sqlite3.Connection, *, name: str, site: str, kind: str, attributes: dict[str, str]) -> None:
-    """Make the storage known; one that is known already keeps what was set for it."""
+    """Add the storage unless it exists."""
     db.execute("INSERT OR IGNORE INTO rses VALUES (?, ?, ?, ?)", (name, site, kind, json.dumps(attributes)))
 
 

@@ -1,1 +1,1 @@
-"""The demonstration: three requests from submission to announcement, through the REST interface only."""
+"""The demonstration: three requests from submission to announcement, through the REST API only."""

@@ -1,4 +1,4 @@
-"""The REST interface as the demonstration needs it."""
+"""Client of the REST API for the demonstration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFLICT = 409
 
 
 class ApiUnreachable(Exception):
-    """Nobody answered, or the server could not: worth asking again."""
+    """No answer, or a server error: retry."""
 
 
 class Api:
@@ -21,10 +21,10 @@ class Api:
         self.url = url
         self._session = requests.Session()
         self._session.headers["Authorization"] = f"Bearer {token}"
-        self._session.trust_env = False  # a proxy has no business on loopback
+        self._session.trust_env = False  # no proxy on loopback
 
     def submit(self, document: dict[str, Any]) -> str:
-        """Create the request, or adopt the one of that name. Returns its name."""
+        """Create the request, or adopt an existing one; return its name."""
         name = str(document.get("request_name") or document.get("RequestName"))
         response = self._call("POST", "/api/v1/requests", json=document)
         if response.status_code == CONFLICT:
@@ -35,7 +35,7 @@ class Api:
         return self._body(self._call("GET", f"/api/v1/requests/{name}"))
 
     def timeline(self, name: str) -> list[dict[str, Any]]:
-        """Every status change, oldest first."""
+        """Return every status change, oldest first."""
         body = self._body(self._call("GET", f"/api/v1/requests/{name}/timeline?page_size=500"))
         return list(body["results"])
 

@@ -1,4 +1,4 @@
-"""How the demonstration looks: a progress line per request, a line per status change, a table at the end."""
+"""Output of the demonstration: a progress line per request, a line per status change, a final table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Display:
             disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._told: dict[str, int] = {}
+        self._shown: dict[str, int] = {}
 
     def __enter__(self) -> Display:
         self._progress.start()
@@ -55,9 +55,9 @@ class Display:
 
     def _news(self, views: Sequence[RequestView]) -> Iterator[tuple[Mapping[str, str], str]]:
         for view in views:
-            for change in view.transitions[self._told.get(view.name, 0) :]:
+            for change in view.transitions[self._shown.get(view.name, 0) :]:
                 yield change, view.name
-            self._told[view.name] = len(view.transitions)
+            self._shown[view.name] = len(view.transitions)
 
     def _tell_change(self, name: str, change: Mapping[str, str]) -> None:
         line = Text(f"{change['at'][11:19]} {name} ")

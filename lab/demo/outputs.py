@@ -27,7 +27,7 @@ class Merged:
 
 
 def read_outputs(documents: Sequence[Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, Merged]:
-    """Return what each request has written, by request name. Raises LabError if a file is not there."""
+    """Return what each request has written, by request name. Raises LabError if a file is missing."""
     prefix = environment["WMS2_LAB_STORAGE_PREFIX"]
     url, storage = environment["WMS2_LAB_CMS_URL"], Storage(prefix)
     dbs = DbsClient(DbsConfig(f"{url}/dbs/DBSReader", f"{url}/dbs/DBSWriter"))

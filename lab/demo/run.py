@@ -1,4 +1,4 @@
-"""``./wms2 demo``: bring a stack up, submit the samples, follow them to the end, tell what happened."""
+"""``./wms2 demo``: start a stack, submit the samples, follow them to the end and report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def demo(layout: Layout, arguments: list[str]) -> int:
 
 
 def follow(stack: Stack, documents: Sequence[dict[str, Any]], speak: Speak) -> Iterator[list[RequestView]]:
-    """Submit the samples and tell how they stand until all have completed."""
+    """Submit the samples and yield their state until all have completed."""
     environment = stack.environment
     api = Api(environment["WMS2_URL"], environment["WMS2_TOKEN"])
     names = [api.submit(document) for document in documents]
@@ -97,12 +97,12 @@ def follow(stack: Stack, documents: Sequence[dict[str, Any]], speak: Speak) -> I
 
 
 def sample_documents(stack: Stack) -> list[dict[str, Any]]:
-    """Sample datasets in the small CMS, and the requests that process them."""
+    """Create the sample datasets and return the requests that process them."""
     environment, log = stack.environment, stack.layout.log / "samples.log"
     argv = [
         *(sys.executable, "-m", "lab.seed", "--url", environment["WMS2_LAB_CMS_URL"]),
         *("--storage-prefix", environment["WMS2_LAB_STORAGE_PREFIX"]),
-        *("--suffix", time.strftime("%m%d%H%M%S")),  # a kept stack may see many demonstrations
+        *("--suffix", time.strftime("%m%d%H%M%S")),  # a stack may run several demonstrations
     ]
     with log.open("ab") as errors:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a demonstration has seen, whether it is over, and how it is told. Pure."""
+"""State of a demonstration and its summary. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOST = frozenset({"held", "failed", "aborted"})
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """One request as the API tells it."""
+    """A request as returned by the API."""
 
     name: str
     status: str
@@ -31,7 +31,7 @@ class RequestView:
 
     @property
     def wall_time_sec(self) -> float:
-        """From the first status change to the last."""
+        """Time from the first status change to the last."""
         if len(self.transitions) < 2:
             return 0.0
         first, last = (datetime.fromisoformat(self.transitions[i]["at"]) for i in (0, -1))
@@ -57,7 +57,7 @@ def is_finished(views: Sequence[RequestView]) -> bool:
 
 
 def explain_loss(views: Sequence[RequestView]) -> str | None:
-    """The first request that will not complete by itself, and why; None while all are well."""
+    """Describe the first request that will not complete; None if there is none."""
     for view in views:
         if view.status in LOST:
             return f"request {view.name} is {view.status}: {_why(view)}"
@@ -75,7 +75,7 @@ def explain_delay(views: Sequence[RequestView], *, limit_sec: float) -> str:
 
 def _why(view: RequestView) -> str:
     last = view.transitions[-1].get("reason") if view.transitions else ""
-    return view.last_error or str(last or "") or view.wait_reason or "no reason was given"
+    return view.last_error or str(last or "") or view.wait_reason or "no reason given"
 
 
 def build_summary(
@@ -86,7 +86,7 @@ def build_summary(
     merged: Mapping[str, Merged] | None = None,
     error: str = "",
 ) -> dict[str, Any]:
-    """The document ``--json`` prints."""
+    """Return the document that ``--json`` prints."""
     summary: dict[str, Any] = {
         "ok": not error and is_finished(views),
         "wall_time_sec": round(wall_time_sec, 1),

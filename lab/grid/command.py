@@ -41,7 +41,7 @@ def fault(layout: Layout, arguments: list[str]) -> int:
 
 
 def find_action(sites: dict[str, SiteFaults], arguments: list[str]) -> Callable[[], None]:
-    """Return what the arguments ask for; refuse what nobody knows."""
+    """Parse the arguments; refuse unknown ones."""
     name, *rest = arguments
     if name not in sites:
         raise LabError(f"there is no site {name}: choose from {', '.join(sites)}", exit_code=EXIT_USAGE)

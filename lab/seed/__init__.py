@@ -1,1 +1,1 @@
-"""Input data for a lab: event files at the sites, their entries in the small CMS, and requests for them."""
+"""Input data of a lab: event files at the sites, their catalogue entries, and requests for them."""

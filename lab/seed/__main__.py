@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def seed(url: str, storage: Storage, suffix: str = "", format_: Format = TOY) -> list[dict[str, Any]]:
-    """Write the data, register it, and return the three requests; the first is in ReqMgr2 as well."""
+    """Write and register the data, and return the three requests; the first is in ReqMgr2 as well."""
     lab, scale = Laboratory(url), format_.scale
     muons, electrons = muon_dataset(suffix, scale), electron_dataset(suffix, scale)
     for dataset in (muons, electrons):

@@ -7,29 +7,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.seed.datasets import electron_dataset
+from lab.seed.datasets import electron_dataset, pileup_dataset
 from lab.seed.documents import Document, common_fields
 from lab.seed.formats import ROOT_DEMO
 from lab.seed.storage import Laboratory, Storage, store_dataset
 
 RELEASE = {"CMSSWVersion": "CMSSW_14_0_19", "ScramArch": ["el8_amd64_gcc12"], "GlobalTag": "140X_lab_v1"}
+MIXING = (
+    'process.mix = cms.EDProducer("MixingModule",'
+    ' input=cms.SecSource("EmbeddedRootSource", fileNames=cms.untracked.vstring()))'
+)
 OLD_RELEASE = {"CMSSWVersion": "CMSSW_10_6_17_patch1", "ScramArch": ["slc7_amd64_gcc700"]}
 
 
 def seed_cmssw(url: str, storage: Storage, suffix: str = "") -> list[Document]:
     """Store input, configurations and documents; return the documents, which are in ReqMgr2 as well."""
     lab, electrons = Laboratory(url), electron_dataset(f"Cmssw{suffix}", 1)
-    lab.add("datasets", store_dataset(electrons, storage, ROOT_DEMO))
+    pileup = pileup_dataset(suffix)
+    for dataset in (electrons, pileup):
+        lab.add("datasets", store_dataset(dataset, storage, ROOT_DEMO))
     for config in configurations(suffix):
         lab.add("configs", config)
-    documents = [step_chain(suffix=suffix), reprocessing(input_dataset=electrons.name, suffix=suffix)]
+    documents = [
+        step_chain(pileup=pileup.name, suffix=suffix),
+        reprocessing(input_dataset=electrons.name, suffix=suffix),
+    ]
     for document in documents:
         lab.add("requests", document)
     return documents
 
 
-def step_chain(*, suffix: str) -> Document:
-    """Simulation in three steps of two releases; what the second writes is not kept."""
+def step_chain(*, pileup: str, suffix: str) -> Document:
+    """Simulation in three steps of two releases, with pileup; what the second writes is not kept."""
     era, string = "RunLab24", f"LabChain{suffix}"
     return {
         **common_fields("StepChain_ZToMuMu", suffix, era=era, string=string),
@@ -53,6 +62,7 @@ def step_chain(*, suffix: str) -> Document:
             "ConfigCacheID": f"lab-digi{suffix}",
             "InputStep": "GENSIM",
             "InputFromOutputModule": "RAWSIMoutput",
+            "MCPileup": pileup,
             "KeepOutput": False,
         },
         "Step3": {
@@ -89,13 +99,15 @@ def configurations(suffix: str) -> list[dict[str, Any]]:
     """Return the configurations of both documents, as the ConfigCache stores them."""
     return [
         _configuration(f"lab-gensim{suffix}", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource"),
-        _configuration(f"lab-digi{suffix}", {"RAWoutput": "GEN-SIM-RAW"}),
+        _configuration(f"lab-digi{suffix}", {"RAWoutput": "GEN-SIM-RAW"}, more=MIXING),
         _configuration(f"lab-reco{suffix}", {"AODSIMoutput": "AODSIM"}),
         _configuration(f"lab-rereco{suffix}", {"AODoutput": "AOD", "MINIAODoutput": "MINIAOD"}),
     ]
 
 
-def _configuration(config_id: str, modules: dict[str, str], *, source: str = "PoolSource") -> dict[str, Any]:
+def _configuration(
+    config_id: str, modules: dict[str, str], *, source: str = "PoolSource", more: str = ""
+) -> dict[str, Any]:
     lines = [
         "import FWCore.ParameterSet.Config as cms",
         "",
@@ -108,4 +120,4 @@ def _configuration(config_id: str, modules: dict[str, str], *, source: str = "Po
         name = f'cms.untracked.string("{label}.root")'
         lines.append(f'process.{label} = cms.OutputModule("PoolOutputModule", fileName={name})')
     tiers = {label: {"dataTier": tier} for label, tier in modules.items()}
-    return {"id": config_id, "content": "\n".join(lines) + "\n", "modules": tiers}
+    return {"id": config_id, "content": "\n".join([*lines, more]) + "\n", "modules": tiers}

@@ -1,4 +1,4 @@
-"""The input datasets: their files, where these are, and the events inside. Pure, and always the same."""
+"""Input datasets: their files, locations and events. Pure and deterministic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAYLOAD_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file; its events are numbered on from `first_event` and fill `lumis` equally."""
+    """A file; its events are numbered from `first_event` and fill `lumis` equally."""
 
     lfn: str
     rses: tuple[str, ...]
@@ -35,7 +35,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class InputBlock:
-    """The files registered together; the first storage is where they came from."""
+    """Files registered together; the first storage is their origin."""
 
     name: str
     rses: tuple[str, ...]
@@ -51,7 +51,7 @@ class InputDataset:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """How many files a block has, where, and how many of them have a second copy elsewhere."""
+    """How many files a block has, where, and how many have a second copy."""
 
     rse: str
     files: int
@@ -61,7 +61,7 @@ class BlockPlan:
 
 
 def muon_dataset(suffix: str, scale: int = 1) -> InputDataset:
-    """26 files in four runs at three sites, some of them at two."""
+    """Return 26 files in four runs at three sites, some with two copies."""
     plans = (
         BlockPlan("T1_US_FNAL_Disk", files=6, run=380001),
         BlockPlan("T1_US_FNAL_Disk", files=6, run=380002, copies_at="T2_CH_CERN", copied=4),
@@ -72,7 +72,7 @@ def muon_dataset(suffix: str, scale: int = 1) -> InputDataset:
 
 
 def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
-    """8 files in two runs at two sites."""
+    """Return 8 files in two runs at two sites."""
     plans = (
         BlockPlan("T2_CH_CERN", files=4, run=381001),
         BlockPlan("T2_US_Purdue", files=4, run=381002),
@@ -80,12 +80,25 @@ def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     return _dataset("EGamma", "Run2024B", suffix, plans, events=50 * scale, lumis=5)
 
 
+def pileup_dataset(suffix: str) -> InputDataset:
+    """2 files that two sites have."""
+    plans = (BlockPlan("T2_CH_CERN", files=2, run=1, copies_at="T1_US_FNAL_Disk", copied=2),)
+    return _dataset("Neutrino", "RunLab24", suffix, plans, events=100, lumis=1, tier="PREMIX")
+
+
 def _dataset(
-    primary: str, era: str, suffix: str, plans: tuple[BlockPlan, ...], *, events: int, lumis: int
+    primary: str,
+    era: str,
+    suffix: str,
+    plans: tuple[BlockPlan, ...],
+    *,
+    events: int,
+    lumis: int,
+    tier: str = "RAW",
 ) -> InputDataset:
     processed = f"Lab{suffix}-v1"
-    name = f"/{primary}/{era}-{processed}/RAW"
-    base = f"/store/data/{era}/{primary}/RAW/{processed}"
+    name = f"/{primary}/{era}-{processed}/{tier}"
+    base = f"/store/data/{era}/{primary}/{tier}/{processed}"
     blocks = []
     for plan in plans:
         block_name = f"{name}#{uuid.uuid5(NAMESPACE, f'{name} {plan.run}')}"

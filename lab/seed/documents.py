@@ -1,4 +1,4 @@
-"""The requests that go with the data, written as ReqMgr2 would hand them out. Pure."""
+"""Sample requests in ReqMgr2's format. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Document = dict[str, Any]
 
 
 def rereco(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Document:
-    """Data, two output tiers, two files per job, measured by a pilot first."""
+    """Return a request that reads data, with two output tiers, two files per job and a pilot."""
     era, string = "Run2024A", f"LabReReco{suffix}"
     return {
         **common_fields("ReReco_SingleMuon", suffix, era=era, string=string),
@@ -46,7 +46,7 @@ def monte_carlo(*, suffix: str, format_: Format = TOY) -> Document:
 
 
 def urgent(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Document:
-    """Data that somebody waits for: no pilot, the hints are believed."""
+    """Return an urgent request: no pilot, the requestor's estimate is used."""
     era, string = "Run2024B", f"LabUrgent{suffix}"
     return {
         **common_fields("Urgent_EGamma", suffix, era=era, string=string),
@@ -63,7 +63,7 @@ def urgent(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Documen
 
 
 def copy_of(document: Document, mark: str) -> Document:
-    """The same work under another name, with output datasets of its own."""
+    """Return the same request under another name, with its own output datasets."""
     names = [name.replace("-v1/", f"{mark}-v1/") for name in document["OutputDatasets"]]
     return document | {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names}
 

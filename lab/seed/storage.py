@@ -17,7 +17,7 @@ TIMEOUT_SEC = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The directories that play the sites' storages: a prefix with `{site}` in it."""
+    """The directories of the sites' storages: a prefix with `{site}`."""
 
     prefix: str
 
@@ -26,12 +26,12 @@ class Storage:
 
 
 class Laboratory:
-    """The lab's own endpoints of a running small CMS."""
+    """Client of the endpoints of the lab."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
         self._session = requests.Session()
-        self._session.trust_env = False  # a proxy has no business on loopback
+        self._session.trust_env = False  # no proxy on loopback
 
     def add(self, what: str, document: dict[str, Any]) -> None:
         answer = self._session.post(f"{self._url}/lab/{what}", json=document, timeout=TIMEOUT_SEC)
@@ -39,7 +39,7 @@ class Laboratory:
 
 
 def store_dataset(dataset: InputDataset, storage: Storage, format_: Format = TOY) -> dict[str, Any]:
-    """Write every copy of every file; what comes back describes the dataset to the small CMS."""
+    """Write every copy of every file; return the description of the dataset."""
     return {
         "dataset": dataset.name,
         "acquisition_era": dataset.acquisition_era,

@@ -1,4 +1,4 @@
-"""One module per service: each builds a Service and says what the application must know to use it."""
+"""Services of the stack, one module each: builds a Service and returns the settings to use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.service import Service
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What every service is built on."""
+    """What every service is built with."""
 
     layout: Layout
     ports: PortBook
@@ -21,7 +21,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """The services to start, none when one from outside is used, and the settings that lead to them."""
+    """A service to start, or None if an external one is used, and the settings to use it."""
 
     services: tuple[Service, ...]
     settings: dict[str, str] = field(default_factory=dict)

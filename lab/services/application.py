@@ -1,4 +1,4 @@
-"""WMS2 itself: web, two workers, beat and Flower, on the settings the other services provided."""
+"""WMS2 itself: web, two workers, Beat and Flower, with the settings of the other services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKERS = {"worker-core": "lifecycle,planning", "worker-io": "condor,outputs"}
 class Addresses:
     web: str
     flower: str
-    traces: str  # where spans go when WMS2_TRACES is otlp; whoever wants them listens there
+    traces: str  # destination of spans when WMS2_TRACES is otlp
 
 
 def pick_addresses(ports: PortBook) -> Addresses:
@@ -44,7 +44,7 @@ def pick_addresses(ports: PortBook) -> Addresses:
 
 
 def urls(addresses: Addresses) -> dict[str, str]:
-    """What a person may open in a browser."""
+    """Return the addresses for a browser."""
     return {
         "console": f"http://{addresses.web}/admin/",
         "docs": f"http://{addresses.web}/api/v1/docs",
@@ -53,7 +53,7 @@ def urls(addresses: Addresses) -> dict[str, str]:
 
 
 def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]:
-    """What the application must know besides the way to its services. Patience is short in the lab."""
+    """Return the application's settings besides those of its services. Timeouts are short."""
     password = keep_secret(layout.operator_password)
     return {
         "DJANGO_SETTINGS_MODULE": "wms2_project.settings",
@@ -82,14 +82,14 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
 
 
 def migrate_commands(settings: Mapping[str, str]) -> list[list[str]]:
-    """Return what manage.py does as the owner of the tables; each may be repeated at every start."""
+    """Return the manage.py commands to run as the owner of the tables; each may be repeated."""
     run, owner = (urlsplit(settings.get(name, "")).username for name in ("DATABASE_URL", MIGRATE_URL))
     grant = [["database_access", run]] if run and owner and run != owner else []
     return [["migrate", "--no-input", "-v0"], *grant]
 
 
 def setup_commands(layout: Layout, settings: Mapping[str, str]) -> list[list[str]]:
-    """What manage.py must do before the application starts; each may be repeated at every start."""
+    """Return the manage.py commands to run before the application starts; each may be repeated."""
     spares = settings.get("WMS2_SCHEDDS", "").split(",")[1:]
     spare = [["schedd", "drain", name, "--reason", "the lab's spare", "--keep"] for name in spares]
     access = ["--password-file", str(layout.operator_password), "--token-file", str(layout.operator_token)]

@@ -1,4 +1,4 @@
-"""A small CMS on one port: ReqMgr2, DBS, Rucio and CRIC over HTTP, for the real clients to talk to."""
+"""The simulated CMS services: ReqMgr2, DBS, Rucio and CRIC on one port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTCondor: the pool of CONDOR_CONFIG if given, else a personal pool that plays several sites on loopback."""
+"""HTCondor: the pool of CONDOR_CONFIG if set, else a personal pool that simulates sites on loopback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build(ground: Ground) -> Provided:
     release, pool = Path(os.environ["HTCONDOR_HOME"]), ground.layout.data / "condor"
     sites = pool_sites()
     config_file = pool / "condor_config"
-    owner = pwd.getpwuid(os.getuid()).pw_name  # getpass.getuser() believes the environment
+    owner = pwd.getpwuid(os.getuid()).pw_name  # getpass.getuser() uses the environment
     credentials = pool / CREDENTIALS / owner
     parts = ("log", "spool", SPARE_SPOOL, "execute", "lock", "run", "etc", "cred", "config.d", credentials)
     for part in parts:
@@ -83,17 +83,17 @@ def pool_sites() -> list[str]:
 
 
 def has_spare() -> bool:
-    """Does the pool have a second schedd? It is cheap, but only tests and the curious need it."""
+    """Return whether the pool has a second schedd, which mainly tests need."""
     return int(os.environ.get("WMS2_POOL_SCHEDDS", 1)) > 1
 
 
 def spare_name(name: str) -> str:
-    """The second schedd's name."""
+    """Return the second schedd's name."""
     return f"{name}-spare@pool.local"
 
 
 def render_spare(name: str) -> str:
-    """A second schedd beside the first: its own queue, the same machines and the same directories."""
+    """Return the configuration of a second schedd: its own queue, the same machines and directories."""
     if not has_spare():
         return ""
     return (
@@ -112,7 +112,7 @@ def render_spare(name: str) -> str:
 
 
 def accepts_jobs(pool: Path, env: Mapping[str, str], *, slots: int) -> bool:
-    """Every site's slot is advertised and every schedd answers."""
+    """Return whether every site's slot is advertised and every schedd answers."""
     spools = ("spool", SPARE_SPOOL) if has_spare() else ("spool",)
     addresses = [pool / "log" / ".collector_address", *(pool / one / ".schedd_address" for one in spools)]
     if not all(address.exists() for address in addresses):
@@ -124,7 +124,7 @@ def accepts_jobs(pool: Path, env: Mapping[str, str], *, slots: int) -> bool:
 
 
 def forget_addresses(pool: Path) -> None:
-    """Address files of a dead pool lead tools to ports that belong to others by now."""
+    """Remove address files of a dead pool, whose ports may belong to others."""
     for directory in (pool / "log", pool / "spool", pool / SPARE_SPOOL):
         for pattern in (".*address", ".*ad"):
             for path in directory.glob(pattern):
@@ -157,7 +157,7 @@ def render_config(
 
 
 def render_slot(number: int, site: str, cpus: int, memory_mb: int) -> str:
-    """One partitionable slot per site, all in one startd."""
+    """Return the configuration of one partitionable slot per site, all in one startd."""
     kind = f"SLOT_TYPE_{number}"
     return (
         f"{kind} = cpus={cpus}, memory={memory_mb}, disk=auto, swap=auto\n"
@@ -178,8 +178,11 @@ def find_libexec(release: Path) -> Path:
 
 
 def channel_binding(release: Path) -> str:
-    """The Python client binds FS authentication to the server's address and refuses daemons older than 25,
-    which do not know that protocol. Relax the check only for those; with matching ones it stays enforced."""
+    """Return the setting for daemons older than 25.
+
+    The Python client binds FS authentication to the server's address, a protocol that older daemons do not
+    know. The check is relaxed only for those.
+    """
     done = subprocess.run([release / "bin" / "condor_version"], capture_output=True, text=True, check=False)
     found = re.search(r"CondorVersion: (\d+)\.", done.stdout)
     if not found:

@@ -34,6 +34,8 @@ def build(ground: Ground) -> Provided:
     secret_file = directory / "client.secret"
     keep_secret(secret_file)
     issuer_port = ground.ports.pick(ISSUER)
+    for name in pool_sites():  # jobs write to mounted storage only if its root is there
+        (ground.layout.storage / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     sites = [
         Site(
             name=name,
@@ -76,7 +78,7 @@ def chosen_storage() -> str:
 def _settings(grid: Grid, description: Path) -> dict[str, str]:
     settings = {VARIABLE: str(description), "WMS2_STORAGE_CA_FILE": str(grid.ca)}
     if not os.environ.get("CONDOR_CONFIG") or os.environ.get("WMS2_CREDENTIAL_DIR"):
-        # else the pool is not ours, and nobody said where it takes tokens of jobs from
+        # otherwise the pool is external, and where it takes tokens of jobs from is unknown
         settings |= {
             "WMS2_TOKEN_ISSUER": grid.issuer,
             "WMS2_TOKEN_CLIENT_ID": grid.client_id,

@@ -1,7 +1,7 @@
-"""PostgreSQL: DATABASE_URL if given, else the machine's own binaries started privately, else the wheel's.
+"""PostgreSQL: DATABASE_URL if set, else the machine's binaries started privately, else the wheel's.
 
-A private server has three roles: wms2, the superuser, which only this module uses; wms2_owner, which migrates
-and creates the tests' databases; and wms2_app, which the stack's processes run as.
+A private server has three roles: wms2, the superuser, used only here; wms2_owner, which migrates and
+creates the tests' databases; and wms2_app, as which the stack's processes run.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def build(ground: Ground) -> Provided:
 
 
 def accepts(port: int, password: str, passwords: Mapping[str, str]) -> bool:
-    """Return whether the server lets us in; create the database and its roles on the way."""
+    """Return whether the server accepts connections; create the database and its roles."""
     try:
         with connect(port, password, "postgres") as server:
             if not server.execute("SELECT 1 FROM pg_database WHERE datname = 'wms2'").fetchone():
@@ -124,7 +124,7 @@ def major_of(binaries: Path) -> int:
 
 
 def make_cluster(data: Path, password_file: Path, log: Path) -> Path:
-    """A fresh cluster; a half-made one is made again, because the marker is written last."""
+    """Create a cluster; an incomplete one is created again, because the marker is written last."""
     shutil.rmtree(data, ignore_errors=True)
     binaries, output = find_binaries(), log / "initdb.log"
     argv = [
@@ -142,7 +142,7 @@ def make_cluster(data: Path, password_file: Path, log: Path) -> Path:
 
 
 def binaries_for(data: Path) -> Path:
-    """The same major version as the one that made the cluster, whatever was installed since."""
+    """Return binaries of the major version that created the cluster."""
     made_by = Path((data / MADE_BY).read_text())
     if (made_by / "postgres").exists():
         return made_by
@@ -156,8 +156,11 @@ def binaries_for(data: Path) -> Path:
 
 
 def drop_stale_pid(data: Path) -> None:
-    """PostgreSQL trusts any live pid in postmaster.pid, even a zombie or a stranger's. We hold the state
-    directory's lock, so unless a postmaster sits in this very directory the file is stale."""
+    """Remove a stale postmaster.pid.
+
+    PostgreSQL trusts any live pid in the file. The state directory's lock is held, so the file is stale
+    unless a postmaster runs in this directory.
+    """
     pid_file = data / "postmaster.pid"
     if not pid_file.exists():
         return

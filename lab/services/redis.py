@@ -1,4 +1,4 @@
-"""Redis: REDIS_URL if given, else the machine's redis-server started privately, else the wheel's."""
+"""Redis: REDIS_URL if set, else the machine's redis-server started privately, else the wheel's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(ground: Ground) -> Provided:
         "requirepass": password,
         "dir": data,
         "appendonly": "yes",
-        "aof-load-truncated": "yes",  # the tail a power cut tore off costs nothing: PostgreSQL is the truth
+        "aof-load-truncated": "yes",  # losing the tail is harmless: PostgreSQL has all state
         "maxmemory-policy": "noeviction",
         "save": '""',
         "daemonize": "no",

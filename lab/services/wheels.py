@@ -1,4 +1,4 @@
-"""Servers that came as Python packages."""
+"""Servers installed as Python packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.errors import LabError
 
 
 def wheel_directory(package: str, *, setting: str) -> Path:
-    """Where a package lies, without importing it: an import may make directories or start servers."""
+    """Return the directory of a package without importing it, which may start servers."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise LabError(

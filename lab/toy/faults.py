@@ -21,8 +21,8 @@ def inject_fault(context: Context, knobs: Knobs) -> None:
         return
     if knobs.fail_how == EXIT:
         blamed = _blamed(context, knobs)
-        told = f"InjectedFailure: {knobs.fail_exit_code} on attempt {context.attempt} at {context.site}"
-        raise JobFailure(knobs.fail_exit_code, " ".join([told, *blamed]), bad_inputs=blamed)
+        message = f"InjectedFailure: {knobs.fail_exit_code} on attempt {context.attempt} at {context.site}"
+        raise JobFailure(knobs.fail_exit_code, " ".join([message, *blamed]), bad_inputs=blamed)
     if knobs.fail_how == "disk_full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "injected")
     if knobs.fail_how in ("hang", "slow_start"):

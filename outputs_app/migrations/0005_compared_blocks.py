@@ -1,4 +1,4 @@
-"""A block remembers when it was last seen to be what DBS and Rucio have."""
+"""Add the time of a block's last agreement with DBS and Rucio."""
 
 from django.db import migrations, models
 

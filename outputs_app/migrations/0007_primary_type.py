@@ -1,4 +1,4 @@
-"""What is made of simulated data is simulated: the input's type, as DBS tells it."""
+"""Add the data type of the input, as in DBS."""
 
 from django.db import migrations, models
 

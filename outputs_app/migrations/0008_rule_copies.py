@@ -1,4 +1,4 @@
-"""A subscription may want more than one copy."""
+"""Add the number of copies of a rule."""
 
 from django.db import migrations, models
 

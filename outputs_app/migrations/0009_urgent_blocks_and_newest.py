@@ -1,4 +1,4 @@
-"""Urgent blocks are not searched for among all that are polled; lists are walked newest first."""
+"""Add indexes for urgent blocks, and for lists, newest first."""
 
 from django.db import migrations, models
 

@@ -1,6 +1,6 @@
-"""What comes out: merged files into blocks, blocks through the pipeline, and back again where it must be.
+"""Services of outputs: record merged files, move blocks through the pipeline, withdraw outputs.
 
-Services only state what is wanted; the sweep of the blocks does it, step by step, each step repeatable.
+Services record what is wanted; the sweep of blocks executes it in repeatable steps.
 """
 
 from outputs_app.services.announcing import announce_datasets, announce_shared

@@ -1,4 +1,4 @@
-"""Telling the world that datasets may be used."""
+"""Announcement of datasets: they become VALID in DBS."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from outputs_app.states import ACCESS_TYPES, DatasetStatus
 
 
 def announce_datasets(*, workflow: Workflow, unfinished: QuerySet[Any, Any], now: datetime) -> None:
-    """Make the datasets of the workflow VALID in DBS. For when nothing of them is still to come.
+    """Make the workflow's datasets VALID in DBS. The caller ensures that they are complete.
 
-    DBS knows whole datasets only: made VALID with the first block, users would take a part for all of it. So
-    a dataset into which another workflow still writes waits for that one: the last to end announces it.
-    `unfinished`: the workflows whose requests have not ended.
+    DBS has a status per dataset only: if it were VALID with the first block, users would take a part for
+    the whole. A dataset into which another workflow still writes waits for it: the last one to end
+    announces it. `unfinished`: the workflows whose requests have not ended.
     """
     for dataset in _unannounced().filter(workflow=workflow):
         _announce(dataset, unfinished, now)
 
 
 def announce_shared(*, completed: QuerySet[Any, Any], unfinished: QuerySet[Any, Any], now: datetime) -> None:
-    """Announce datasets of completed requests that waited for other writers, which have ended since."""
+    """Announce datasets of completed requests that waited for other writers."""
     shared = DatasetClaim.objects.filter(HELD, is_owner=False).values("dataset_name")
     for dataset in _unannounced().filter(dataset_name__in=shared, workflow__in=completed):
         _announce(dataset, unfinished, now)
@@ -39,13 +39,13 @@ def _unannounced() -> QuerySet[OutputDataset]:
 
 
 def _announce(dataset: OutputDataset, unfinished: QuerySet[Any, Any], now: datetime) -> None:
-    """Change DBS, then the row. A dataset that others made is theirs to announce."""
+    """Change DBS, then the row. Datasets with blocks of other systems are not announced by WMS2."""
     own = DatasetClaim.objects.filter(workflow=dataset.workflow_id, dataset_name=dataset.dataset_name)
     if own.exclude(conflict="").exists() or awaited_writers(dataset=dataset, unfinished=unfinished):
         return
     dbs().set_dataset_status(dataset.dataset_name, "VALID")
     announced = _unannounced().filter(pk=dataset.pk).update(announced_at=now, updated_at=now)
     if not announced and not is_shared(dataset=dataset):
-        # Invalidated or superseded meanwhile; that may have come before our VALID.
+        # Invalidated or superseded meanwhile: that change in DBS may have preceded this one.
         dataset.refresh_from_db()
         dbs().set_dataset_status(dataset.dataset_name, ACCESS_TYPES[DatasetStatus(dataset.status)])

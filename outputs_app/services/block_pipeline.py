@@ -1,4 +1,4 @@
-"""A block's walk: step after step until it must wait. Safe to repeat at any point, by any worker."""
+"""Execution of the output pipeline for one block. May be repeated at any point by any worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORWARD = MOVING - {BlockStatus.INVALIDATING}
 
 
 def advance_block(block_id: UUID | str) -> None:
-    """Take one block as far as it will go now. At most one worker at a time works on a block."""
+    """Execute steps of the block until it must wait. One worker at a time works on a block."""
     with try_lock(f"block {block_id}") as held:
         if not held:
             return
@@ -45,7 +45,7 @@ def advance_block(block_id: UUID | str) -> None:
             try:
                 _refuse_killer(block)
                 wait = _walk(block)
-            except StaleVersion as changed:  # somebody decided otherwise; the next look does what they want
+            except StaleVersion as changed:  # changed concurrently; the next run follows that change
                 logger.info("%s", changed)
                 release(block, seconds=0)
             except RateLimited as limited:
@@ -53,7 +53,7 @@ def advance_block(block_id: UUID | str) -> None:
             except Wms2Error as error:
                 logger.warning("%s: %s", type(error).__name__, error)
                 _record_error(block, str(error))
-            except Exception as error:  # a bug must stop this block only, and be seen on it
+            except Exception as error:  # a bug must stop this block only, and be visible on it
                 logger.exception("unexpected error")
                 _record_error(block, f"{type(error).__name__}: {error}")
             else:
@@ -66,9 +66,9 @@ def _refuse_killer(block: OutputBlock) -> None:
 
 
 def _walk(block: OutputBlock) -> float:
-    """Do step after step until the block must wait; answer for how many seconds.
+    """Execute steps until the block must wait; return the seconds to wait.
 
-    A step of a lower tier is left to the sweep, which hands out what is more urgent first.
+    Steps of a lower tier are left to the sweep, which claims more urgent blocks first.
     """
     if block.dataset.status == DatasetStatus.INVALIDATED and block.status in FORWARD:
         move_block(block=block, to=BlockStatus.INVALIDATING)
@@ -95,21 +95,21 @@ def _stage(block: OutputBlock) -> Stage:
 
 
 def _forget_errors(block: OutputBlock) -> None:
-    """Only a step that succeeded ends a row of errors; a block that had to wait proves nothing."""
+    """Clear the errors after a successful step. Waiting does not clear them."""
     if block.last_error:
         OutputBlock.objects.filter(pk=block.pk).update(attempt=0, last_error="", failing_since=None)
         block.attempt, block.last_error, block.failing_since = 0, "", None
 
 
 def _wait_for_limit(block: OutputBlock, message: str) -> None:
-    """Try again soon. That is no failure, but it is shown, unless it would hide one."""
+    """Retry soon. The message is shown unless it would hide an error."""
     shown = {} if block.failing_since else {"last_error": message[:4000], "last_error_at": timezone.now()}
     tier = _stage(block).tier
     release(block, seconds=RATE_LIMIT_RETRY_SEC[tier] if tier is not None else 0, **shown)
 
 
 def _seconds_to_wait(block: OutputBlock, now: datetime) -> float:
-    """How long until the block's next step may be done; a block that waited for company is closed then."""
+    """Return the seconds until the next step; close a block that has waited for more files."""
     if block.closed_at is None:
         lingers_until = block.created_at + timedelta(seconds=settings.BLOCK_LINGER_SEC)
         if now < lingers_until:

@@ -1,4 +1,4 @@
-"""The only writers of a block's status: one block by compare-and-set, or all of a workflow at once."""
+"""The only writers of block statuses: one block by compare-and-set, or all blocks of a workflow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wms2_project.errors import IllegalTransition, StaleVersion
 
 
 def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
-    """A step of the table, taken only if the block is still what the decision was made on."""
+    """Change the status as the table allows; raise StaleVersion if the block changed meanwhile."""
     current = BlockStatus(block.status)
     if to is current:
         return
@@ -46,7 +46,7 @@ def check_again(*, workflow: Workflow, now: datetime) -> int:
 
 
 def move_blocks(*, workflow: Workflow, to: BlockStatus, now: datetime, **changes: Any) -> int:
-    """Every block of the workflow that may become this, due now; a block that still took files takes none."""
+    """Move all blocks of the workflow for which the table allows it, close them and make them due."""
     allowed = sorted(status for status, after in TRANSITIONS.items() if to in after)
     blocks = OutputBlock.objects.filter(dataset__workflow=workflow, status__in=allowed)
     return blocks.update(

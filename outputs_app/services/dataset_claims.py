@@ -1,4 +1,4 @@
-"""Claiming datasets: who may write into them. Inside a transaction, with the names locked."""
+"""Claims on datasets: the right to write into them. Call inside a transaction, after `lock_datasets`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NEVER_REGISTERED = (BlockStatus.FAILED, BlockStatus.INVALIDATED)
 
 
 def lock_datasets(names: Iterable[str]) -> None:
-    """Let nobody else claim these datasets until the transaction ends."""
+    """Lock these names against other claims until the transaction ends."""
     with connection.cursor() as cursor:
         for name in sorted(set(names)):
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(f"dataset {name}")])
 
 
 def claim_datasets(*, workflow: Workflow, chain_id: UUID, found: Mapping[str, str], now: datetime) -> None:
-    """Claim every output dataset of the workflow; the caller has made sure that it may.
+    """Claim every output dataset of the workflow; the caller has checked that it may.
 
-    `found`: what DBS has under each name that is not ours; a name is missing if DBS did not answer.
+    `found`: conflicts in DBS by name; a name is missing if DBS did not answer.
     """
     for name in workflow.output_datasets:
         owned = DatasetClaim.objects.filter(HELD, dataset_name=name, is_owner=True).exists()
@@ -47,7 +47,7 @@ def claim_datasets(*, workflow: Workflow, chain_id: UUID, found: Mapping[str, st
 def find_unused(claims: Iterable[DatasetClaim]) -> set[int]:
     """Return the ids of the claims under which nothing was or will be registered in DBS.
 
-    For workflows that have ended. A block on its way is registered whatever became of its request.
+    For workflows that have ended. A moving block is registered even if its request failed.
     """
     unused = set()
     for claim in claims:
@@ -61,14 +61,14 @@ def find_unused(claims: Iterable[DatasetClaim]) -> set[int]:
 
 
 def release_claims(*, ids: Iterable[int], now: datetime) -> None:
-    """Free the names: their workflows have ended and never used them."""
+    """Release claims of ended workflows that never used the names."""
     DatasetClaim.objects.filter(pk__in=ids).update(released_at=now)
 
 
 def allow_sharing(
     *, workflow: Workflow, chain_id: UUID, names: Iterable[str], actor: str, reason: str, now: datetime
 ) -> None:
-    """Let the workflow write into these datasets although others do; blocks that were refused are due now."""
+    """Let the workflow write into these datasets although others do; make refused blocks due."""
     for name in names:
         DatasetClaim.objects.update_or_create(
             workflow=workflow,
@@ -81,11 +81,11 @@ def allow_sharing(
 
 
 def check_claims(*, workflow: Workflow, now: datetime) -> None:
-    """Ask DBS about the claimed datasets it has not spoken of yet."""
+    """Query DBS for claimed datasets that were not checked yet."""
     for claim in workflow.claims.filter(HELD, checked_at__isnull=True).order_by("dataset_name"):
         check_claim(claim, now)
 
 
 def forget_conflicts(*, workflow: Workflow) -> None:
-    """Have DBS asked again about datasets in which it had something that is not ours."""
+    """Clear unresolved conflicts, so that DBS is queried again."""
     workflow.claims.filter(BLOCKED).update(checked_at=None, conflict="")

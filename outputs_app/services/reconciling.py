@@ -1,6 +1,6 @@
-"""Comparing our tables with DBS and Rucio, and mending what a machine can mend.
+"""Comparison of the WMS2 database with DBS and Rucio, and automatic repair.
 
-DBS is asked once per dataset, and block by block only where its sums are not ours.
+DBS is queried once per dataset, and per block only if the sums differ.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from wms2_project.locks import try_lock
 
 
 def find_differences(*, workflow: Workflow) -> list[Difference]:
-    """Everything finished that DBS or Rucio has otherwise, or not at all; asks both as long as it takes."""
+    """Return all differences of announced outputs, without a time limit."""
     return compare_outputs(workflow=workflow, since=timezone.now()).differences
 
 
 def compare_outputs(*, workflow: Workflow, since: datetime, seconds: float = inf) -> Comparison:
-    """Compare what was not compared since then, for about so many seconds.
+    """Compare the blocks not compared since `since`, for about so many seconds.
 
-    A block that agrees is remembered: the next call goes on behind it, however many blocks there are.
+    Agreement is recorded per block, so that the next call continues with the rest.
     """
     ends_at = monotonic() + seconds
     differences, left = _groups_without_files(workflow), 0
@@ -47,11 +47,11 @@ def compare_outputs(*, workflow: Workflow, since: datetime, seconds: float = inf
 
 
 def repair_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> list[Difference]:
-    """Register and protect again what is missing outside, and answer what still differs."""
+    """Register and protect again what is missing in DBS and Rucio; return what still differs."""
     found = find_differences(workflow=workflow)
-    told = [str(difference) for difference in found]
+    texts = [str(difference) for difference in found]
     audit.record(
-        actor=actor, action="repair_outputs", target=workflow.request_name, reason=reason, differences=told
+        actor=actor, action="repair_outputs", target=workflow.request_name, reason=reason, differences=texts
     )
     wrong = {difference.name for difference in found}
     for block in _announced(OutputBlock.objects.filter(dataset__workflow=workflow)):
@@ -63,19 +63,19 @@ def repair_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime
 
 
 def _repair(block: OutputBlock, now: datetime) -> None:
-    """A block released at its source may be gone from there, so its replicas are not claimed again."""
+    """Repair one block. Replicas at a released source may be gone and are not added again."""
     register(block, now)
     if block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=True).exists():
         put_into_rucio(block)
     ensure_rules(block)
     if block.dataset.announced_at is not None and block.dataset.status != DatasetStatus.INVALIDATED:
         name, status = block.dataset.dataset_name, ACCESS_TYPES[DatasetStatus(block.dataset.status)]
-        if not claims_on(name).exclude(conflict="").exists():  # what others made is theirs to change
+        if not claims_on(name).exclude(conflict="").exists():  # not if others registered blocks in it
             dbs().set_dataset_status(name, status)
 
 
 def _groups_without_files(workflow: Workflow) -> list[Difference]:
-    """A group that wrote events has left files, or they were lost between its manifest and our tables."""
+    """Return collected groups that wrote events but have no files in the database."""
     collected = MergeGroup.objects.filter(round__workflow=workflow, status=GroupStatus.COLLECTED)
     return [
         Difference(
@@ -86,7 +86,7 @@ def _groups_without_files(workflow: Workflow) -> list[Difference]:
 
 
 def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float) -> Comparison:
-    """At least one block gets its turn, so that every call gets further."""
+    """Compare a dataset; at least one block per call, so that every call makes progress."""
     name, info = dataset.dataset_name, dbs().dataset(dataset.dataset_name)
     access_type = info.access_type if info else "none"
     if dataset.status == DatasetStatus.INVALIDATED:
@@ -123,7 +123,7 @@ def _compare_block(block: OutputBlock, ours: FileCounts, *, ask_dbs: bool) -> li
         rule, what = rucio().rule(row.rule_id), f"rule at {row.rse_expression}"
         if rule is None or rule.expires_at is not None:
             found.append(Difference("Rucio", name, what, "one", "none"))
-        elif rule.state is not RuleState.OK:  # a rule alone is no copy
+        elif rule.state is not RuleState.OK:  # a rule is not yet a copy
             found.append(Difference("Rucio", name, what, RuleState.OK, rule.state))
     if not found:
         OutputBlock.objects.filter(pk=block.pk).update(compared_at=timezone.now())
@@ -131,7 +131,7 @@ def _compare_block(block: OutputBlock, ours: FileCounts, *, ask_dbs: bool) -> li
 
 
 def _count(dataset: OutputDataset) -> tuple[dict[str, FileCounts], FileCounts]:
-    """Our own counts, of each block and of all of them; lumis that blocks share count once in the sum."""
+    """Return the counts of each block and of all; lumis shared by blocks count once in the total."""
     files = OutputFile.objects.filter(block__dataset=dataset, block__status=BlockStatus.ANNOUNCED)
     facts: defaultdict[str, list[tuple[int, int, list[LumiRange]]]] = defaultdict(list)
     for name, size, events, lumis in files.values_list("block__block_name", "size_bytes", "events", "lumis"):

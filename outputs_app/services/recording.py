@@ -1,7 +1,7 @@
-"""Merged files into blocks. Nothing is counted twice or lost.
+"""Recording of merged files in blocks.
 
 A group's files, its credit in the ledger and its new status are one transaction: either the group is
-collected, or it will be read again.
+collected, or it is read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandbox.manifest import GroupManifest, MergedFile
 
 
 def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: datetime) -> bool:
-    """Take a finished group's outputs into our tables; False if they were there already."""
+    """Store a finished group's outputs; return False if they were stored before."""
     with transaction.atomic():
         locked = MergeGroup.objects.select_for_update().select_related("round").get(pk=group.pk)
         if locked.status == GroupStatus.COLLECTED:
@@ -59,7 +59,7 @@ def _store_file(group: MergeGroup, file: MergedFile, *, site: str, rse: str, now
 
 
 def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -> OutputBlock:
-    """The block that takes files of this dataset at this site now; a full one is closed first."""
+    """Return the open block for files of this dataset at this site; close a full one first."""
     block = (
         OutputBlock.objects.select_for_update()
         .filter(dataset=dataset, site=site, closed_at__isnull=True)
@@ -78,7 +78,7 @@ def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -
 
 
 def close_block(*, block: OutputBlock, now: datetime) -> None:
-    """The block is complete and may be registered."""
+    """Close the block, so that it can be registered."""
     OutputBlock.objects.filter(pk=block.pk, closed_at__isnull=True).update(
         closed_at=now, next_check_at=now, version=F("version") + 1
     )
@@ -86,6 +86,6 @@ def close_block(*, block: OutputBlock, now: datetime) -> None:
 
 
 def close_blocks(*, workflow: Workflow, now: datetime) -> int:
-    """No more files will come: whatever block is still open is complete."""
+    """Close all open blocks of the workflow; return how many."""
     still_open = OutputBlock.objects.filter(dataset__workflow=workflow, closed_at__isnull=True)
     return still_open.update(closed_at=now, next_check_at=now, version=F("version") + 1)

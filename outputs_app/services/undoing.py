@@ -1,4 +1,4 @@
-"""Taking outputs back. Invalidation states the intent with its reason; the sweep executes it."""
+"""Withdrawal of outputs: superseded or invalidated. The sweep of blocks executes invalidations."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from wms2_project.access import audit
 def supersede_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:
     """Make datasets that a newer version replaced DEPRECATED in DBS; return how many.
 
-    They stay readable and protected: only a person invalidates them. DBS first, then the rows: an error
-    leaves the datasets active, and the next call repeats it.
+    They stay readable and protected; only a person invalidates them. DBS is changed before the rows: after
+    an error the datasets are still active, and the next call repeats it.
     """
     audit.need_reason(reason)
     active = OutputDataset.objects.filter(workflow=workflow, status=DatasetStatus.ACTIVE)
@@ -31,13 +31,13 @@ def supersede_outputs(*, workflow: Workflow, actor: str, reason: str, now: datet
         _record("supersede_outputs", workflow, actor, reason, datasets=changed)
     for dataset in datasets:
         dataset.refresh_from_db()
-        if dataset.status == DatasetStatus.INVALIDATED:  # meanwhile; its INVALID may have come before ours
+        if dataset.status == DatasetStatus.INVALIDATED:  # meanwhile: DEPRECATED may have replaced INVALID
             _deprecate(dataset)
     return changed
 
 
 def _deprecate(dataset: OutputDataset) -> None:
-    """Change the dataset in DBS, if it got there, is ours alone and is not INVALID."""
+    """Change the dataset in DBS if it is registered, only WMS2's and not INVALID."""
     if not dataset.blocks.filter(dbs_registered_at__isnull=False).exists() or not is_ours_alone(dataset):
         return
     invalidated = dataset.status == DatasetStatus.INVALIDATED
@@ -48,7 +48,10 @@ def _deprecate(dataset: OutputDataset) -> None:
 
 
 def invalidate_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> int:
-    """Nobody shall use these datasets: INVALID in DBS and no rule left in Rucio, as soon as both answer."""
+    """Mark all datasets and blocks invalid; return the number of blocks.
+
+    The sweep then makes the datasets INVALID in DBS and deletes their rules in Rucio.
+    """
     with transaction.atomic():
         datasets = OutputDataset.objects.filter(workflow=workflow).exclude(status=DatasetStatus.INVALIDATED)
         datasets.update(

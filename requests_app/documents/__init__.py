@@ -1,4 +1,4 @@
-"""Request documents: any accepted shape in, one typed and normalised RequestSpec out."""
+"""Request documents: reads every accepted format into one typed and normalised RequestSpec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the typed fields of a request that need more than the table says: input, resources and places."""
+"""Readers of fields that need more than the table declares: input, resources, sites and directories."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from requests_app.documents.table import DOCUMENT, FIELD, Read
 MAX_GENERATED = 10**15
 MIN_EFFICIENCY = 1e-9
 
-# Stands for an input that was refused, so that no message is about a missing one.
+# Placeholder of a refused input, so that it is not also reported as missing.
 _REFUSED_INPUT = "/refused/refused/REFUSED"
 _IN_SPEC = frozenset(one.name for one in fields(RequestSpec))
 
 
 def read_plain(reader: Reader) -> RequestSpec:
-    """Return the spec with every field that is read as the table says."""
+    """Return the spec with all fields that are read as the table declares."""
     step = {Read.REQUEST: None, Read.FIRST: reader.first}
     plain = [one for one in DOCUMENT if one.read in step and one.name in _IN_SPEC]
     return RequestSpec(**{one.name: reader.read(one.name, step[one.read]) for one in plain})
@@ -34,7 +34,7 @@ def read_input(reader: Reader, spec: RequestSpec) -> RequestSpec:
         if step.scope.values.get("InputDataset"):
             path = f"{step.scope.prefix}InputDataset"
             reader.problems.add(
-                path, "only the first of a chain reads a dataset; submit a request of its own"
+                path, "only the first step of a chain reads a dataset; submit a separate request for it"
             )
     spec = replace(spec, input_dataset=dataset, secondary_input_datasets=_secondary(reader))
     events = reader.find("total_events", first)
@@ -60,7 +60,7 @@ def _generation(reader: Reader, spec: RequestSpec) -> RequestSpec:
     if spec.filter_efficiency < MIN_EFFICIENCY or spec.events_to_generate > MAX_GENERATED:
         path = reader.path("filter_efficiency", first)
         reader.problems.add(
-            path, f"{spec.filter_efficiency:g} asks for too many events; raise it or ask for fewer"
+            path, f"{spec.filter_efficiency:g} needs too many events; raise it or request fewer events"
         )
         return replace(spec, filter_efficiency=1.0)
     return spec
@@ -75,7 +75,10 @@ def _secondary(reader: Reader) -> tuple[str, ...]:
 
 
 def read_resources(reader: Reader, spec: RequestSpec) -> RequestSpec:
-    """One job runs the whole chain: it needs the most memory and cores of any step, and all their time."""
+    """Set the resources of a job, which runs the whole chain.
+
+    It needs the most memory and cores of any step, and the sum of their times.
+    """
     steps = reader.document.steps
     kept = tuple(step for step in steps if step.scope.values.get("KeepOutput") is not False)
     return replace(
@@ -88,7 +91,7 @@ def read_resources(reader: Reader, spec: RequestSpec) -> RequestSpec:
 
 
 def _summed(reader: Reader, name: str, steps: tuple[Step, ...]) -> float:
-    """Steps that state their own share add up; otherwise the document speaks for the whole chain."""
+    """Return the sum over the steps that state the field; otherwise the document's value is for the chain."""
     kind, default = FIELD[name].kind, FIELD[name].default
     of_all = reader.find(name)
     shares = [reader.find(name, step) for step in steps]
@@ -100,7 +103,7 @@ def _summed(reader: Reader, name: str, steps: tuple[Step, ...]) -> float:
 
 
 def check_places(reader: Reader, spec: RequestSpec) -> RequestSpec:
-    """Return the spec with directories and file size; refuse contradictions."""
+    """Return the spec with directories and file size; report contradictions."""
     both = [site for site in spec.site_whitelist if site in spec.site_blacklist]
     if both:
         reader.problems.add(

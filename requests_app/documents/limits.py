@@ -1,6 +1,6 @@
-"""Refuses absurd documents before anything reads them: size, depth, and values JSON cannot carry.
+"""Checks of documents before anything reads them: size, depth, and values that JSON cannot represent.
 
-What passes can be stored as PostgreSQL `jsonb` and walked recursively without a second thought.
+Documents that pass can be stored as PostgreSQL `jsonb` and walked recursively.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ MAX_DEPTH = 32
 MAX_VALUES = 200_000
 MAX_CHARACTERS = 1_000_000
 MAX_WHOLE = 2**63
-MAX_PAYLOAD_BYTES = 100_000  # every job gets it; the largest documents of ReqMgr2 pass on a fifth of it
+MAX_PAYLOAD_BYTES = 100_000  # sent to every job; the largest documents of ReqMgr2 need a fifth of it
 
 _Item = tuple[str, int, object]
 
 
 def check_size(raw: object) -> None:
-    """Raise InvalidInput unless the value is plain, finite JSON of a sane size."""
+    """Raise InvalidInput unless the value is plain, finite JSON within the limits."""
     problems = Problems()
     inspect(raw, problems)
     problems.raise_if_any()
@@ -39,7 +39,7 @@ def check_payload_size(payload: Mapping[str, object], problems: Problems) -> Non
 
 
 def inspect(raw: object, problems: Problems) -> None:
-    """Report values JSON cannot carry; raise at once when there is too much to read on."""
+    """Report values that JSON cannot represent; raise InvalidInput at once if the document is too large."""
     values = characters = 0
     todo: list[_Item] = [("", 0, raw)]
     while todo:
@@ -55,7 +55,7 @@ def inspect(raw: object, problems: Problems) -> None:
         if isinstance(value, str):
             characters += len(value)
         if characters > MAX_CHARACTERS:
-            raise refuse("document", f"holds more than {MAX_CHARACTERS} characters of text; shorten it")
+            raise refuse("document", f"has more than {MAX_CHARACTERS} characters of text; shorten it")
         fault = _fault(value)
         if fault:
             problems.add(_where(path), fault)
@@ -77,15 +77,15 @@ def _children(
 def _fault(value: object) -> str:
     if isinstance(value, str):
         if "\0" in value:
-            return "holds a NUL character; remove it"
-        return "" if _is_unicode(value) else "holds broken Unicode (a lone surrogate); remove it"
+            return "contains a NUL character; remove it"
+        return "" if _is_unicode(value) else "contains invalid Unicode (a lone surrogate); remove it"
     if value is None:
         return ""
     if isinstance(value, int):
         return "" if abs(value) < MAX_WHOLE else "is a number beyond 64 bits; use a smaller one"
     if isinstance(value, float):
         return "" if math.isfinite(value) else "is not a finite number; use an ordinary number"
-    return f"is of a type JSON does not have ({type(value).__name__}); use plain JSON"
+    return f"has a type that JSON does not have ({type(value).__name__}); use plain JSON"
 
 
 def _is_unicode(text: str) -> bool:

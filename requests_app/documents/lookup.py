@@ -1,4 +1,4 @@
-"""Finds the value of a field wherever a document may have put it, and tells where that was."""
+"""Lookup of field values in all places where a document may state them, with the path of each."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from requests_app.documents.problems import MAX_SHOWN, Problems, key_shown, show
 from requests_app.documents.shapes import Document, Scope, Step
 from requests_app.documents.table import DOCUMENT_NAMES, FIELD, OBJECT_FIELDS, REQMGR2_NAME
 
-MAX_UNKNOWN = 1000  # names to compare with those of fields; ReqMgr2's documents have less than a hundred
-MAX_ADDED = 2  # characters by which a misspelt name is longer or shorter: whole words make another name
-CUTOFF = 0.8  # how alike a misspelt name is; see difflib
+MAX_UNKNOWN = 1000  # unknown names to compare with fields; ReqMgr2's documents have less than a hundred
+MAX_ADDED = 2  # length difference up to which a name counts as misspelt
+CUTOFF = 0.8  # similarity from which a name counts as misspelt; see difflib
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value and the path its author wrote it at."""
+    """A value and its path in the document."""
 
     path: str
     value: Any
 
 
 class Reader:
-    """Looks fields up, strongest scope first, and reports what cannot be accepted.
+    """Looks fields up, strongest scope first, and reports values that are not accepted.
 
-    Order: overrides; values given at assignment; values keyed by task name; the task's own; the
-    document's; defaults.
+    Order: overrides; values given at assignment; values keyed by task name; the task's own; the document's;
+    defaults.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Reader:
         return self.document.steps[0] if self.document.steps else None
 
     def within(self, scope: Scope) -> Reader:
-        """A reader for which this scope wins over everything but the overrides."""
+        """Return a reader in which this scope outranks everything but the overrides."""
         inner = copy(self)
         inner._front = (self._front[0], scope, *self._front[1:])
         return inner
 
     def find(self, name: str, step: Step | None = None) -> Found | None:
-        """The strongest value of the field, or None when nobody gave one."""
+        """Return the strongest value of the field; None if it is not stated."""
         created = self.document.created
         key = step or self.first
         for scope in self._front:
@@ -80,7 +80,7 @@ class Reader:
         return self._in(self._back, name)
 
     def read(self, name: str, step: Step | None = None, *, default: Any = None) -> Any:
-        """The validated value, or the default, that of the table unless given, if it is absent or refused."""
+        """Return the validated value; if absent or refused, `default` or else the table's default."""
         field = FIELD[name]
         fallback = field.default if default is None else default
         return self.parsed(self.find(name, step), field.kind, fallback)
@@ -95,7 +95,7 @@ class Reader:
             return default
 
     def path(self, name: str, step: Step | None = None) -> str:
-        """Where the field is, or where its author would have to write it."""
+        """Return the path of the field, or where to write it if it is absent."""
         found = self.find(name, step)
         if found:
             return found.path
@@ -116,7 +116,7 @@ class Reader:
 def check_names(document: Document, overrides: Iterable[str], problems: Problems, *, stored: bool) -> None:
     """Report unknown and misspelt field names, and values keyed by tasks that do not exist.
 
-    A `stored` document was accepted before: what looks misspelt there has been passed to the payload.
+    A `stored` document was accepted before: names that look misspelt were passed to the payload.
     """
     for key in overrides:
         if key not in DOCUMENT_NAMES and not problems.full:
@@ -137,7 +137,7 @@ def check_names(document: Document, overrides: Iterable[str], problems: Problems
 
 
 def _check_spelling(scopes: Iterable[Scope], problems: Problems) -> None:
-    """Report names that nobody knows, but that resemble one of a field."""
+    """Report unknown names that resemble the name of a field."""
     known = DOCUMENT_NAMES | BOOKKEEPING | LOOKALIKES
     unknown = [(scope.prefix, key) for scope in scopes for key in scope.values if key not in known]
     if len({key for _, key in unknown}) > MAX_UNKNOWN:
@@ -158,7 +158,7 @@ def _check_keyed(
     strange = [name for name in value if name not in names]
     if strange:
         listed = ", ".join(names)[:200]
-        problems.add(path, f"{shown(strange[0])} names no part of the chain; use {listed}")
+        problems.add(path, f"{shown(strange[0])} is not a part of the chain; use {listed}")
 
 
 def _unknown(key: str) -> str:
@@ -175,7 +175,7 @@ _FOLDED = {_fold(one): name for name, other in REQMGR2_NAME.items() for one in (
 
 @lru_cache(maxsize=2 * MAX_UNKNOWN)
 def _nearest(key: str) -> str:
-    """Return the field name that this one seems to misspell, in ReqMgr2's style if it is; else nothing."""
+    """Return the field name that this one seems to misspell, in the same style; empty if none."""
     folded = _fold(key)
     alike = [name for name in _FOLDED if abs(len(name) - len(folded)) <= MAX_ADDED]
     close = get_close_matches(folded, alike, n=1, cutoff=CUTOFF)
@@ -188,7 +188,7 @@ def _absent(name: str, value: object) -> bool:
 
 
 def _for_step(name: str, found: Found, step: Step | None) -> Found | None:
-    """The part of a value keyed by task name that belongs to this step; plain values belong to all."""
+    """Return the part of a value keyed by task name for this step; plain values apply to all."""
     if step is None or not isinstance(found.value, Mapping) or name in OBJECT_FIELDS:
         return found
     value = found.value.get(step.name)

@@ -1,4 +1,4 @@
-"""Request names in ReqMgr2's fashion: requestor_RequestString_date_time_number."""
+"""Request names in the style of ReqMgr2: requestor_RequestString_date_time_number."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_REQUESTOR = 40
 
 
 def compose_name(*, requestor: str, request_string: str, now: datetime, number: int) -> str:
-    """The name for these parts; equal parts give an equal name, over-long ones are cut."""
+    """Return the name of these parts; long parts are truncated."""
     stamp = now.astimezone(UTC).strftime("%y%m%d_%H%M%S")
     name = f"{requestor[:MAX_REQUESTOR]}_{request_string[:MAX_STRING]}_{stamp}_{number % 10_000:04d}"
     return check(Name.REQUEST, name, field="request_name")
 
 
 def fresh_name(requestor: str, request_string: str) -> str:
-    """A name for a request made now, unlike any other made this second."""
+    """Return a name for a request created now, with a random number."""
     return compose_name(
         requestor=requestor,
         request_string=request_string,

@@ -1,8 +1,8 @@
-"""Names the datasets a request writes: those the document lists, else one per task or step that is kept.
+"""Output datasets of a request: those the document lists, else one per task or step that is kept.
 
-A derived name is /Primary/Era[-ProcessingString]-vN/TIER. Documents do not say the tier, so it is taken,
-first hit first, from the output module the next step reads, from words in the step's name and era, and
-from what usually follows the tier that is read. A step whose handed-on module is transient is not kept.
+A derived name is /Primary/Era[-ProcessingString]-vN/TIER. Documents do not state the tier, so it is taken,
+in this order, from the output module that the next step reads, from words in the step's name and era, and
+from what usually follows the input's tier. A step whose output module is transient is not kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from requests_app.documents.shapes import Step
 from requests_app.documents.spec import OutputSpec, RequestSpec
 from wms2_project.grammar import Name, matches
 
-# Leaves room below the 500 characters of a file name for the directories and the file itself.
+# File names have at most 500 characters, including subdirectories and the name of the file.
 MAX_BASE = 400
 
 _MODULE_TIERS = {
@@ -62,7 +62,7 @@ _NEXT_TIER = {
     "DQMIO": "DQM",
     "USER": "USER",
 }
-# What is stored or harvested keeps its kind whatever its name says.
+# Tiers whose successor does not depend on names.
 _SETTLED_TIERS = frozenset({"DQMIO", "USER"})
 
 
@@ -80,7 +80,7 @@ class Stage:
 
 
 def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
-    """The spec with its output datasets; the fields that name them are those of the first one."""
+    """Return the spec with its output datasets, and the naming fields of the first one."""
     listed: tuple[str, ...] = reader.read("output_datasets")
     stages = read_stages(reader, spec, required=not listed)
     first = next((stage for stage in stages if stage.kept), stages[0])
@@ -95,12 +95,12 @@ def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
         spec = _named_by(reader, spec, listed[0])
     elif not any(stage.kept for stage in stages):
         path = reader.path("keep_output", reader.document.steps[-1] if reader.document.steps else None)
-        reader.problems.add(path, "no part of the chain keeps its output; set it to true somewhere")
+        reader.problems.add(path, "no step keeps its output; set it to true for at least one")
     names = listed or _derived(reader, stages)
     if spec.input_dataset in names:
         reader.problems.add(
             reader.path("output_datasets" if listed else "processing_version", reader.first),
-            "the output would be the input dataset itself; choose another version or processing string",
+            "the output dataset equals the input dataset; choose another version or processing string",
         )
     outputs = tuple(output_spec(spec, dataset) for dataset in names)
     if any(len(o.merged_lfn_base) > MAX_BASE or len(o.unmerged_lfn_base) > MAX_BASE for o in outputs):
@@ -109,7 +109,7 @@ def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
 
 
 def output_spec(spec: RequestSpec, dataset: str) -> OutputSpec:
-    """The dataset with its directories."""
+    """Return the dataset with its directories."""
     bases = (spec.merged_lfn_base, spec.unmerged_lfn_base)
     return OutputSpec(dataset, *(dataset_directory(base, dataset) for base in bases))
 
@@ -132,8 +132,8 @@ def _stage(
     primary = inherited if parent and not own else reader.read("primary_dataset", step, default=inherited)
     era = reader.read("acquisition_era", step)
     if required:
-        _require(reader, "primary_dataset", primary, step, "names what is generated, as in QCD_Pt-15")
-        _require(reader, "acquisition_era", era, step, "begins the name of the output, as in Run2024D")
+        _require(reader, "primary_dataset", primary, step, "names the generated process, such as QCD_Pt-15")
+        _require(reader, "acquisition_era", era, step, "begins the name of the output, such as Run2024D")
     module = _module_read_from(reader, step)
     return Stage(
         primary=primary,
@@ -152,7 +152,7 @@ def _require(reader: Reader, name: str, value: str, step: Step | None, why: str)
 
 
 def _module_read_from(reader: Reader, step: Step | None) -> str:
-    """The output module of this step that a later one reads; empty when none does."""
+    """Return the output module of this step that a later one reads; empty if none does."""
     for reading in reader.document.steps:
         if step and reading.parent is not None and reader.document.steps[reading.parent] is step:
             return str(reading.scope.values.get("InputFromOutputModule") or "")
@@ -199,7 +199,7 @@ def _name(stage: Stage, string: str) -> str:
 
 
 def _named_by(reader: Reader, spec: RequestSpec, dataset: str) -> RequestSpec:
-    """Naming fields the document leaves out, read back from the first dataset it lists."""
+    """Fill naming fields that the document leaves out from the first dataset it lists."""
     _, primary, processed, _ = dataset.split("/")
     era, _, rest = processed.partition("-")
     ending = re.fullmatch(r"(?:(.+)-)?v([1-9][0-9]{0,3})", rest, re.ASCII)

@@ -1,4 +1,4 @@
-"""Kinds of values: each parses one value, or raises Refused with the fault and the cure."""
+"""Kinds of values. Each parses one value or raises Refused with the error and its cure."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ MAX_URL = 500
 
 
 class Refused(Exception):
-    """The value cannot be accepted; the message says why and what to write instead."""
+    """The value is not accepted; the message says why and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value: its parser, and its limits as JSON Schema (OpenAPI 3.0)."""
+    """A kind of value: its parser and its limits as JSON Schema (OpenAPI 3.0)."""
 
     parse: Callable[[object], T]
     schema: Mapping[str, Any]
-    entry: Kind[Any] | None = None  # of a list: the kind of one entry
-    expected: str = ""  # of a text: its grammar in words
+    entry: Kind[Any] | None = None  # kind of the entries of a list
+    expected: str = ""  # grammar of a text, in words
 
     def __call__(self, value: object) -> T:
-        """Return the typed value, or raise Refused."""
+        """Return the typed value; raise Refused if it is not accepted."""
         return self.parse(value)
 
 
 def whole(low: int, high: int, unit: str = "") -> Kind[int]:
-    """A whole number; 5950.0 passes as 5950, true and "5" do not."""
+    """Return the kind of whole numbers. 5950.0 is accepted as 5950; true and "5" are not."""
     wanted = f"give a whole number{' of ' + unit if unit else ''} from {low} to {high}"
 
     def parse(value: object) -> int:
@@ -58,7 +58,7 @@ def whole(low: int, high: int, unit: str = "") -> Kind[int]:
 
 
 def positive(high: float, unit: str = "") -> Kind[float]:
-    """A number above zero, at most `high`."""
+    """Return the kind of numbers above zero, at most `high`."""
     wanted = f"give a number{' of ' + unit if unit else ''} above 0, at most {high:g}"
 
     def parse(value: object) -> float:
@@ -73,12 +73,12 @@ def positive(high: float, unit: str = "") -> Kind[float]:
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise Refused(f"{shown(value)} is not a truth value; write true or false, without quotes")
+        raise Refused(f"{shown(value)} is not a boolean; write true or false, without quotes")
     return value
 
 
 def named(kind: Name, longest: int = MAX_LENGTH) -> Kind[str]:
-    """A name of the shared grammar, at most so long."""
+    """Return the kind of names of the shared grammar, at most `longest` characters."""
 
     def parse(value: object) -> str:
         if not isinstance(value, str):
@@ -96,7 +96,7 @@ def named(kind: Name, longest: int = MAX_LENGTH) -> Kind[str]:
 
 
 def text(pattern: str, expected: str) -> Kind[str]:
-    """Text of a stricter or other grammar than the shared names have."""
+    """Return the kind of text that matches the pattern; `expected` describes it."""
     compiled = re.compile(pattern, re.ASCII)
 
     def parse(value: object) -> str:
@@ -118,7 +118,7 @@ def choice(kind: type[E]) -> Kind[E]:
 
 
 def limits(highest: Mapping[str, int]) -> Kind[dict[str, int]]:
-    """{name: number}: a whole number from 1 up for some of these names, each with its own highest."""
+    """Return the kind of {name: number} with whole numbers from 1 to each name's highest."""
     kinds = {name: whole(1, most) for name, most in highest.items()}
 
     def parse(value: object) -> dict[str, int]:
@@ -139,7 +139,7 @@ def limits(highest: Mapping[str, int]) -> Kind[dict[str, int]]:
 
 
 def several(parse_one: Kind[T], limit: int = MAX_LIST) -> Kind[tuple[T, ...]]:
-    """One value or a list of them; repeated ones are dropped, the order stays."""
+    """Return the kind of lists; a single value is a list of one. Duplicates are dropped."""
 
     def parse(value: object) -> tuple[T, ...]:
         entries = value if isinstance(value, list) else [value]
@@ -157,7 +157,7 @@ def several(parse_one: Kind[T], limit: int = MAX_LIST) -> Kind[tuple[T, ...]]:
 
 
 def first_of(parse_one: Kind[T]) -> Kind[T]:
-    """One value or a list of alternatives, of which the first is taken."""
+    """Return the kind that accepts a value or a list of alternatives and takes the first."""
     parse_all = several(parse_one, 100)
     return Kind(lambda value: parse_all(value)[0], parse_one.schema, expected=parse_one.expected)
 
@@ -173,24 +173,24 @@ def _lfn_base(value: object) -> str:
 
 
 def _secure_url(value: object) -> str:
-    """An https URL without credentials; which hosts are trusted is the caller's business."""
+    """Parse an https URL without credentials. The caller checks whether its host is trusted."""
     wanted = "give an https:// address without user name or password, of plain URL characters"
     if not isinstance(value, str) or len(value) > MAX_URL:
         raise Refused(f"{shown(value)} is not an address; {wanted}")
     if re.fullmatch(r"[A-Za-z0-9:/?&=%.,_~+@-]+", value, re.ASCII) is None:
-        raise Refused(f"the address holds characters that are not accepted; {wanted}")
+        raise Refused(f"the address contains characters that are not accepted; {wanted}")
     try:
         parts = urlsplit(value)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise Refused(f"the address cannot be read; {wanted}") from None
+        raise Refused(f"the address cannot be parsed; {wanted}") from None
     if parts.scheme != "https" or not host or "@" in parts.netloc:
         raise Refused(f"the address is not accepted; {wanted}")
     return value
 
 
 def _lumi_mask(value: object) -> LumiMask:
-    """{"run": [[first, last], …]}; ranges come out sorted, joined where they touch."""
+    """Parse {"run": [[first, last], …]}; ranges are sorted, and joined where they touch."""
     if not isinstance(value, Mapping):
         raise Refused(f'{shown(value)} is not a lumi mask; write {{"run": [[first, last], …]}}')
     mask: dict[int, tuple[tuple[int, int], ...]] = {}

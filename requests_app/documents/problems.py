@@ -1,4 +1,4 @@
-"""Collects everything wrong with a document, so that its author mends it in one go."""
+"""Collects all errors of a document, so that its author can correct them together."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ MAX_SHOWN = 60
 
 
 class Problems:
-    """One message per field; the first one told about a field stands."""
+    """One message per field: the first one added."""
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._messages: dict[str, str] = {}
 
     def add(self, path: str, message: str) -> None:
         if not self.full:
-            self._told.setdefault(path, f"{path}: {message}")
+            self._messages.setdefault(path, f"{path}: {message}")
 
     @property
     def count(self) -> int:
-        return len(self._told)
+        return len(self._messages)
 
     @property
     def full(self) -> bool:
-        """Enough has been told; looking for more would only cost time."""
-        return len(self._told) >= MAX_PROBLEMS
+        """Whether the limit of messages is reached."""
+        return len(self._messages) >= MAX_PROBLEMS
 
     def raise_if_any(self) -> None:
-        if self._told:
-            raise refusal(self._told)
+        if self._messages:
+            raise refusal(self._messages)
 
 
-def refusal(told: Mapping[str, str]) -> InvalidInput:
-    """The error that refuses a whole document, naming its fields."""
-    named = ", ".join(list(told)[:5]) + (" …" if len(told) > 5 else "")
-    count = "1 field" if len(told) == 1 else f"{len(told)} fields"
+def refusal(messages: Mapping[str, str]) -> InvalidInput:
+    """Return the error that refuses a document and names its fields."""
+    named = ", ".join(list(messages)[:5]) + (" …" if len(messages) > 5 else "")
+    count = "1 field" if len(messages) == 1 else f"{len(messages)} fields"
     return InvalidInput(
-        f"The request document is not accepted: {count} to mend ({named})",
-        fields=told,
-        cure="Correct the fields named and submit again; nothing was stored",
+        f"The request document is not accepted: {count} to correct ({named})",
+        fields=messages,
+        cure="Correct these fields and submit again; nothing was stored",
     )
 
 
 def refuse(path: str, message: str) -> InvalidInput:
-    """The error for a document so misshapen that reading on makes no sense."""
+    """Return the error for a document that cannot be read further."""
     return refusal({path: f"{path}: {message}"})
 
 
 def shown(value: object) -> str:
-    """A value as a message may repeat it: short, on one line, ASCII."""
+    """Return a value for use in a message: short, on one line, ASCII."""
     if isinstance(value, str):
         return ascii(value[:MAX_SHOWN]) + ("…" if len(value) > MAX_SHOWN else "")
     if isinstance(value, bool):
@@ -66,5 +66,5 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: str) -> str:
-    """A field name as a message may repeat it."""
+    """Return a field name for use in a message."""
     return ascii(key[:MAX_SHOWN])[1:-1] + ("…" if len(key) > MAX_SHOWN else "") if key else "(empty)"

@@ -1,4 +1,4 @@
-"""Turns a request document from outside into a RequestSpec, or refuses it with one message per field."""
+"""Reads a request document into a RequestSpec, or refuses it with one message per field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_document(
     stored: bool = False,
     payloads: PayloadRules | None = None,
 ) -> RequestSpec:
-    """The request a document asks for; `overrides` beat the document, `defaults` fill what it leaves out.
+    """Return the request of a document; `overrides` outrank it, `defaults` fill what it leaves out.
 
     Both take field names of either spelling. `new_name(requestor, request_string)` is asked only when
     nobody named the request. `stored`: the document was accepted before, so names that look misspelt
@@ -66,7 +66,7 @@ def _read_payload(reader: Reader, spec: RequestSpec) -> RequestSpec:
 
 
 def _passed_on(document: Document) -> dict[str, Any]:
-    """What a ReqMgr2 document tells the payload; WMS2 itself does not look at it."""
+    """Return the fields of a ReqMgr2 document that are passed to the payload unread."""
     passed: dict[str, Any] = {}
     for scope in reversed(document.scopes):
         for key, value in scope.values.items():
@@ -83,7 +83,7 @@ def _given_name(reader: Reader) -> str:
         inner = reader.document.created.values.get("RequestName", outer)
         if inner != outer:
             reader.problems.add(
-                "RequestName", f"{shown(inner)} is filed under {shown(outer)}; make them agree"
+                "RequestName", f"{shown(inner)} differs from the document's key {shown(outer)}; use one name"
             )
         found = found or Found(key_shown(outer), outer)
     name: str = reader.parsed(found, FIELD["request_name"].kind, "")

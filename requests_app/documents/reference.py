@@ -1,4 +1,4 @@
-"""The reference of document fields, docs/request-fields.md, written from the table."""
+"""Generator of docs/request-fields.md, the reference of document fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from requests_app.documents.table import DOCUMENT, SPLITTING, Field, Read
 
 HEAD = """# Fields of a request document
 
-Written by `./wms2 manage request_fields`; do not edit by hand. A document uses our names, ReqMgr2's, or both.
+Written by `./wms2 manage request_fields`; do not edit. A document may use WMS2's names, ReqMgr2's, or both.
 In a chain, *step* says where a field may be stated: `first` in the first step, `every` in each. Every field
 may be stated for the whole request. *Edit* marks what can still be changed after submission; of a draft,
 everything but name and owner. Other names that begin with a capital letter are passed to the payload, unless
@@ -54,7 +54,7 @@ def _default(value: Any) -> str:
 
 
 def _values(kind: Kind[Any]) -> str:
-    """Return the type and the limits in words."""
+    """Return the type and limits in words."""
     schema = kind.schema
     if schema["type"] == "integer":
         return f"whole number, {schema['minimum']:,} to {schema['maximum']:,}"

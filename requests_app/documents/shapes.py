@@ -1,4 +1,4 @@
-"""Opens whatever shape a document comes in: plain, ReqMgr2 template, dump, task chain or step chain."""
+"""Recognises the format of a document: plain, ReqMgr2 template, dump, task chain or step chain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERBATIM = ("payload_config", "PayloadConfig")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Some fields of a document, and how their author reaches them."""
+    """Some fields of a document, and the prefix of their paths."""
 
     prefix: str
     values: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One task or step of a chain; `parent` is the index of the one whose output it reads."""
+    """A task or step of a chain; `parent` is the index of the one whose output it reads."""
 
     label: str
     name: str
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An opened document; scopes are ordered, the strongest first, the one written at creation last."""
+    """A parsed document; its scopes are ordered, strongest first, the one of the creation last."""
 
     scopes: tuple[Scope, ...]
     steps: tuple[Step, ...]
@@ -51,15 +51,13 @@ class Document:
 
 
 def open_document(raw: object, problems: Problems) -> Document:
-    """Recognise the shape, drop placeholders, find the chain's steps."""
+    """Recognise the format, drop placeholders and find the steps of a chain."""
     inspect(raw, problems)
     inner = _unwrap_result(raw)
     name = None
     if _is_dump(inner):
         if len(inner) > 1:
-            raise refuse(
-                "document", f"holds {len(inner)} requests; submit them as a batch, one document each"
-            )
+            raise refuse("document", f"has {len(inner)} requests; submit them as a batch, one document each")
         name, inner = next(iter(inner.items()))
     scopes = _scopes(inner)
     _refuse_resubmission(scopes)
@@ -69,7 +67,7 @@ def open_document(raw: object, problems: Problems) -> Document:
 
 
 def plain(value: Any, *, keep_placeholders: bool = False) -> Any:
-    """A copy in plain lists and dicts; fields still waiting to be overridden count as absent."""
+    """Return a copy of plain lists and dicts without placeholders, which count as absent."""
     if isinstance(value, Mapping):
         copied = {
             key: plain(child, keep_placeholders=keep_placeholders or key in _VERBATIM)
@@ -90,7 +88,7 @@ def _unwrap_result(raw: object) -> Mapping[str, Any]:
     if isinstance(raw, Mapping) and set(raw) == {"result"} and isinstance(raw["result"], list | tuple):
         answers = raw["result"]
         if len(answers) != 1:
-            raise refuse("result", f"holds {len(answers)} answers; exactly one is expected")
+            raise refuse("result", f"has {len(answers)} entries; exactly one is expected")
         raw = answers[0]
     if not isinstance(raw, Mapping):
         raise refuse("document", f"{shown(raw)} is not a request; send one JSON object")
@@ -122,24 +120,24 @@ def _scopes(raw: Mapping[str, Any]) -> tuple[Scope, ...]:
 
 
 def _refuse_resubmission(scopes: tuple[Scope, ...]) -> None:
-    told: dict[str, str] = {}
+    found: dict[str, str] = {}
     cure = "resubmissions are not supported; restart the original request instead"
     for scope in scopes:
         if scope.values.get("RequestType") == "Resubmission":
             path = scope.prefix + "RequestType"
-            told[path] = f"{path}: a Resubmission has no input of its own: {cure}"
+            found[path] = f"{path}: a Resubmission has no input of its own: {cure}"
         for key in RESUBMISSION_FIELDS:
             if scope.values.get(key):
                 path = scope.prefix + key
-                told[path] = f"{path}: points at failed jobs of another system: {cure}"
-    for scope in scopes if told else ():
+                found[path] = f"{path}: refers to failed jobs of another system: {cure}"
+    for scope in scopes if found else ():
         if scope.values.get("OriginalRequestName"):
             path = scope.prefix + "OriginalRequestName"
-            told[path] = (
+            found[path] = (
                 f"{path}: {shown(scope.values['OriginalRequestName'])} is the request to restart: {cure}"
             )
-    if told:
-        raise refusal(told)
+    if found:
+        raise refusal(found)
 
 
 def _steps(scope: Scope, problems: Problems) -> tuple[Step, ...]:
@@ -201,6 +199,6 @@ def _step(kind: str, label: str, scope: Scope, before: list[Step], problems: Pro
         else:
             problems.add(
                 f"{scope.prefix}Input{kind}",
-                f"{shown(source)} is no earlier {kind.lower()}; name one before it",
+                f"{shown(source)} is not an earlier {kind.lower()}; name one before it",
             )
     return Step(label=label, name=name, scope=scope, parent=parent)

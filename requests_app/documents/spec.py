@@ -1,6 +1,6 @@
-"""What WMS2 runs: one request, typed and normalised, however its document was written.
+"""The typed and normalised request, independent of the format of its document.
 
-Reading `spec.to_document()` again gives an equal spec, so a spec may be stored, cloned and re-read freely.
+Reading `spec.to_document()` gives an equal spec, so a spec may be stored, cloned and read again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Allocation(StrEnum):
 
 
 class Backend(StrEnum):
-    """Which workload manager the requestor chose; WMS2 leaves `wmcore` requests alone."""
+    """Workload manager chosen by the requestor; WMS2 ignores `wmcore` requests."""
 
     WMS2 = "wms2"
     WMCORE = "wmcore"
@@ -33,7 +33,7 @@ _SIMULATED_TIERS = ("SIM", "GEN", "LHE", "PREMIX")
 
 
 class LumiMode(StrEnum):
-    """Whether every generating job opens lumis of its own, or they run on through a merge group."""
+    """Whether each generating job starts new lumis, or lumis continue through a merge group."""
 
     PER_JOB = "per_job"
     PER_GROUP = "per_group"
@@ -44,7 +44,7 @@ LumiMask = Mapping[int, tuple[tuple[int, int], ...]]
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """One dataset the request writes, and where its files live before and after the merge."""
+    """An output dataset, and the directories of its files before and after the merge."""
 
     dataset: str
     merged_lfn_base: str
@@ -55,8 +55,8 @@ class OutputSpec:
 class SplittingParams(SplitterParams):
     """Splitting of a request. Ranges are inclusive; an empty list or mask selects everything.
 
-    `events_per_job` follows from the time per event unless the requestor fixed it; only then must a
-    measurement leave it alone. `events_per_lumi` belongs to requests that generate their events.
+    `events_per_job` is derived from the time per event unless the requestor fixed it; only then
+    measurements leave it as it is. `events_per_lumi` applies to requests that generate events.
     """
 
     files_per_job: int = 1
@@ -72,7 +72,7 @@ class SplittingParams(SplitterParams):
     lumi_mask: LumiMask = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON, without what is empty."""
+        """Return the parameters as plain JSON, without empty ones."""
         mask = {str(run): [list(pair) for pair in pairs] for run, pairs in self.lumi_mask.items()}
         plain = {f.name: getattr(self, f.name) for f in fields(self)} | {"lumi_mask": mask}
         return {
@@ -86,8 +86,8 @@ class SplittingParams(SplitterParams):
 class RequestSpec:
     """Everything WMS2 needs to know about a request; `payload_config` is what its jobs run.
 
-    Without an input dataset the request generates events: `total_events` counts those wanted in the
-    output, after the generator's filter has kept the fraction `filter_efficiency`.
+    Without an input dataset the request generates events: `total_events` counts those wanted in the output,
+    after the generator's filter has kept the fraction `filter_efficiency`.
     """
 
     request_name: str = ""
@@ -143,34 +143,34 @@ class RequestSpec:
 
     @property
     def generates(self) -> bool:
-        """Does the request make its events instead of reading a dataset?"""
+        """Whether the request generates its events instead of reading a dataset."""
         return self.input_dataset is None
 
     @property
     def simulated(self) -> bool:
-        """Is this simulation, made here or read, rather than data of the detector?"""
+        """Whether the events are simulated, generated here or read, rather than detector data."""
         tier = (self.input_dataset or "").rpartition("/")[2]
         return self.generates or any(mark in tier for mark in _SIMULATED_TIERS)
 
     @property
     def gpus(self) -> int:
-        """GPUs per job: one job runs every step, so one step that requires one is enough."""
+        """GPUs per job: a job runs every step, so one step that requires a GPU is enough."""
         steps = [self.payload_config, *self.payload_config.values()]
         required = any(isinstance(step, Mapping) and step.get("RequiresGPU") == "required" for step in steps)
         return int(required)
 
     @property
     def events_to_generate(self) -> int:
-        """Events to plan so that `total_events` are left after the filter; 0 when input is read."""
+        """Events to plan so that `total_events` remain after the filter; 0 if input is read."""
         return math.ceil((self.total_events or 0) / self.filter_efficiency)
 
     @property
     def output_kb_per_event(self) -> float:
-        """Expected output for each event a job works through, filtered ones included."""
+        """Expected output per processed event, including filtered ones."""
         return self.size_per_event_kb * (self.filter_efficiency if self.generates else 1.0)
 
     def to_document(self) -> dict[str, Any]:
-        """The request as a document in WMS2's own field names, plain JSON, without what is unset."""
+        """Return the request as a document with WMS2's field names, as plain JSON without unset fields."""
         document = {f.name: getattr(self, f.name) for f in fields(self)}
         document["output_datasets"] = [output.dataset for output in self.output_datasets]
         document["splitting_params"] = self.splitting_params.to_json()

@@ -1,4 +1,4 @@
-"""Reads how a request is split into jobs, with ReqMgr2's defaults for what the document leaves out."""
+"""Reads how a request is split into jobs, with ReqMgr2's defaults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_splitting(reader: Reader, spec: RequestSpec) -> RequestSpec:
         values[stop.name] = reader.parsed(found, stop.kind, None)
     params = SplittingParams(**values | _events(inner, spec))
     _check_selection(inner, params, spec)
-    # Without files there are no lumis to go by: a generator can only count events.
+    # Without files there are no lumis: generation is split by events.
     algo = SplittingAlgo.EVENT_BASED if spec.generates else spec.splitting_algo
     return replace(spec, splitting_algo=algo, splitting_params=params)
 
@@ -38,7 +38,7 @@ def _own_scope(reader: Reader) -> Scope:
     for key in values:
         if key not in SPLITTING_NAMES:
             legal = ", ".join(sorted(one.name for one in SPLITTING))
-            reader.problems.add(f"{path}.{key_shown(key)}", f"is no splitting parameter; use {legal}")
+            reader.problems.add(f"{path}.{key_shown(key)}", f"is not a splitting parameter; use {legal}")
     return Scope(f"{path}.", values)
 
 
@@ -55,7 +55,7 @@ def _events(reader: Reader, spec: RequestSpec) -> dict[str, Any]:
 
 
 def fit_events(per_job: int, per_lumi: int | None, wanted: int) -> tuple[int, int]:
-    """Generated lumis are never cut: a job makes whole lumis, and no more events than are wanted."""
+    """Return events per job and per lumi: a job has whole lumis and no more events than wanted."""
     per_job = min(per_job, wanted) if wanted else per_job
     if per_lumi is None or per_lumi > per_job:
         return per_job, per_job
@@ -74,4 +74,4 @@ def _check_selection(reader: Reader, chosen: SplittingParams, spec: RequestSpec)
     for name in ("block_whitelist", "block_blacklist"):
         foreign = [block for block in getattr(chosen, name) if block.split("#")[0] != spec.input_dataset]
         if foreign:
-            refuse(name, f"{shown(foreign[0])} is no block of the input dataset; remove it")
+            refuse(name, f"{shown(foreign[0])} is not a block of the input dataset; remove it")

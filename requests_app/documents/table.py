@@ -46,19 +46,19 @@ class Read(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its names, the kind of its values, where it is read and stored, and what it means."""
+    """A field: its names, the kind of its values, where it is read and stored, and its description."""
 
     name: str
-    reqmgr2: str  # its name in ReqMgr2's documents; empty if it has one name only
+    reqmgr2: str  # name in ReqMgr2's documents; empty if there is none
     kind: Kind[Any]
     description: str
     read: Read = Read.REQUEST
     stored: str = "workflow"  # tables, or columns that have another name
-    default: Any = ...  # that of RequestSpec or SplittingParams unless stated
+    default: Any = ...  # by default that of RequestSpec or SplittingParams
     label: str = ""  # in forms; derived from the name if empty
     editable: bool = False  # also after submission
-    refuses_empty: bool = False  # an empty text is an error; elsewhere it means absent
-    for_payload: bool = False  # jobs see it as well, under ReqMgr2's name
+    refuses_empty: bool = False  # an empty text is an error; otherwise it means absent
+    for_payload: bool = False  # also passed to jobs, under ReqMgr2's name
 
     def __post_init__(self) -> None:
         if self.default is ...:
@@ -66,7 +66,7 @@ class Field:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that hold the field, as TABLE.NAME."""
+        """The columns that store the field, as TABLE.NAME."""
         return tuple(one if "." in one else f"{one}.{self.name}" for one in self.stored.split())
 
 
@@ -75,7 +75,7 @@ _DEFAULTS = {
     for one in (*fields(SplittingParams), *fields(RequestSpec))
 }
 
-# Every running group is a DAGMan, of which a schedd runs 200 for one owner.
+# Every running group needs a DAGMan, and a schedd runs at most 200 per owner.
 _THROTTLES = limits({"Processing": 100_000, "Merge": 10_000, "Cleanup": 10_000, "MergeGroup": 150})
 _WORD, _SHORT_WORD = named(Name.WORD), named(Name.WORD, 100)
 _TOKEN = text(r"[A-Za-z0-9][A-Za-z0-9_.:@/=+-]{0,199}", "letters, digits and any of _ . : @ / = + -")
@@ -231,12 +231,12 @@ SPLITTING: tuple[Field, ...] = (
     _split("total_events", "", _EVENTS, "Stop after this many events of the input.", read=OWN_FIRST),
 )  # fmt: skip
 
-FIELD = {one.name: one for one in (*SPLITTING, *DOCUMENT)}  # what a document may hold at its top level
+FIELD = {one.name: one for one in (*SPLITTING, *DOCUMENT)}  # fields at the top level of a document
 EDITABLE = tuple(one for one in DOCUMENT if one.editable)
 REQMGR2_NAME = {one.name: one.reqmgr2 for one in FIELD.values() if one.reqmgr2}
 DOCUMENT_NAMES = frozenset({*REQMGR2_NAME, *REQMGR2_NAME.values()})
 SPLITTING_NAMES = frozenset({one for field in SPLITTING for one in (field.name, field.reqmgr2) if one})
-# Objects by nature; any other object is a set of values keyed by task or step name.
+# Fields whose value is an object; elsewhere an object holds values keyed by task or step name.
 OBJECT_FIELDS = frozenset(name for name, one in FIELD.items() if one.kind.schema["type"] == "object")
 
 

@@ -1,4 +1,4 @@
-"""Makes the next version of a request: the same work under new output names."""
+"""The next version of a request: the same work under new output names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from requests_app.documents.spec import RequestSpec
 
 
 def next_version(spec: RequestSpec, *, request_name: str) -> RequestSpec:
-    """The request that replaces this one; every output dataset moves up one version."""
+    """Return the request that replaces this one, with the next version of every output dataset."""
     return replace(
         spec,
         request_name=request_name,

@@ -1,4 +1,4 @@
-"""The status history can be added to, never edited."""
+"""Make the status history append-only."""
 
 from django.db import migrations
 

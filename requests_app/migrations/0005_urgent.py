@@ -1,4 +1,4 @@
-"""The few urgent requests are found without reading the many others."""
+"""Add an index for urgent requests."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""Requests of a priority are found without reading them all."""
+"""Add an index for requests by priority."""
 
 from django.db import migrations, models
 

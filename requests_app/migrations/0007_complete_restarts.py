@@ -1,4 +1,4 @@
-"""The restarts that are complete are found without reading every request there was."""
+"""Add an index for complete restarts."""
 
 from django.db import migrations, models
 

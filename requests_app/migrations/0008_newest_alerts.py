@@ -1,4 +1,4 @@
-"""The list of alerts begins with the open ones, however many there were."""
+"""Add an index for the list of alerts, open ones first."""
 
 from django.db import migrations, models
 

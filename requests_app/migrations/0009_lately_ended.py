@@ -1,4 +1,4 @@
-"""Requests that ended lately are found without reading all that ever did."""
+"""Add an index for requests that ended lately."""
 
 from django.db import migrations, models
 

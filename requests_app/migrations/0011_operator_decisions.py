@@ -1,4 +1,4 @@
-"""What an operator changed at release is kept on the workflow, beside the other decisions."""
+"""Move an operator's changes at release to the workflow, with the other decisions."""
 
 from django.db import migrations
 

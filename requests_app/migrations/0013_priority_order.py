@@ -1,4 +1,4 @@
-"""Requests are listed by priority through an index that tells those of one priority apart."""
+"""Add an index for requests in order of priority and age."""
 
 from django.db import migrations, models
 

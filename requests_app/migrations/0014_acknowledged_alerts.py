@@ -1,4 +1,4 @@
-"""Alerts can be acknowledged, and are listed by time, kind and state however many there are."""
+"""Add the acknowledgement of alerts, and indexes by time, kind and state."""
 
 from django.db import migrations, models
 from django.db.models import Q

@@ -1,4 +1,4 @@
-"""The requests there are claim the datasets they write into, the oldest first."""
+"""Claim the output datasets of existing requests, oldest first."""
 
 from django.db import migrations
 from django.utils import timezone

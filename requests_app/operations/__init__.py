@@ -1,4 +1,4 @@
-"""What people can do to requests, DAGs, admission, quotas and alerts, and the list of all operations."""
+"""Operations on requests, DAGs, admission, quotas and alerts, and the list of all operations."""
 
 from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
 from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS, QUOTA_OPERATIONS

@@ -1,4 +1,4 @@
-"""What operators can do to admission, to a quota and to an alert."""
+"""Operations on admission, quotas and alerts."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ ALERT_OPERATIONS = (
         target=ALERT,
         name="acknowledge",
         label="Acknowledge",
-        effect="You take the alert on: it stays open, and nobody else is notified of it.",
+        effect="The alert is assigned to you. It stays open, and no further notifications are sent.",
         run=_acknowledge,
         allows=lambda alert: alert.state is AlertState.OPEN,
         allowed_in="while it is open",

@@ -1,4 +1,4 @@
-"""What people can do to a request, and how a DAG is rescued."""
+"""Operations on requests, and the rescue of a DAG."""
 
 from __future__ import annotations
 

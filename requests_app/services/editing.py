@@ -108,7 +108,7 @@ def preview_change(
     on_behalf: bool = True,
     groups: frozenset[str] = frozenset(),
 ) -> Effects:
-    """What `change_request` would reach; refused as it would be, and nothing is written."""
+    """Return the effects of `change_request` without writing; raise the same errors."""
     if request.status == RequestStatus.NEW:
         read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
         return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
@@ -141,21 +141,21 @@ def preview_change(
 
 
 def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workflow) -> None:
-    """Which groups of the DAG that runs would land elsewhere, which would wait, and which stay."""
+    """Add the groups of the running DAG that would land elsewhere, wait, or stay."""
     now = timezone.now()
     old = find_landings(dag=dag, sites=usable_sites(workflow=before, now=now))
     new = find_landings(dag=dag, sites=usable_sites(workflow=after, now=now))
     moved = [group for group, sites in new.waiting.items() if sites and sites != old.waiting.get(group)]
     if moved and not reads_landing_sites(Path(dag.submit_dir)):
-        told = f"sites: {counted(len(moved), 'group')} whose landing the DAG submits later: it is too old"
-        effects.never.append(told)
+        message = f"sites: {counted(len(moved), 'group')} whose landing the DAG submits later: it is too old"
+        effects.never.append(message)
     elif moved:
         sites = sorted(frozenset[str]().union(*(new.waiting[group] for group in moved)))
-        told = f"sites: {counted(len(moved), 'group')} not landed yet ({_some(moved)})"
-        effects.now.append(f"{told} may land at {_some(sites)}")
+        message = f"sites: {counted(len(moved), 'group')} not landed yet ({_some(moved)})"
+        effects.now.append(f"{message} may land at {_some(sites)}")
     if new.stranded:
-        told = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
-        effects.now.append(f"{told} may land nowhere and wait")
+        message = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
+        effects.now.append(f"{message} may land nowhere and wait")
     if new.landed:
         where = Counter(new.landed.values())
         stay = ", ".join(f"{where[site]} at {site}" for site in sorted(where))
@@ -185,9 +185,10 @@ def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag
 
 
 def _will_plan(request: Request, dag: DAG | None) -> bool:
-    """Is there a round to come? A workflow that is not adaptive has one, once its pilot is through.
+    """Return whether a round is still to be planned.
 
-    The release of a held request plans anew what an ended DAG has left, unless it can be resumed.
+    A workflow that is not adaptive has one after its pilot. The release of a held request plans what an ended
+    DAG has left, unless the DAG can be resumed.
     """
     workflow = request.workflow
     planned = workflow.rounds.filter(kind=RoundKind.PRODUCTION, status=RoundStatus.PLANNED)
@@ -225,8 +226,8 @@ def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str
     changed = _changed(workflow, changes)
     pool = usable_sites(workflow=changed, now=timezone.now())
     if not pool.names:
-        told = "no site is left: those allowed are unknown, draining, banned or on the other list"
-        return {name: told for name in SITE_LISTS if name in changes}
+        message = "no site is left: those allowed are unknown, draining, banned or on the other list"
+        return {name: message for name in SITE_LISTS if name in changes}
     return memory_refusal(changed, changes.get(COLUMNS["memory_mb"]), pool)
 
 

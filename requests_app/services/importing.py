@@ -257,8 +257,9 @@ def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
     if spec.previous_version_request:
         previous = Request.objects.filter(request_name=spec.previous_version_request).first()
         if previous is None:
-            told = f"there is no request {spec.previous_version_request}"
-            raise InvalidInput(f"previous_version_request: {told}", fields={"previous_version_request": told})
+            message = f"there is no request {spec.previous_version_request}"
+            fields = {"previous_version_request": message}
+            raise InvalidInput(f"previous_version_request: {message}", fields=fields)
     columns = columns_of(spec, "request") | {"previous_version": previous}
     return Request(**columns, request_data=dict(document), rank=float(spec.priority))
 

@@ -55,7 +55,7 @@ _OLD = (REPORT, STAGE, "PSet.pkl", "PSet.py")
 
 @dataclass(frozen=True)
 class Run:
-    """One cmsRun to be done: where, with which release, and what it is told."""
+    """One cmsRun to be done: where, with which release, and its arguments."""
 
     name: str  # in messages
     directory: Path
@@ -119,8 +119,8 @@ def build_command(run: Run, software: Path, node_version: int | None) -> list[st
     container = software / "common" / f"cmssw-el{wanted}"
     if not container.is_file():
         shown = f"el{node_version}" if node_version else "not of the Red Hat family"
-        told = f"NoSoftware: {run.arch} needs el{wanted}, this node is {shown} and has no {container}"
-        raise JobFailure(NO_SOFTWARE, told, source=WRAPPER)
+        message = f"NoSoftware: {run.arch} needs el{wanted}, this node is {shown} and has no {container}"
+        raise JobFailure(NO_SOFTWARE, message, source=WRAPPER)
     here = str(run.directory)
     binds = [word for place in bound_places(run, software) for word in ("-B", place)]
     return [str(container), *binds, "--pwd", here, "--command-to-run", *inner]
@@ -156,9 +156,9 @@ def judge(name: str, directory: Path, status: int) -> JobReport:
         code = KILLED if status == KILLED else NO_VALID_FJR
         raise JobFailure(code, f"{name}: cmsRun ended with {shown}: {error}") from error
     if status or report.exit_code:
-        told = report.errors[0].text if report.errors else "no framework error was reported"
+        text = report.errors[0].text if report.errors else "no framework error was reported"
         code = report.exit_code or framework_code(status)
-        raise JobFailure(code, f"{name}: cmsRun ended with {shown}: {told}", bad_inputs=report.skipped_files)
+        raise JobFailure(code, f"{name}: cmsRun ended with {shown}: {text}", bad_inputs=report.skipped_files)
     if not report.complete:
         raise JobFailure(NO_VALID_FJR, f"{name}: the framework job report ends before its last element does")
     if report.skipped_files:

@@ -70,7 +70,7 @@ def read_config(payload: Mapping[str, Any]) -> Config:
             section.refuse("steps", "at least one step")
         steps = [_read_step(fields, index) for index, fields in enumerate(found)]
         lists = Fields(payload.get(PILEUP) or {}, f"payload: {PILEUP}")
-        pileup = {dataset: lists.name_list(dataset, names.LFN, "LFN") for dataset in lists.raw}
+        pileup = {dataset: _files(lists, dataset) for dataset in lists.raw}
     except ClaimRefused as error:
         raise JobFailure(BAD_CONFIGURATION, str(error)) from error
     return Config(tuple(steps), pileup)
@@ -101,6 +101,14 @@ def _read_step(fields: Fields, index: int) -> Step:
         lhe=fields.flag("lhe") if "lhe" in raw else False,
         merge=fields.flag("merge") if "merge" in raw else False,
     )
+
+
+def _files(lists: Fields, dataset: str) -> tuple[str, ...]:
+    """Return the files of a pileup dataset, of which there may be a hundred thousand."""
+    found = lists.raw[dataset]
+    if not isinstance(found, list) or not all(names.matches(names.LFN, lfn) for lfn in found):
+        lists.refuse(dataset, "a list of LFNs")
+    return tuple(found)
 
 
 def _pset(fields: Fields) -> str:

@@ -28,7 +28,7 @@ from sandbox.manifest import Job
 from sandbox.merge_tools.base import UnreadableFile
 from sandbox.payloads.base import Kind, Window
 from sandbox.scratch import regular_file
-from sandbox.storage import input_url, unreadable, verified_input
+from sandbox.storage import input_url, release_input, unreadable, verified_input
 
 FILE_URL = "file:"
 LEFT_BEHIND = "payload: it left processes behind, which were ended"
@@ -58,6 +58,8 @@ def _run_piece(context: Context, piece: Piece, tally: Tally, config: Config, nam
             raise _blamed(failure, files) from failure
         if step.parent is None:
             read, lumis = _note_input(piece, files, reports[0], tally)
+            for input_name in files:  # later steps need the room
+                release_input(context, Path(input_name[len(FILE_URL) :]))
     parts = []
     for index, output in enumerate(context.manifest.outputs):
         number, module = _writer_of(config, output.dataset)

@@ -58,15 +58,15 @@ def run_window(context: Context, job: Job, tally: Tally, config: Command, part: 
     """Run the command for the job's events and take over what it wrote."""
     unpack_user_sandbox(context)
     paths = [context.work / f"part{part}.{index}.root" for index in range(len(context.manifest.outputs))]
-    task, told = context.work / f"job{part}.json", context.work / f"report{part}.json"
+    task, output = context.work / f"job{part}.json", context.work / f"report{part}.json"
     write_json(task, _task(context, job, config, paths))
     fjr_path = context.work / FJR_NAME
     with suppress(OSError):
         fjr_path.unlink()
     words = list(config.words)
-    status = run_program(context, words, {"WMS2_JOB": str(task), "WMS2_REPORT": str(told)})
+    status = run_program(context, words, {"WMS2_JOB": str(task), "WMS2_REPORT": str(output)})
     tally.note = "payload: it left processes behind, which were ended" if context.tree.left_behind else ""
-    report, fjr = read_program_report(told, status), _read_fjr(fjr_path, status)
+    report, fjr = read_program_report(output, status), _read_fjr(fjr_path, status)
     _check(words[0], status, report, fjr)
     read = _note_read(job, tally, report, fjr)
     assumed = Assumed(read, planned_lumis([job], context.manifest) or {})

@@ -161,5 +161,5 @@ def _tls(ca_file: str) -> ssl.SSLContext:
             context.load_verify_locations(capath=directory)
         return context
     except (OSError, ssl.SSLError) as error:
-        told = f"the certificate authorities in {ca_file or directory} cannot be read: {error}"
-        raise StorageError(Kind.SETUP, 0, told) from error
+        message = f"the certificate authorities in {ca_file or directory} cannot be read: {error}"
+        raise StorageError(Kind.SETUP, 0, message) from error

@@ -124,8 +124,8 @@ class Answer:
             received += len(chunk)
             yield chunk
         if self.length is not None and received < self.length:
-            told = f"{self._what}: {received} of {self.length} bytes arrived"
-            raise StorageError(Kind.DAMAGED, self.status, told)
+            message = f"{self._what}: {received} of {self.length} bytes arrived"
+            raise StorageError(Kind.DAMAGED, self.status, message)
         self.complete = True
 
     def _read(self) -> bytes:
@@ -285,8 +285,8 @@ def _explained(what: str) -> Iterator[None]:
     except socket.timeout as error:  # noqa: UP041 - another class before Python 3.10
         raise StorageError(Kind.TIMEOUT, 0, f"{what}: the storage does not go on") from error
     except ssl.SSLCertVerificationError as error:
-        told = f"{what}: its certificate is not accepted: {error.verify_message}"
-        raise StorageError(Kind.DOWN, 0, told) from error
+        message = f"{what}: its certificate is not accepted: {error.verify_message}"
+        raise StorageError(Kind.DOWN, 0, message) from error
     except (http.client.IncompleteRead, http.client.LineTooLong) as error:
         raise StorageError(Kind.DAMAGED, 0, f"{what}: the answer is cut off") from error
     except (OSError, http.client.HTTPException) as error:

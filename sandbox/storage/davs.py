@@ -236,8 +236,8 @@ def _check_copied(target: str, status: int, progress: str) -> None:
     """An accepted copy (202) says at its end whether it succeeded."""
     last = progress.strip().splitlines()[-1:] or [""]
     if status == 202 and not last[0].lower().startswith("success"):
-        told = f"COPY {target}: {last[0][:300] or 'the storage did not say that it succeeded'}"
-        raise StorageError(Kind.DAMAGED, status, told)
+        message = f"COPY {target}: {last[0][:300] or 'the storage did not say that it succeeded'}"
+        raise StorageError(Kind.DAMAGED, status, message)
 
 
 def _whole(text: str) -> int:

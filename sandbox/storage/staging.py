@@ -163,8 +163,8 @@ def remove_directory(context: Context, lfn: str) -> list[str]:
 def _prefixes(context: Context) -> tuple[str, ...]:
     prefixes = context.prefixes
     if not prefixes:
-        told = f"NoStorage: storage.json has no storage prefix for {context.site}"
-        raise JobFailure(NO_STORAGE, told, source=WRAPPER)
+        message = f"NoStorage: storage.json has no storage prefix for {context.site}"
+        raise JobFailure(NO_STORAGE, message, source=WRAPPER)
     return prefixes
 
 

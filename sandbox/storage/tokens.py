@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import MutableMapping
-from pathlib import Path
 
 from sandbox.storage.base import Kind, StorageError
 
@@ -33,10 +32,8 @@ def discovered_token() -> str:
 
 
 def use_job_credentials(environment: MutableMapping[str, str]) -> None:
-    """Set BEARER_TOKEN_FILE to the token that HTCondor keeps fresh for this job, if there is one."""
+    """Set BEARER_TOKEN_FILE to the token that HTCondor keeps fresh for this job, if it has one."""
     directory, name = environment.get("_CONDOR_CREDS", ""), environment.get("WMS2_TOKEN_FILE", "")
     if directory and name and "/" not in name:
-        path = Path(directory) / name
-        if path.exists():
-            environment["BEARER_TOKEN_FILE"] = str(path)
-            environment.pop("BEARER_TOKEN", None)  # would take precedence and is never renewed
+        environment["BEARER_TOKEN_FILE"] = os.path.join(directory, name)
+        environment.pop("BEARER_TOKEN", None)  # would take precedence and is never renewed

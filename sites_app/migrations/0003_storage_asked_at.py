@@ -1,4 +1,4 @@
-"""Storages are asked about in turn: since when each waits for its turn."""
+"""Add the time of the last query of a site's storage usage."""
 
 from django.db import migrations, models
 

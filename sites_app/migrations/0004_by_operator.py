@@ -1,4 +1,4 @@
-"""What an operator decided about a site is known as such; of older decisions every person's counts as one."""
+"""Mark operators' decisions about sites; older decisions of any person count as such."""
 
 from django.db import migrations, models
 

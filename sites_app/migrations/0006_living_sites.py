@@ -1,4 +1,4 @@
-"""What CRIC says of a site, who set its status and why, when its slots were measured, and how reading went."""
+"""Add the state in CRIC, author and reason of the status, the time of measured slots, and sources."""
 
 from django.db import migrations, models
 

@@ -73,8 +73,7 @@ def ban_pilot_sites(*, sites: Collection[str], requestors_of: Requestors, now: d
     """Ban a site for all requests if pilots of several requests failed there.
 
     A pilot is one job, too few to ban a site for its own workflow. Failures before the end of the last ban
-    for all
-    do not count again.
+    for all do not count again.
     """
     made = []
     for site in Site.objects.filter(pk__in=sites).order_by("pk"):
@@ -182,8 +181,7 @@ def lift_bans(
     """Lift the ban of the workflow, or all bans of the site. Takes effect at the next planning.
 
     Bans of single requests set by operators are kept if the caller is not an operator. Raises NotAllowed,
-    lifting
-    none, if an operator banned the site for all requests, or if no other ban is left.
+    lifting none, if an operator banned the site for all requests, or if no other ban is left.
     """
     audit.need_reason(reason)
     with transaction.atomic():
@@ -191,17 +189,17 @@ def lift_bans(
         bans = in_force(site, now=now)
         if workflow is not None:
             bans = bans.filter(workflow=workflow)
-        doomed = list(bans)
-        if not doomed:
+        lifted = list(bans)
+        if not lifted:
             whose = f" for {workflow.request_name}" if workflow is not None else ""
             raise Conflict(f"{site} is not banned{whose}", cure="There is no ban to lift")
         if not by_operator:
-            doomed = _without_operators(doomed)
-        for ban in doomed:
+            lifted = _without_operators(lifted)
+        for ban in lifted:
             _end(ban, at=now, by=actor)
             _tell("lift_ban", ban, actor, reason)
         wake_waiting(DATA, SITES, STORAGE)
-    return len(doomed)
+    return len(lifted)
 
 
 def _without_operators(bans: Sequence[SiteBan]) -> list[SiteBan]:

@@ -1,4 +1,4 @@
-"""Sites that cannot be used now and come back by themselves: a drain or maintenance with an end, a ban."""
+"""Sites that are unusable until a known time: the end of a drain, a maintenance or a ban."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AwaitedSite:
 
 
 def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
-    """By name, the sites of the workflow's lists that only ends of drains, maintenance and bans keep away."""
+    """Return, by name, the sites of the workflow's lists that become usable at a known time."""
     may_return = Q(status=SiteStatus.ENABLED) | Q(status__in=TIMED, drain_until__isnull=False)
     rows = Site.objects.filter(may_return, cric_state=CricState.ACTIVE)
     rows = rows.exclude(name__in=workflow.site_blacklist)
@@ -68,9 +68,8 @@ def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
 def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: datetime) -> AwaitedSite | None:
     """Return the site to wait for; None if the workflow can continue or waiting would not help.
 
-    `prepared`: the workflow continues with a rescue or resume DAG, which reads all of its files. A new round
-    reads
-    what is readable, so it waits only if nothing is.
+    `prepared`: the workflow continues with a rescue or resume DAG, which reads all of its files. A new
+    round reads what is readable, so it waits only if nothing is.
     """
     if sites.names and workflow.generates:
         return None

@@ -78,7 +78,7 @@ def refuse_operators_status(site: Site, *, now: datetime) -> None:
     if site.set_by_operator and site.status != SiteStatus.ENABLED and not over:
         because = f" ({site.status_reason})" if site.status_reason else ""
         raise NotAllowed(
-            f"{site} is {site.status}{because}, and only an operator changes that", cure="Ask an operator"
+            f"{site} is {site.status}{because}; only an operator may change that", cure="Ask an operator"
         )
 
 
@@ -104,8 +104,7 @@ def measure_storage() -> int:
     """Read the usage of each site's output storage from Rucio. Return the number of sites updated.
 
     The value is stored beside one set by PATCH, which overrides it until set to null. The sites with the
-    oldest
-    values come first; a failure at one storage does not affect the others.
+    oldest values come first; a failure at one storage does not affect the others.
     """
     updated, began, troubles = 0, monotonic(), []
     longest_ago = Site.objects.order_by(F("storage_asked_at").asc(nulls_first=True), "name")

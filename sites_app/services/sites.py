@@ -1,4 +1,4 @@
-"""Sites: taken from CRIC, drained, closed and enabled by operators."""
+"""Sites: synchronised with CRIC; drained, closed and enabled by operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wms2_project.wakeups import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
 NEW = "new in CRIC"
-MAX_CLOSED = 3  # sites that one synchronisation closes without a question, however few there are
+MAX_CLOSED = 3  # sites that one synchronisation may always close
 MAX_CLOSED_FRACTION = 0.5
 _CHANGES = {
     CricState.ACTIVE: ("reopen", "CRIC lists the site as active again"),
@@ -58,7 +58,7 @@ def sync_sites(*, now: datetime, force: bool = False) -> int:
 
 
 def sync_on_schedule(*, now: datetime) -> None:
-    """Synchronise the sites. An error is recorded for health and tried again at the next time."""
+    """Synchronise the sites. An error is recorded for health; the next run retries."""
     try:
         sync_sites(now=now)
     except Wms2Error as error:

@@ -1,4 +1,4 @@
-"""Slots of the sites, measured from the pool: its collector counts them, its schedds have what waits."""
+"""Slots of the sites: counted by the pool's collector; waiting jobs are counted at its schedds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _pending_cores() -> Counter[str]:
 
 
 def measure_on_schedule(*, now: datetime) -> None:
-    """Measure the slots, one at a time. An error is recorded for health and tried again at the next time."""
+    """Measure the slots unless another process does. An error is recorded; the next run retries."""
     with try_lock("measure slots") as held:
         if not held:
             return

@@ -1,4 +1,4 @@
-"""The services that sites are read from on schedule, and how often in a row that failed."""
+"""Services from which sites are read on schedule, and their failures in a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILURES_ALLOWED = 2
 
 @contextmanager
 def reading(source: str, *, now: datetime) -> Iterator[None]:
-    """Record whether the block succeeds; an error of the service is raised on."""
+    """Record whether the block succeeds; errors are raised again."""
     SiteSource.objects.get_or_create(name=source)
     row = SiteSource.objects.filter(name=source)
     try:
@@ -29,7 +29,7 @@ def reading(source: str, *, now: datetime) -> Iterator[None]:
 
 
 def failing_sources() -> dict[str, str]:
-    """Return, by name, the sources that failed more often in a row than is allowed, and the last error."""
+    """Return the sources that failed more often in a row than allowed, with the last error."""
     rows = SiteSource.objects.filter(failures__gt=FAILURES_ALLOWED)
     return {row.name: f"{row.failures} failures {_since(row)}: {row.error}" for row in rows}
 

@@ -41,7 +41,7 @@ class Stack:
 
     def __init__(self) -> None:
         self.url, self.state = setting("WMS2_URL"), Path(setting("WMS2_STATE"))
-        self.storage_prefix = setting("WMS2_STORAGE_PREFIX")
+        self.storage_prefix = setting("WMS2_LAB_STORAGE_PREFIX")  # of files on this machine
         self.cms_url = setting("WMS2_LAB_CMS_URL")
         self.api = requests.Session()
         self.api.headers["Authorization"] = f"Bearer {setting('WMS2_TOKEN')}"

@@ -1,4 +1,4 @@
-"""What tests that steer running requests share."""
+"""Helpers of tests that control running requests."""
 
 from __future__ import annotations
 

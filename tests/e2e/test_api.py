@@ -94,7 +94,7 @@ def test_broken_http_is_a_4xx_or_a_closed_line(stack: Stack, line: bytes) -> Non
 
 
 @pytest.fixture
-def told(certificate: Path) -> Iterator[str]:
+def receiver_url(certificate: Path) -> Iterator[str]:
     """The address of a receiver the stack's workers trust."""
     shutil.copy(certificate, setting("WMS2_CALLBACK_CA_BUNDLE"))
     with receiving(certificate) as url:
@@ -110,14 +110,14 @@ def collector() -> Iterator[Collector]:
 
 
 def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
-    stack: Stack, suffix: str, told: str, collector: Collector
+    stack: Stack, suffix: str, receiver_url: str, collector: Collector
 ) -> None:
     Receiver.answers = [500]
     caller = f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
     urgent = stack.seed(suffix)[2]
     answer = stack.api.post(
         f"{stack.url}/api/v1/requests",
-        json=urgent | {"correlation_id": f"order:{suffix}", "callback_url": f"{told}/done"},
+        json=urgent | {"correlation_id": f"order:{suffix}", "callback_url": f"{receiver_url}/done"},
         headers={"Idempotency-Key": suffix, "X-Request-Id": f"call-{suffix}", "traceparent": caller},
         timeout=30,
     )
@@ -147,7 +147,7 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
 def assert_told_once(name: str) -> None:
     """The first delivery met an outage and was repeated; after the second, which was taken, there is none."""
     delivered = Callback.objects.filter(request__request_name=name, status="delivered")
-    until(delivered.exists, why="the requestor was not told")
+    until(delivered.exists, why="the requestor was not notified")
     assert [json.loads(body)["request_name"] for _, body in Receiver.got] == [name, name]
     assert {headers["x-wms2-delivery"] for headers, _ in Receiver.got} == {str(delivered.get().pk)}
     headers, body = Receiver.got[1]
@@ -191,7 +191,7 @@ def follow(stack: Stack, name: str) -> Iterator[dict[str, object]]:
     pytest.fail(f"{name} did not complete: {why}")
 
 
-def test_what_cannot_run_anywhere_says_so_in_htcondors_own_words(stack: Stack, suffix: str) -> None:
+def test_a_job_that_cannot_run_anywhere_has_htcondors_analysis(stack: Stack, suffix: str) -> None:
     generated = stack.seed(suffix)[1]
     name = stack.post("requests", generated | {"Memory": 900_000, "Urgent": True})["request_name"]
     stack.wait_for(name, "active", "pilot_running")

@@ -13,7 +13,8 @@ from dags_app.models import DAG, InputFile, Workflow
 from lab.seed.cmssw import seed_cmssw
 from lab.seed.storage import Laboratory, Storage
 from outputs_app.models import OutputFile
-from tests.cmssw_world import read_root
+from rootfiles.skim import PAIR_PT
+from tests.cmssw_world import read_branch, read_root
 from tests.e2e.conftest import Stack
 
 Json = dict[str, Any]
@@ -35,12 +36,16 @@ def workflow_of(request: Json) -> Workflow:
     return Workflow.objects.get(request_name=request["request_name"])
 
 
+def local_path(stack: Stack, lfn: str, site: str) -> Path:
+    return Path(stack.storage_prefix.replace("{site}", site) + lfn)
+
+
 def merged_events(stack: Stack, workflow: Workflow) -> dict[str, list[tuple[int, int, int]]]:
     """Return the events of each output dataset, from its merged files."""
     found: dict[str, list[tuple[int, int, int]]] = {dataset: [] for dataset in workflow.output_datasets}
     rows = OutputFile.objects.filter(block__dataset__workflow=workflow).select_related("block__dataset")
     for row in rows:
-        path = Path(stack.storage_prefix.replace("{site}", row.block.site) + row.lfn)
+        path = local_path(stack, row.lfn, row.block.site)
         found[row.block.dataset.dataset_name] += read_root(path)
     return found
 
@@ -61,6 +66,25 @@ def test_step_chain_writes_both_tiers_with_the_planned_events(
     assert all(sum(one[1] == lumi for one in simulated) <= 25 for lumi in lumis)
 
 
+def test_simulation_has_pileup_from_the_files_of_its_dataset(
+    stack: Stack, finished: Callable[[int], Json]
+) -> None:
+    workflow = workflow_of(finished(CHAIN))
+    (pileup,) = workflow.secondary_input_datasets
+    site = "T2_CH_CERN"
+    known: set[float] = set()
+    for file in stack.lab_files(pileup):
+        known |= {*read_branch(local_path(stack, file.lfn, site), PAIR_PT)}
+
+    rows = OutputFile.objects.filter(block__dataset__workflow=workflow, lfn__contains="/AODSIM/")
+    mixed = {
+        value for row in rows for value in read_branch(local_path(stack, row.lfn, row.block.site), "pileup")
+    }
+
+    assert mixed
+    assert mixed <= known
+
+
 def test_reprocessing_reads_the_lumis_of_its_mask_and_no_others(
     stack: Stack, finished: Callable[[int], Json]
 ) -> None:
@@ -68,7 +92,7 @@ def test_reprocessing_reads_the_lumis_of_its_mask_and_no_others(
     mask = {int(run): pairs for run, pairs in workflow.splitting_params["lumi_mask"].items()}
     wanted: list[tuple[int, int, int]] = []
     for file in InputFile.objects.filter(workflow=workflow):
-        path = Path(stack.storage_prefix.replace("{site}", file.locations[0]) + file.lfn)
+        path = local_path(stack, file.lfn, file.locations[0])
         wanted += [
             one for one in read_root(path) if any(low <= one[1] <= high for low, high in mask.get(one[0], []))
         ]

@@ -1,4 +1,4 @@
-"""Operators in control, on the real pool: hold, release, remove, rescue, stop, abort, restart."""
+"""Control by operators on the real pool: hold, release, remove, rescue, stop, abort, restart."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def assert_stuck_stop_is_alerted_and_repeated(stack: Stack, name: str, dag: DAG)
     try:
         stack.post(f"requests/{name}/stop", {"reason": "maintenance", "hold": True}, expect=200)
         Request.objects.filter(request_name=name).update(status_since=timezone.now() - timedelta(hours=2))
-        until(lambda: open_alerts(name) == ["stop_overdue"], why="nobody was alerted")
+        until(lambda: open_alerts(name) == ["stop_overdue"], why="no alert was raised")
         again = Alert.objects.filter(request__request_name=name, kind="stop_overdue")
         until(lambda: again.get().count > 2, why="the removal was not issued again")
         assert stack.get(f"requests/{name}")["status"] == "stopping"
@@ -142,7 +142,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
         # Planning wants these files for its round: it waits here, and the stop comes while it does.
         left = InputFile.objects.filter(workflow=pilot.workflow_id, state="fresh")
         assert len(left.select_for_update()) > 1
-        until(somebody_waits_for_us, why="nobody plans")
+        until(somebody_waits_for_us, why="no worker plans")
         assert stack.get(f"requests/{name}")["status"] == "planning"
         stack.post(f"requests/{name}/stop", {"reason": "not yet", "hold": True}, expect=200)
         assert newest(name).round.kind == "pilot"

@@ -208,9 +208,9 @@ def test_what_affects_every_node_aborts_the_dag_and_holds_with_the_proof(ran: Sc
     seen = ran.wait("broken", "held")
 
     (dag,) = ran.dags("broken")
-    told = [record for node in (NODE, OTHER) for record in ran.records("broken", node) if record.proof]
-    assert told
-    assert all("cpu_sec_per_event" in one.proof and one.action == "abort_dag" for one in told)
+    result = [record for node in (NODE, OTHER) for record in ran.records("broken", node) if record.proof]
+    assert result
+    assert all("cpu_sec_per_event" in one.proof and one.action == "abort_dag" for one in result)
     metrics = json.loads((Path(dag.submit_dir) / "mg_000000" / "group.dag.metrics").read_text())
     assert metrics["DagStatus"] == 3
     assert "cpu_sec_per_event" in seen["hold_evidence"]["proof"]

@@ -1,6 +1,6 @@
 """A schedd is taken out of service under running work, and another falls silent: nothing is lost or repeated.
 
-Every request on that schedd is stopped, whoever's it is, so this runs when no other test does.
+All requests on that schedd are stopped, so this runs when no other test does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def assert_silence_is_only_an_alert(stack: Stack, name: str) -> None:
     before = newest(name)
     os.kill(frozen, signal.SIGSTOP)
     try:
-        until(lambda: open_alerts(name) == ["schedd_unreachable"], why="nobody was alerted")
+        until(lambda: open_alerts(name) == ["schedd_unreachable"], why="no alert was raised")
         seen = stack.get(f"requests/{name}")
         row = next(one for one in stack.get("schedds")["results"] if one["name"] == before.schedd_name)
         assert (seen["status"], newest(name).status) == ("active", before.status)

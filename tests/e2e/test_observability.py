@@ -1,4 +1,4 @@
-"""The whole stack seen from outside: every part is up, work is counted, and the audit is whole."""
+"""The whole stack from outside: every part works, work is counted, and the audit is intact."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.e2e.conftest import Stack
 
 ROOT = Path(__file__).parents[2]
 WITHIN_SEC = 300
-Told = dict[tuple[str, tuple[str, ...]], float]
+Metrics = dict[tuple[str, tuple[str, ...]], float]
 
 
-def scrape(stack: Stack) -> Told:
+def scrape(stack: Stack) -> Metrics:
     answer = stack.api.get(f"{stack.url}/api/v1/metrics", timeout=30)
     assert answer.status_code == 200, answer.text
     return {
@@ -41,19 +41,19 @@ def test_every_part_of_the_running_stack_is_seen_and_works(stack: Stack) -> None
     assert set(health["parts"]) >= {"database", "migrations", "redis", "beat", "sweep"} | queues | outside
 
     # Whichever web process answers asks anew, and on a busy machine may ask in vain.
-    told = scrape(stack)
-    while not (all_work(told, queues) and all_up(told, outside)):
-        assert time.monotonic() < end + WITHIN_SEC, told
+    result = scrape(stack)
+    while not (all_work(result, queues) and all_up(result, outside)):
+        assert time.monotonic() < end + WITHIN_SEC, result
         time.sleep(1)
-        told = scrape(stack)
+        result = scrape(stack)
 
 
-def all_work(told: Told, queues: set[str]) -> bool:
-    return all(told.get(("wms2_workers", (name.removeprefix("workers."),)), 0) >= 1 for name in queues)
+def all_work(metrics: Metrics, queues: set[str]) -> bool:
+    return all(metrics.get(("wms2_workers", (name.removeprefix("workers."),)), 0) >= 1 for name in queues)
 
 
-def all_up(told: Told, parts: set[str]) -> bool:
-    return all(told.get(("wms2_part_up", (name,))) == 1 for name in parts)
+def all_up(metrics: Metrics, parts: set[str]) -> bool:
+    return all(metrics.get(("wms2_part_up", (name,))) == 1 for name in parts)
 
 
 def test_the_tasks_of_all_workers_are_counted(stack: Stack) -> None:

@@ -70,7 +70,7 @@ def assert_taken_back(stack: Stack, name: str) -> None:
 
 @pytest.fixture
 def transferred(stack: Stack, suffix: str) -> Json:
-    """A request whose outputs somebody wants elsewhere, followed from REPLICATING to STUCK to arrived."""
+    """A request whose outputs are subscribed elsewhere, from REPLICATING over STUCK to OK."""
     document = stack.seed(suffix)[2]
     wanted = {"pattern": f"^{document['OutputDatasets'][0]}$", "rse_expression": "T2_US_Purdue"}
     lab(stack, "POST", "subscriptions", {"name": f"e2e{suffix}", **wanted})
@@ -113,9 +113,9 @@ def test_stuck_transfers_are_boosted_and_outputs_can_be_taken_back(stack: Stack,
     with pytest.raises(CommandError, match="differences: 1"):
         call_command("reconcile", name)
     call_command("reconcile", name, "--repair", "--reason", "somebody deleted a rule")
-    mended = rucio().rule(lost.rule_id)
-    assert mended is not None
-    assert mended.expires_at is None
+    restored = rucio().rule(lost.rule_id)
+    assert restored is not None
+    assert restored.expires_at is None
 
     workflow = Workflow.objects.get(request_name=name)
     invalidate_outputs(workflow=workflow, actor="user:test", reason="a better version", now=timezone.now())

@@ -1,4 +1,4 @@
-"""Processes are killed in mid-flight: exactly one DAG, all outputs, nothing forgotten."""
+"""Processes are killed at work: exactly one DAG, all outputs, nothing lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that may be killed: `python -m tests.faults.zygote` forks them, one per failpoint it is told.
+"""Workers that may be killed: `python -m tests.faults.zygote` forks one per failpoint that it reads.
 
 Each line on standard input is a JSON list of failpoints ("" for none). For each a child process is forked
 that works like the real workers (sweep, advance, watch) until it dies at its failpoint or its time is up;

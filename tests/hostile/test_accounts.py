@@ -1,4 +1,4 @@
-"""An account without a role opens nothing; guessing passwords from one address locks out nobody else."""
+"""An account without a role has no access; password guessing from one address locks out no other address."""
 
 from __future__ import annotations
 

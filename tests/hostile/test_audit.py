@@ -1,4 +1,4 @@
-"""The owner of the table can do anything to the audit but escape notice, given a head kept elsewhere."""
+"""Tampering with the audit by the owner of its table is detected, given a head stored elsewhere."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_tampering_is_found_with_a_head_kept_elsewhere(tampering: str) -> None:
         verify("--head", head)
 
 
-def test_what_nobody_touched_is_whole() -> None:
+def test_an_untouched_audit_is_intact() -> None:
     write(3)
     head = verify().strip().rpartition(" ")[2]
     write(3)
@@ -182,8 +182,8 @@ def test_the_head_is_shipped_once_and_again_after_an_outage(receiver: str, setti
     audit.seal_pending()
     Receiver.answers = [503]
     assert [ship_audit_head(), ship_audit_head(), ship_audit_head()] == [False, True, False]
-    told = json.loads(Receiver.got[-1][1])
-    assert verify("--head", told["head"]).startswith("whole; head 2:")
+    body = json.loads(Receiver.got[-1][1])
+    assert verify("--head", body["head"]).startswith("whole; head 2:")
     write(1)
     audit.seal_pending()
     assert ship_audit_head()
@@ -210,5 +210,5 @@ def test_the_head_goes_to_syslog(settings: Any) -> None:
         write(1)
         audit.seal_pending()
         assert ship_audit_head()
-        told = daemon.recv(1000).decode()
-    assert verify("--head", told.rpartition(" ")[2]).startswith("whole; head 1:")
+        result = daemon.recv(1000).decode()
+    assert verify("--head", result.rpartition(" ")[2]).startswith("whole; head 1:")

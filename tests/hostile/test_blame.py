@@ -1,4 +1,4 @@
-"""What a payload returns is a claim: it may keep its own request away from a site, never the others."""
+"""Results of a payload are claims: they may exclude a site for its own request, never for others."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_the_same_claims_of_three_people_ban_a_site_for_all(planned: Planned) ->
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("source", ["wrapper", "htcondor"])
-def test_what_no_payload_can_make_bans_a_site_for_all_whoever_asks(planned: Planned, source: str) -> None:
+def test_proved_failures_ban_a_site_for_all_whatever_the_requestor(planned: Planned, source: str) -> None:
     for _ in range(3):
         fail_at_purdue(planned, "ana", exit_code=60307, source=source)
     ban = SiteBan.objects.get(workflow__isnull=True)
@@ -240,7 +240,7 @@ def assert_not_banned_after_pilot(planned: Planned, sender: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("source", "read_at"), [("payload", {CERN, DESY}), ("wrapper", {DESY})])
-def test_a_payload_keeps_nobody_else_from_a_copy_of_a_file(
+def test_a_payload_does_not_exclude_a_replica_for_others(
     planned: Planned, source: str, read_at: set[str]
 ) -> None:
     round_ = planned([[CERN, DESY]] * 2 + [[CERN]] * 10)

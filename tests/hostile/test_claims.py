@@ -103,7 +103,7 @@ PROCESSING: dict[str, tuple[Forged, tuple[str, ...]]] = {
     "no output": ([("outputs", [])], ("outputs",)),
     "another group": ([("group", "mg_000009")], ("mg_000009", "mg_000000")),
     "another role": ([("role", "merge")], ("merge", "processing")),
-    "a pilot nobody asked for": ([("pilot", {})], ("pilot",)),
+    "a pilot that was not planned": ([("pilot", {})], ("pilot",)),
     "30,000 inputs": (
         [("inputs", [{"lfn": "/store/data/a.root", "events": 0}] * 30_000)],
         ("inputs", "30000", "20000"),
@@ -168,7 +168,7 @@ MANIFEST: dict[str, tuple[Forged, tuple[str, ...]]] = {
     "another site": ([("site", "T1_US_FNAL")], ("T1_US_FNAL", SITE)),
     "another round": ([("round", 1)], ("round",)),
     "another file": ([("outputs/0/lfn", FOREIGN)], (FOREIGN, MERGED)),
-    "measurements nobody asked for": ([("pilot", {})], ("pilot",)),
+    "measurements that were not planned": ([("pilot", {})], ("pilot",)),
 }  # fmt: skip
 
 
@@ -241,8 +241,8 @@ def test_a_forged_framework_report_is_refused_where_it_is_all_there_is(group: Wo
     run(group, NODE)
     (group.reports / f"{NODE}.report.json").unlink()
     read = FjrInput("/store/data/a.root", "", 8 * 10**18)
-    told = JobReport(errors=(FrameworkError(8001, "Oops", "failed"),), input_files=(read,))
-    write_fjr(group.reports / f"{NODE}.fjr.xml", told)
+    report = JobReport(errors=(FrameworkError(8001, "Oops", "failed"),), input_files=(read,))
+    write_fjr(group.reports / f"{NODE}.fjr.xml", report)
 
     assert group.post(NODE, process_exit(8001)) == STOPPED
     assert "8000000000000000000" in refusal(group, NODE)

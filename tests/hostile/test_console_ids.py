@@ -34,8 +34,8 @@ def test_an_action_on_what_does_not_exist_is_a_404(console: Client, action: str)
     answers = {"_confirmed": "1", "reason": "a test"}
     for made_up in IDS:
         url = place.replace("PLACE", quote(made_up, safe=""))
-        told = (console.get(url).status_code, console.post(url, answers).status_code)
-        assert told == (404, 404), (url, told)
+        result = (console.get(url).status_code, console.post(url, answers).status_code)
+        assert result == (404, 404), (url, result)
 
 
 @pytest.mark.parametrize("made_up", IDS)

@@ -83,10 +83,10 @@ def finished(workflow: Workflow) -> Request:
 def test_a_dataset_that_is_in_dbs_is_refused_at_import(bob: APIClient, foreign: str) -> None:
     refused = bob.post(REQUESTS, make_document(requestor="bob", output_datasets=[foreign]))
     assert refused.status_code == 422, refused.json()
-    told = refused.json()["errors"]["output_datasets"]
-    assert foreign in str(told)
-    assert "VALID" in str(told)
-    assert "lab" in str(told), "its creator"
+    body = refused.json()["errors"]["output_datasets"]
+    assert foreign in str(body)
+    assert "VALID" in str(body)
+    assert "lab" in str(body), "its creator"
     assert "ProcessingVersion" in refused.json()["cure"]
     assert not Request.objects.exists()
 
@@ -97,9 +97,9 @@ def test_a_dataset_of_another_request_is_refused_at_import(requestor: APIClient,
         REQUESTS, make_document(requestor="bob", output_datasets=owner.workflow.output_datasets)
     )
     assert refused.status_code == 422, refused.json()
-    told = str(refused.json()["errors"]["output_datasets"])
-    assert owner.workflow.output_datasets[0] in told
-    assert owner.request_name in told
+    body = str(refused.json()["errors"]["output_datasets"])
+    assert owner.workflow.output_datasets[0] in body
+    assert owner.request_name in body
     assert Request.objects.count() == 1
 
 
@@ -227,8 +227,8 @@ def test_a_dataset_with_a_block_of_others_is_not_invalidated(requestor: APIClien
     file = {"lfn": f"/store/data{name}/theirs.root", "size_bytes": 9, "events": 5, "adler32": "0000000a"}
     theirs = {"name": f"{name}#theirs", "rses": ["T2_CH_CERN"], "files": [file | {"lumis": {"1": [[9, 9]]}}]}
     lab("POST", "datasets", {"dataset": name, "blocks": [theirs]})
-    told = {"actor": "user:olga", "reason": "wrong", "now": timezone.now()}
-    invalidate_outputs(workflow=block.dataset.workflow, **told)
+    call = {"actor": "user:olga", "reason": "wrong", "now": timezone.now()}
+    invalidate_outputs(workflow=block.dataset.workflow, **call)
     walk(block)
     assert block.status == "invalidated"
     assert in_dbs(name) == ("PRODUCTION", 1)
@@ -242,8 +242,8 @@ def test_a_rule_of_another_account_is_not_deleted(requestor: APIClient, lab: Any
     lab("PUT", "rules", {"name": block.block_name, "from": ours["state"], "account": "transfer_ops"})
     with pytest.raises(ServiceRejected, match="transfer_ops"):
         rucio().delete_rule(ours["id"])
-    told = {"actor": "user:olga", "reason": "wrong", "now": timezone.now()}
-    invalidate_outputs(workflow=block.dataset.workflow, **told)
+    call = {"actor": "user:olga", "reason": "wrong", "now": timezone.now()}
+    invalidate_outputs(workflow=block.dataset.workflow, **call)
     walk(block, looks=2)
     assert block.status == "invalidating"
     assert "transfer_ops" in block.last_error

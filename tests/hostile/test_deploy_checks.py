@@ -52,8 +52,8 @@ def test_debug_and_any_host_are_refused(settings: Any) -> None:
 def test_services_without_tls_are_refused(settings: Any) -> None:
     settings.CMS_SERVICES = {"dbs_url": "http://dbs.example.org", "rucio_url": "https://rucio.example.org"}
     settings.ALERT_WEBHOOK_URL, settings.AUDIT_HEAD_URL = "http://hook.example.org", "ftp://x.example.org"
-    told = [message.msg for message in deploy_checks.check_service_urls(None)]
-    assert [words.split()[0] for words in told] == [
+    text = [message.msg for message in deploy_checks.check_service_urls(None)]
+    assert [words.split()[0] for words in text] == [
         "WMS2_DBS_URL", "WMS2_ALERT_WEBHOOK_URL", "WMS2_AUDIT_HEAD_URL",
     ]  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_services_without_tls_are_refused(settings: Any) -> None:
         (["10.0.0.1", "10.1.0.0/16"], 0),
     ],
 )
-def test_a_proxy_nobody_named_and_one_everybody_is_are_refused(
+def test_no_proxy_and_a_proxy_network_of_all_are_refused(
     settings: Any, proxies: list[str], refused: int
 ) -> None:
     settings.TRUSTED_PROXIES = proxies
@@ -77,8 +77,8 @@ def test_a_proxy_nobody_named_and_one_everybody_is_are_refused(
 
 @pytest.mark.django_db
 def test_the_owner_of_the_tables_is_refused_as_the_running_role() -> None:
-    told = [message.msg for message in deploy_checks.check_database_role(None)]
-    assert [words for words in told if "may change the audit" in words]
+    text = [message.msg for message in deploy_checks.check_database_role(None)]
+    assert [words for words in text if "may change the audit" in words]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -128,6 +128,6 @@ def test_the_command_refuses_them_all_at_once() -> None:
     }
     done = manage("check", "--deploy", **PRODUCTION | wrong)
     assert done.returncode == 1
-    told = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     expected = ("E012", "E013", "E014", "E015", "E016", "E030")
-    assert [code for code in expected if f"wms2.{code}" not in told] == []
+    assert [code for code in expected if f"wms2.{code}" not in output] == []

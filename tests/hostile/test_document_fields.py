@@ -79,8 +79,8 @@ def test_many_unknown_names_are_refused_without_comparing_them(monkeypatch: pyte
 
 
 def test_pull_allocation_is_refused_while_it_has_no_effect() -> None:
-    told = refused({**REQMGR2, "allocation": "pull"})
-    assert told == {"allocation": "allocation: 'pull' is unknown; use push"}
+    result = refused({**REQMGR2, "allocation": "pull"})
+    assert result == {"allocation": "allocation: 'pull' is unknown; use push"}
 
 
 @pytest.mark.parametrize(

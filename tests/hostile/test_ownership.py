@@ -68,7 +68,7 @@ def join(name: str, *groups: str) -> None:
 
 
 @pytest.mark.parametrize("draft", [False, True])
-def test_nobody_imports_the_request_of_another_from_reqmgr2(
+def test_a_user_cannot_import_the_request_of_another_from_reqmgr2(
     reqmgr2: Known, mallory: APIClient, requestor: APIClient, draft: bool
 ) -> None:
     """It would be mallory's to abort, and would take its name from ana."""
@@ -84,7 +84,7 @@ def test_names_are_compared_exactly(reqmgr2: Known, requestor: APIClient, writte
     assert requestor.post(URL, BY_NAME).status_code == 403
 
 
-def test_a_document_of_reqmgr2_without_a_requestor_is_nobodys(reqmgr2: Known, requestor: APIClient) -> None:
+def test_a_document_of_reqmgr2_without_a_requestor_has_no_owner(reqmgr2: Known, requestor: APIClient) -> None:
     reqmgr2(requestor=None)
     assert requestor.post(URL, BY_NAME).status_code == 403
     assert not Request.objects.exists()
@@ -178,7 +178,7 @@ def test_a_membership_is_no_role(api_as: ApiAs) -> None:
 
 
 @pytest.mark.parametrize("door", ["document", "draft", "reqmgr2"])
-def test_nobody_elses_request_is_replaced_through_any_door(
+def test_no_interface_replaces_a_request_of_another_user(
     reqmgr2: Known, requestor: APIClient, door: str
 ) -> None:
     make_request(request_name="bobs", requestor="bob", submitted_by="bob")

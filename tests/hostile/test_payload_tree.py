@@ -1,4 +1,4 @@
-"""A payload is code of a stranger: it leaves no process, no report and no file of its choice behind."""
+"""The payload is untrusted code: it leaves no process, no report and no file of its choice behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def work():
         target.write(source.read())
 
 def hold(lock):
-    "Whoever runs holds a share of this lock: the test gets it alone only when nobody is left."
+    "Every process holds a share of this lock: the test gets it exclusively only when none is left."
     global kept
     kept = open(lock)
     fcntl.flock(kept, fcntl.LOCK_SH)
@@ -182,7 +182,7 @@ def test_fifty_forking_processes_do_not_outlive_their_job(host: Host) -> None:
     assert (report["exit_code"], report["events_written"]) == (0, 10)
 
 
-def test_a_payload_that_leaves_nobody_is_not_remarked_upon(host: Host) -> None:
+def test_a_payload_that_leaves_no_process_is_not_reported(host: Host) -> None:
     report = host.run("work()")
 
     assert (report["exit_code"], report["error"]) == (0, "")
@@ -212,7 +212,7 @@ def test_a_daemon_ends_when_its_job_is_removed(host: Host) -> None:
     assert "SIGTERM" in host.report(place)["error"]
 
 
-def test_a_payload_that_kills_its_parents_leaves_nobody(host: Host) -> None:
+def test_a_payload_that_kills_its_parents_leaves_no_process(host: Host) -> None:
     report = host.run("detach(LOCK, forge)\nos.kill(os.getppid(), 9)\nwork()")
 
     # in a namespace the signal has no effect; without one it ends the process that reports its status
@@ -220,7 +220,7 @@ def test_a_payload_that_kills_its_parents_leaves_nobody(host: Host) -> None:
 
 
 @pytest.mark.parametrize("host", ["refused"], indirect=True)
-def test_a_host_that_refuses_namespaces_leaves_nobody_either(host: Host) -> None:
+def test_a_host_that_refuses_namespaces_leaves_no_process_either(host: Host) -> None:
     report = host.run("detach(LOCK, forge)\nwork()\nopen(LOCK, 'w').write(str(os.getpid()))")
 
     assert (report["exit_code"], report["events_written"]) == (0, 10)

@@ -13,7 +13,7 @@ from tests.hostile.small_pool import run_tool, running_pool
 
 US = pwd.getpwuid(os.getuid()).pw_name
 FS = {"SEC_CLIENT_AUTHENTICATION_METHODS": "FS"}
-# FS proves which user the client is: seen from a pool of somebody else's, this process is a stranger
+# FS authentication proves the client's user: for a pool of another user this process is unknown
 STRANGERS = {
     "another user": FS,
     "nobody in particular": {"SEC_CLIENT_AUTHENTICATION": "NEVER"},

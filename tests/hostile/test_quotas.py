@@ -68,7 +68,7 @@ def test_submissions_per_hour_end_at_the_limit_and_say_when_to_come_back(
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
     assert answer.json()["detail"] == "requestor ana: 2 of 2 submissions in the last hour"
     assert 1190 <= int(answer["Retry-After"]) <= 1201
-    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # whoever sends it
+    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # whichever account sends it
     assert operator.post(URL, document(3, requestor="bob")).status_code == 201
     Request.objects.filter(request_name="r0").update(created_at=ago(minutes=61))
     assert requestor.post(URL, document(4)).status_code == 201
@@ -189,13 +189,13 @@ def test_queued_jobs_make_a_request_wait_with_the_numbers_while_others_pass(view
     behind = runnable(requestor="bob", priority=5)
 
     assert [step(row) for row in waits] == ["queued"] * 3
-    told = "requestor ana: 120 of 100 queued jobs"
-    assert {(row.wait_gate, row.wait_reason) for row in waits} == {("quota", told)}
+    result = "requestor ana: 120 of 100 queued jobs"
+    assert {(row.wait_gate, row.wait_reason) for row in waits} == {("quota", result)}
     why = viewer.get(f"{URL}/{waits[0].request_name}/why").json()
-    assert why["summary"] == told
+    assert why["summary"] == result
     rows = viewer.get("/api/v1/admission/queue").json()["results"]
     shown = {row["request_name"]: (row["gate"], row["wait_reason"], row["position"]) for row in rows}
-    assert shown[waits[0].request_name] == ("quota", told, None)
+    assert shown[waits[0].request_name] == ("quota", result, None)
     assert step(behind) == "planning"
 
 
@@ -282,7 +282,7 @@ def test_a_round_is_compared_with_the_quota_as_soon_as_it_is_planned(
     running(5)
     splitting = {"splitting_algo": SplittingAlgo.EVENT_BASED, "splitting_params": {"events_per_job": 10}}
     row = runnable(workflow={"total_events": 100} | splitting)
-    assert step(row) == "planning"  # nobody knows yet that it is ten jobs
+    assert step(row) == "planning"  # the number of jobs is not known yet
     assert step(row) == status
     assert DAG.objects.get(workflow=row.workflow).status == DAGStatus.READY
     if status == "held":

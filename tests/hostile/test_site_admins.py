@@ -54,7 +54,7 @@ def test_an_admins_own_drain_ends_by_the_admin(clients: dict[str, Any], site: Si
     assert clients["sam"].post(f"{URL}/drain", WHY).status_code == 200
 
 
-def test_an_operators_drain_that_is_over_binds_nobody(clients: dict[str, Any], site: Site) -> None:
+def test_an_operators_drain_that_is_over_has_no_effect(clients: dict[str, Any], site: Site) -> None:
     clients["olga"].post(f"{URL}/drain", {"reason": "r", "until": soon()})
     Site.objects.update(drain_until=timezone.now() - timedelta(minutes=1))
     assert clients["sam"].post(f"{URL}/enable", WHY).status_code == 200

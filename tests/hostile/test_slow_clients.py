@@ -132,7 +132,9 @@ def test_without_the_proxy_half_open_connections_block_the_web(web: int) -> None
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-def test_half_open_connections_to_the_proxy_block_nobody(web: int, proxy: int, certificate: Path) -> None:
+def test_half_open_connections_to_the_proxy_do_not_block_others(
+    web: int, proxy: int, certificate: Path
+) -> None:
     tls = ssl.create_default_context(cafile=str(certificate))
     through, direct = f"https://localhost:{proxy}/api/v1/livez", f"http://127.0.0.1:{web}/api/v1/livez"
     assert health(through, tls) == 200

@@ -47,9 +47,9 @@ def test_a_large_payload_configuration_is_refused_by_field_size_and_limit(
     body = DOCUMENT | ({"payload_config": much} if inside == "payload_config" else {"Much": much})
     answer = requestor.post("/api/v1/requests", body, format="json")
     assert answer.status_code == 422, answer.content[:300]
-    told = answer.json()["errors"]["payload_config"]
-    assert "9000" in str(told)
-    assert str(MAX_PAYLOAD_BYTES) in str(told)
+    answer_body = answer.json()["errors"]["payload_config"]
+    assert "9000" in str(answer_body)
+    assert str(MAX_PAYLOAD_BYTES) in str(answer_body)
     assert not Request.objects.exists()
 
 
@@ -111,8 +111,8 @@ def test_no_dag_is_made_on_a_full_submit_host(tmp_path: Path, status: S, then: S
     assert (DAG.objects.count(), list(tmp_path.iterdir())) == (0, [])
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
     (gate,) = [one for one in body["gates"] if one["verdict"] == "block"]
-    (told,) = [one for one in gate["evidence"]["directories"] if one["directory"] == str(tmp_path)]
-    assert 0 < told["free_bytes"] < told["needed_bytes"] == 2**62
+    (message,) = [one for one in gate["evidence"]["directories"] if one["directory"] == str(tmp_path)]
+    assert 0 < message["free_bytes"] < message["needed_bytes"] == 2**62
     assert f"{2**62 / 1e6:.0f} MB are needed" in gate["detail"]
 
 
@@ -156,8 +156,8 @@ def test_bytes_and_inodes_are_watched(
     settings.MIN_FREE_BYTES, settings.MIN_FREE_INODES, settings.STATE_DIR = 4096 * 1000, 500, ""
     found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_favail=inodes, f_files=files)
     monkeypatch.setattr(disk_space.os, "statvfs", lambda path: found)
-    told = disk_space.describe(disk_space.short_of_space())
-    assert told == (f"{settings.SUBMIT_ROOT} has {short}" if short else "")
+    result = disk_space.describe(disk_space.short_of_space())
+    assert result == (f"{settings.SUBMIT_ROOT} has {short}" if short else "")
 
 
 def test_a_submit_root_that_is_not_made_yet_is_measured_where_it_will_be(
@@ -197,13 +197,13 @@ def test_the_directory_of_a_request_that_ended_long_ago_is_removed_and_its_absen
     assert not directory(made).exists()
     (event,) = DAGEvent.objects.filter(event_type="directory_removed")
     assert event.detail["directory"] == made.dag.submit_dir
-    told = f"removed on {timezone.now():%F} by policy"
+    message = f"removed on {timezone.now():%F} by policy"
     for path in ("logs", "nodes"):
         answer = viewer.get(f"/api/v1/dags/{made.dag.pk}/{path}")
-        assert (answer.status_code, told in answer.json()["detail"]) == (404, True)
+        assert (answer.status_code, message in answer.json()["detail"]) == (404, True)
     assert viewer.get(f"/api/v1/dags/{made.dag.pk}").json()["directory_removed_at"] is not None
     why = viewer.get(f"/api/v1/requests/{made.request.request_name}/why").json()
-    assert told in why["summary"]
+    assert message in why["summary"]
 
 
 @pytest.mark.parametrize(

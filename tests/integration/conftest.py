@@ -21,7 +21,7 @@ __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_with_redis() -> None:
-    """On a busy machine Redis may be late; that it is away is tested with a port at which nobody is."""
+    """Allow for a slow Redis on a busy machine; an absent one is tested with an unused port."""
     redis_state.TIMEOUT_SEC = throttles.TIMEOUT_SEC = 10.0
 
 

@@ -1,1 +1,1 @@
-"""Access: who calls (tokens, certificates, issuers), what they may do, and the audit of what they did."""
+"""Access control: authentication, roles and the audit."""

@@ -1,10 +1,11 @@
-"""Who changed what, and why: written in the transaction of the change itself, and tamper-evident.
+"""The audit: one row per change, written in the transaction of the change, and tamper-evident.
 
-Every row carries a mark, a keyed hash of its content and a nonce, from birth: without the key nobody can
-write, edit or copy one. Once committed it is sealed: given the next number of one chain and a keyed hash over
-the seal before it, so that a row taken out or moved is seen. Sealing is apart from the change, because a lock
-on the head of the chain inside everybody's transactions would order them all, and deadlock some. It first
-checks that the chain ends where it ended and that its last row is as it was sealed; if not, it seals nothing.
+Every row has a mark from the start: a keyed hash of its content and a nonce. Without the key no row can be
+written, edited or copied. After the commit the row is sealed: it gets the next number of one chain and a
+keyed hash over the seal before it, which makes removed and moved rows detectable. Sealing is not part of
+the change, because a lock on the head of the chain would serialise all transactions and deadlock some. The
+sealer first checks that the chain still ends where it ended and that its last row is unchanged; otherwise
+it seals nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ UNSEALED_ALLOWED_SEC = 300.0
 
 
 class AuditBroken(PermanentError):
-    """The end of the chain is not what it was when it was sealed."""
+    """The end of the chain differs from what was sealed."""
 
     code = "audit_broken"
 
@@ -46,13 +47,13 @@ class AuditBroken(PermanentError):
 
 
 def need_reason(reason: str) -> None:
-    """Refuse to act without one."""
+    """Raise InvalidInput unless the reason has text."""
     if not reason.strip():
         raise InvalidInput("a reason is needed", fields={"reason": "give a reason for the audit"})
 
 
 def record(*, actor: str, action: str, target: str, reason: str, **detail: Any) -> None:
-    """Keep who did this to what, and why."""
+    """Write an audit row in the current transaction and seal it after the commit."""
     need_reason(reason)
     event = AuditEvent(
         actor=actor,
@@ -69,18 +70,18 @@ def record(*, actor: str, action: str, target: str, reason: str, **detail: Any) 
 
 
 def record_move(*, actor: str, target: str, before: str, after: str, reason: str) -> None:
-    """Keep that somebody changed a status; what the machine does by itself, the status history tells."""
+    """Record a change of status unless the system made it; the status history has those."""
     if not actor.startswith("system:"):
         record(actor=actor, action=after, target=target, reason=reason, before=before)
 
 
 def shown_detail(event: AuditEvent, *, to_admin: bool) -> dict[str, Any]:
-    """Return the detail without what only admins may know: whose certificate or account it is outside."""
+    """Return the detail; without the subjects of identities unless the reader is an admin."""
     return {name: value for name, value in event.detail.items() if to_admin or name not in _PERSONAL}
 
 
 def mark_of(event: AuditEvent) -> str:
-    """The keyed hash of the row's content, the same before storing and after reading."""
+    """Return the keyed hash of the row's content, equal before storing and after reading."""
     content = [event.at.isoformat(), *(getattr(event, name) for name in _CONTENT)]
     if nonce := getattr(event, "nonce", ""):  # rows of older versions have none
         content.append(nonce)
@@ -88,9 +89,9 @@ def mark_of(event: AuditEvent) -> str:
 
 
 def seal_pending() -> int:
-    """Append committed rows without a seal to the chain; return how many. One sealer at a time.
+    """Append committed, unsealed rows to the chain, under a lock, and return how many.
 
-    Rows that WMS2 did not write stay unsealed. Raises AuditBroken when the end of the chain was changed.
+    Rows that WMS2 did not write stay unsealed. Raise AuditBroken if the end of the chain was changed.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -135,13 +136,13 @@ def head_mark(number: int, seal: str) -> str:
 
 
 def unsealed_sec(*, now: datetime) -> float:
-    """Return the age of the oldest row that is not sealed; 0 if there is none."""
+    """Return the age of the oldest unsealed row; 0 if there is none."""
     oldest = AuditEvent.objects.filter(number__isnull=True).aggregate(at=Min("at"))["at"]
     return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
 
 
 def unshipped_sec(*, now: datetime) -> float:
-    """Return for how long the head has been waiting to be shipped; 0 if it is, or if it goes nowhere."""
+    """Return how long the head has been waiting to be shipped; 0 if shipping is off or complete."""
     head = AuditHead.objects.first() if settings.AUDIT_HEAD_URL else None
     if head is None or head.shipped >= head.number:
         return 0.0
@@ -150,7 +151,7 @@ def unshipped_sec(*, now: datetime) -> float:
 
 
 def flaws() -> Iterator[str]:
-    """What is wrong with the audit, one sentence each; nothing when it is whole."""
+    """Yield one sentence per flaw of the audit; nothing if it is intact."""
     if not AuditEvent.objects.exists() and (ApiToken.objects.exists() or Identity.objects.exists()):
         yield "it is empty, though tokens or identities were given out: all rows were removed"
     yield from _head_flaws()
@@ -181,12 +182,12 @@ def _head_flaws() -> Iterator[str]:
 
 
 def seal_soon() -> None:
-    """Seal after a commit, so that a failure undoes nothing: the next event or tidy-up tries again."""
+    """Seal after a commit. A failure undoes nothing: the next event or tidy-up retries."""
     try:
         while seal_pending() == _BATCH:
             pass
     except DatabaseError:
-        logger.exception("the audit could not be sealed; the next event does it")
+        logger.exception("the audit could not be sealed; retried with the next event")
     except AuditBroken as error:
         logger.error("nothing is sealed: %s", error)
 
@@ -200,7 +201,7 @@ def _keyed(text: str) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """One spelling per value: PostgreSQL gives 1e22 back as a whole number, and keys in another order."""
+    """Return one spelling per value: PostgreSQL reorders keys and returns 1e22 as an integer."""
     if isinstance(value, dict):
         return [[str(key), _canonical(value[key])] for key in sorted(value)]
     if isinstance(value, list | tuple):

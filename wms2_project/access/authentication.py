@@ -1,4 +1,4 @@
-"""How the API knows its caller: a bearer token, ours or a known issuer's, or a certificate at the proxy."""
+"""Authentication of API calls: API tokens, issuers' bearer tokens, certificates verified by a proxy."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wms2_project.models import ApiToken
 
 @cache
 def issuer_keys() -> IssuerKeys:
-    """The keys this process knows."""
+    """Return the issuer keys cached in this process."""
     return IssuerKeys(timeout_sec=settings.OIDC_TIMEOUT_SEC)
 
 
 def bearer_policy() -> BearerPolicy:
-    """What the settings say about bearer tokens of others."""
+    """Build the policy for issuers' bearer tokens from the settings."""
     return BearerPolicy(
         issuers=tuple(settings.OIDC_ISSUERS),
         audiences=tuple(settings.OIDC_AUDIENCES),
@@ -39,10 +39,10 @@ def bearer_policy() -> BearerPolicy:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer …`: an API token (`wms2_…`), or a token of an issuer we know."""
+    """Authenticates `Authorization: Bearer …`: an API token (`wms2_…`) or a token of a known issuer."""
 
     def authenticate(self, request: HttpRequest) -> tuple[User, ApiToken | Bearer] | None:
-        """The user behind the token; None when no token was sent."""
+        """Return the user of the token; None if none was sent."""
         words = get_authorization_header(request).decode("latin-1").split()
         if not words or words[0].lower() != "bearer":
             return None
@@ -53,7 +53,7 @@ class TokenAuthentication(BaseAuthentication):
         return _by_bearer(request, words[1])
 
     def authenticate_header(self, request: HttpRequest) -> str:
-        """What a 401 asks for."""
+        """Return the scheme named in the `WWW-Authenticate` header of a 401."""
         return "Bearer"
 
 
@@ -76,17 +76,17 @@ def _by_bearer(request: HttpRequest, text: str) -> tuple[User, Bearer]:
 
 
 class CertificateAuthentication(BaseAuthentication):
-    """The subject of the client certificate, as a proxy of ours passes it on."""
+    """Authenticates the client certificate whose subject a trusted proxy passes on."""
 
     def authenticate(self, request: HttpRequest) -> tuple[User, str] | None:
-        """The user the certificate is linked to; None when no proxy vouches for one."""
+        """Return the user linked to the certificate; None if no trusted proxy names one."""
         dn = certificate_dn(request._request)
         if not dn:
             return None
         user = person_of_certificate(dn, now=timezone.now())
         if user is None:
             raise refusal(request, f"No account is linked to {dn}. Ask an admin to link this certificate.")
-        # A browser shows its certificate to whatever page asks: another site's page must not act with it.
+        # Browsers send the certificate with calls from any page: refuse writes from pages of other sites.
         if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site") in _FOREIGN:
             raise PermissionDenied("Cross-site calls with a client certificate are refused.")
         return user, dn

@@ -1,4 +1,4 @@
-"""Bearer tokens of OIDC and WLCG issuers: who signed them, for whom, until when, and what they allow."""
+"""Bearer tokens of OIDC and WLCG issuers: verification, and the roles they grant."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _NEEDED = ["exp", "iss", "aud", "sub"]
 
 
 class BearerRefused(PermanentError):
-    """A bearer token that must not be believed."""
+    """A bearer token that is not accepted."""
 
     code = "not_authenticated"
 
 
 @dataclass(frozen=True, slots=True)
 class BearerPolicy:
-    """Which tokens are believed, and which of our roles their groups and scopes give."""
+    """Which tokens are accepted, and which roles their groups and scopes grant."""
 
     issuers: tuple[str, ...] = ()
     audiences: tuple[str, ...] = ()
     algorithms: tuple[str, ...] = ("RS256", "ES256")
-    scope: str = ""  # what every token must carry; empty: nothing in particular
-    roles: tuple[tuple[str, str, str], ...] = ()  # ("group" or "scope", its name, our role)
+    scope: str = ""  # required of every token; empty: none
+    roles: tuple[tuple[str, str, str], ...] = ()  # ("group" or "scope", its name, the role it grants)
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Who the token speaks for and the roles it gives."""
+    """The subject of a verified token and the roles it grants."""
 
     issuer: str
     subject: str
@@ -46,7 +46,7 @@ class Bearer:
 
 
 def parse_role_rule(text: str) -> tuple[str, str, str]:
-    """`group:/cms/ops=operator` or `scope:wms2.submit=requestor`."""
+    """Parse `group:/cms/ops=operator` or `scope:wms2.submit=requestor` into kind, name and role."""
     claim, _, role = text.strip().rpartition("=")
     kind, _, name = claim.partition(":")
     if kind not in ("group", "scope") or not name or not role:
@@ -55,12 +55,12 @@ def parse_role_rule(text: str) -> tuple[str, str, str]:
 
 
 def read_bearer(text: str, *, policy: BearerPolicy, keys: IssuerKeys) -> Bearer:
-    """The token's meaning, once issuer, algorithm, signature, audience, expiry and scope are checked."""
+    """Verify the token (issuer, algorithm, signature, audience, expiry, scope) and return its content."""
     return meaning_of(verified_claims(text, policy=policy, keys=keys), policy=policy)
 
 
 def verified_claims(text: str, *, policy: BearerPolicy, keys: IssuerKeys) -> dict[str, Any]:
-    """What the token says, once issuer, algorithm, signature, audience and expiry are checked."""
+    """Return the claims after checking issuer, algorithm, signature, audience and expiry."""
     if len(text) > MAX_LENGTH:
         raise BearerRefused("This token is too long")
     try:
@@ -88,7 +88,7 @@ def verified_claims(text: str, *, policy: BearerPolicy, keys: IssuerKeys) -> dic
 
 
 def meaning_of(claims: Mapping[str, Any], *, policy: BearerPolicy) -> Bearer:
-    """Whom verified claims speak for, and the roles they give."""
+    """Return the subject and roles of verified claims; raise BearerRefused if the scope is missing."""
     scopes, groups = _words(claims.get("scope")), frozenset[str]()
     for claim in GROUP_CLAIMS:
         groups |= _words(claims.get(claim))
@@ -107,7 +107,7 @@ def meaning_of(claims: Mapping[str, Any], *, policy: BearerPolicy) -> Bearer:
 
 
 def _words(value: Any) -> frozenset[str]:
-    """A claim as a set, whether it came as a list or as words."""
+    """Return a claim, a list or a text of words, as a set."""
     if isinstance(value, str):
         return frozenset(value.split())
     return frozenset(str(item) for item in value) if isinstance(value, list) else frozenset()

@@ -1,4 +1,4 @@
-"""What a person did last to a thing: the call and the trace that work on it goes on from."""
+"""The last action of a person on a target: its HTTP call and trace continue in the background work."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from wms2_project.models import AuditEvent
 from wms2_project.observation.logs import bind
 from wms2_project.observation.tracing import span
 
-TRACED_FOR = timedelta(hours=1)  # a trace that grew for weeks would show nothing
+TRACED_FOR = timedelta(hours=1)  # longer traces are unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The HTTP call and the span behind it; empty when nobody acted."""
+    """The HTTP call and span of an action; empty if no person acted."""
 
     request_id: str = ""
     traceparent: str = ""
 
 
 def cause_of(target: str, *, now: datetime) -> Cause:
-    """The last action on this target."""
+    """Return the cause recorded with the last action on the target."""
     last = (
         AuditEvent.objects.filter(target=target)
         .order_by("-id")
@@ -38,11 +38,11 @@ def cause_of(target: str, *, now: datetime) -> Cause:
 
 
 @contextmanager
-def caused(doing: str, *, target: str, **facts: str) -> Iterator[None]:
-    """Do this in the trace, and log it under the call, of what a person did last to the target."""
+def caused(work: str, *, target: str, **facts: str) -> Iterator[None]:
+    """Run the block in the trace, and log it under the call, of the last action on the target."""
     cause = cause_of(target, now=timezone.now())
     with (
         bind(request=target, request_id=cause.request_id, **facts),
-        span(doing, parent=cause.traceparent, request=target),
+        span(work, parent=cause.traceparent, request=target),
     ):
         yield

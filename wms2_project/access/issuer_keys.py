@@ -1,7 +1,7 @@
-"""The public keys of token issuers: found by discovery, fetched with a timeout, kept for a while.
+"""Public keys of token issuers: found by discovery, fetched with a timeout, cached.
 
-An unknown key id asks the issuer again, but not more than twice a minute: tokens with made-up ids must not
-turn us into a load on the issuer. While the issuer is silent its last keys go on for a day.
+An unknown key id triggers a new fetch, at most twice a minute, so that tokens with invented ids cannot load
+the issuer. While the issuer does not answer, its last keys stay valid for a day.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def find(self, issuer: str, key_id: str) -> jwt.PyJWK | None:
-        """The issuer's key of this id; None if it has no such key."""
+        """Return the issuer's key with this id; None if it has none. Raise ServiceUnavailable if unknown."""
         now = time.monotonic()
-        with self._lock:  # not held while the issuer is asked: the others go on with the keys there are
+        with self._lock:  # released before the fetch: other threads use the cached keys meanwhile
             held = self._held.setdefault(issuer, _Held())
             known = key_id in held.keys and now - held.fetched_at < FRESH_SEC
             asks = not known and now - held.asked_at >= ASK_AGAIN_SEC
@@ -60,11 +60,11 @@ class IssuerKeys:
             found = self._json(issuer.rstrip("/") + "/.well-known/openid-configuration")
             address = str(found["jwks_uri"])
             if found.get("issuer") != issuer or (issuer.startswith("https:") and address[:6] != "https:"):
-                raise ValueError("it describes another issuer, or keys without TLS")
+                raise ValueError("the discovery document names another issuer, or keys without TLS")
             keys = jwt.PyJWKSet.from_dict(self._json(address)).keys
         except (requests.RequestException, ValueError, KeyError, TypeError, jwt.PyJWTError) as error:
             logger.warning("no keys from %s: %s: %s", issuer, type(error).__name__, error)
-            return  # the last keys go on
+            return  # keep the last keys
         held.keys = {str(key.key_id): key for key in keys if key.key_id}
         held.fetched_at = now
 
@@ -73,5 +73,5 @@ class IssuerKeys:
             answer.raise_for_status()
             body = json.loads(answer.raw.read(_MAX_BYTES, decode_content=True))
         if answer.status_code != 200 or not isinstance(body, dict):
-            raise ValueError(f"{url} answered no JSON object")
+            raise ValueError(f"{url} did not return a JSON object")
         return body

@@ -108,7 +108,7 @@ def _first_seen(bearer: Bearer) -> Identity:
                 actor=f"user:{user.username}", action="first seen", target=_target(user),
                 reason=f"a token of {bearer.issuer}", subject=bearer.subject,
             )  # fmt: skip
-    except IntegrityError:  # two first calls at once: the other was faster
+    except IntegrityError:  # a concurrent first call created it
         return Identity.objects.select_related("user").get(issuer=bearer.issuer, subject=bearer.subject)
     return identity
 

@@ -1,4 +1,4 @@
-"""What the proxy in front says about the caller, believed only when a listed address says it."""
+"""The caller's address and certificate as reported by a trusted proxy (setting TRUSTED_PROXIES)."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ def _networks(listed: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
 
 
 def is_trusted(address: str) -> bool:
-    """Is this the address of a proxy of ours?"""
+    """Return whether this is the address of a trusted proxy."""
     try:
         parsed = ip_address(address)
     except ValueError:
-        return False  # a unix socket, or nonsense
+        return False  # a Unix socket, or invalid
     return any(parsed in network for network in _networks(tuple(settings.TRUSTED_PROXIES)))
 
 
 def client_address(request: HttpRequest) -> str:
-    """Where the call comes from: the peer, or whom our own proxies say they speak for."""
+    """Return the caller's address: the peer's, or the one that trusted proxies report."""
     return forwarded_address(
         str(request.META.get("REMOTE_ADDR", "")), request.headers.get("X-Forwarded-For", "")
     )
 
 
 def forwarded_address(peer: str, header: str) -> str:
-    """Return the last address of X-Forwarded-For that a proxy of ours vouches for, or the peer's own."""
+    """Return the last address of X-Forwarded-For that a trusted proxy reports, or the peer's own."""
     address, forwarded = peer, [part.strip() for part in header.split(",")]
     while is_trusted(address) and forwarded:
-        said = forwarded.pop()
+        reported = forwarded.pop()
         try:
-            address = str(ip_address(said))
+            address = str(ip_address(reported))
         except ValueError:
             break
     return address
 
 
 def certificate_dn(request: HttpRequest) -> str:
-    """The subject of the verified client certificate, or nothing."""
+    """Return the subject of the verified client certificate; empty if there is none."""
     if not is_trusted(str(request.META.get("REMOTE_ADDR", ""))):
         return ""
     if request.headers.get(settings.X509_VERIFY_HEADER) != "SUCCESS":
@@ -57,9 +57,9 @@ def certificate_dn(request: HttpRequest) -> str:
 
 
 def normal_dn(text: str) -> str:
-    """The name in OpenSSL's form, /DC=…/CN=…, whichever form the proxy speaks.
+    """Return the subject in OpenSSL's form, /DC=…/CN=…, from either form that proxies use.
 
-    A slash inside a value is escaped: `CN=eve/CN=ana` must not read like the two names of somebody else.
+    A slash inside a value is escaped, so that `CN=eve/CN=ana` cannot be read as two components.
     """
     text = text.strip()
     if not text or len(text) > MAX_DN or not text.isprintable():
@@ -71,5 +71,5 @@ def normal_dn(text: str) -> str:
 
 
 def without_proxy(dn: str) -> str:
-    """The name of the person behind a grid proxy certificate."""
+    """Return the subject of the certificate that signed a grid proxy."""
     return _PROXY_CN.sub("", dn)

@@ -37,7 +37,7 @@ MAX_GROUP = 100  # characters of a request's group
 
 
 def is_role(name: str) -> bool:
-    """Return whether this is a role, the role of one site's admin, or the membership of a group."""
+    """Return whether this names a role, the role of one site's admin, or the membership of a group."""
     site, group = name.removeprefix(OWN_SITE), name.removeprefix(MEMBER)
     return (
         name in GROUPS
@@ -47,7 +47,7 @@ def is_role(name: str) -> bool:
 
 
 def role_of(user: User | AnonymousUser) -> Role:
-    """Return the highest role the user has. An account without one may do nothing."""
+    """Return the user's highest role; ANONYMOUS if the account has none."""
     if not user.is_authenticated or not user.is_active:
         return Role.ANONYMOUS
     if getattr(user, "granted_roles", None) is None and user.is_superuser:
@@ -63,7 +63,7 @@ def sites_of(user: User | AnonymousUser) -> frozenset[str]:
 
 
 def groups_of(user: User | AnonymousUser) -> frozenset[str]:
-    """Return the groups in whose name the user may submit."""
+    """Return the groups for which the user may submit requests."""
     names = _names(user) if user.is_authenticated else frozenset()
     return frozenset(name.removeprefix(MEMBER) for name in names if name.startswith(MEMBER))
 
@@ -85,7 +85,6 @@ def know_groups(user: User | AnonymousUser, names: Iterable[str]) -> None:
 
 
 def operates(user: User | AnonymousUser) -> bool:
-    """Return whether the user is an operator."""
     return role_of(user) >= Role.OPERATOR
 
 
@@ -100,7 +99,7 @@ class RolePermission(BasePermission):
     def has_permission(self, request: HttpRequest, view: Any) -> bool:
         method = request.method or ""
         if method not in view.allowed_methods:
-            return True  # nothing behind it: DRF answers 405
+            return True  # DRF answers 405
         needed = role_needed(view, method)
         return needed is not None and role_of(request.user) >= needed
 
@@ -112,9 +111,9 @@ class WithRoles:
 
 
 def role_needed(view: Any, method: str) -> Role | None:
-    """Return the role this method needs, or None if nobody may call it."""
+    """Return the role this method needs, or None if the method is closed to all."""
     roles: dict[str, Role] = getattr(view, "roles", {})
-    if method in ("OPTIONS", "HEAD"):  # both tell at most what the view's least guarded method tells
+    if method in ("OPTIONS", "HEAD"):  # they reveal no more than the view's least protected method
         return roles.get("GET", min(roles.values(), default=None))
     return roles.get(method)
 

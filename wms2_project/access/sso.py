@@ -1,4 +1,4 @@
-"""Logging in to the console at an issuer: the code flow is the library's, what its token means is ours."""
+"""Console login at an issuer: mozilla-django-oidc runs the code flow, this module interprets the token."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ logger = logging.getLogger(__name__)
 
 
 class SingleSignOn(OIDCAuthenticationBackend):  # type: ignore[misc]
-    """Roles follow the issuer's groups at each login and each renewal; without one there is no session."""
+    """Takes roles from the issuer's groups at each login and renewal; refuses accounts without one."""
 
     def authenticate(self, request: Any, **kwargs: Any) -> User | None:
-        """The person behind the code the issuer sent; None if that cannot be found out."""
+        """Return the user of the issuer's code; None if the login fails."""
         try:
             user: User | None = super().authenticate(request, **kwargs)
         except (requests.RequestException, Wms2Error) as error:
-            logger.warning("nobody was logged in: %s: %s", type(error).__name__, error)
+            logger.warning("single sign-on failed: %s: %s", type(error).__name__, error)
             return None
         return user
 
     def verify_token(self, token: str, **kwargs: Any) -> dict[str, Any]:
-        """The claims of the identity token, which must be for us and for this very login."""
+        """Return the claims of the identity token, which must be issued for WMS2 and for this login."""
         claims = verified_claims(token, policy=_policy(), keys=issuer_keys())
         if not kwargs.get("nonce") or claims.get("nonce") != kwargs["nonce"]:
             raise SuspiciousOperation("the identity token is not for this login")
         return claims
 
     def get_or_create_user(self, access_token: str, id_token: str, payload: dict[str, Any]) -> User | None:
-        """The person, with the roles of the day."""
+        """Return the account with the roles of the token."""
         bearer = meaning_of(payload, policy=_policy())
         if not bearer.roles:
             raise SuspiciousOperation(f"{bearer.subject} has no role here")
@@ -52,10 +52,10 @@ class SingleSignOn(OIDCAuthenticationBackend):  # type: ignore[misc]
 
 
 class LoginCallback(OIDCAuthenticationCallbackView):  # type: ignore[misc]
-    """Where the issuer sends the browser back to."""
+    """The page to which the issuer redirects the browser."""
 
     def login_success(self) -> HttpResponse:
-        """Begin the session. It ends unless the issuer is asked again: API calls by cookie never do that."""
+        """Start the session. It expires with the roles, because API calls by cookie never renew them."""
         answer: HttpResponse = super().login_success()
         self.request.session.set_expiry(roles_last_until(timezone.now()))
         return answer

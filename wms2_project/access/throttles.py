@@ -62,10 +62,10 @@ def address_block(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
-def refusal(request: HttpRequest, words: str) -> APIException:
+def refusal(request: HttpRequest, reason: str) -> APIException:
     """Return the error for a wrong credential: its reason, or a throttle after too many attempts."""
     wait = seconds_to_wait("failures", address_block(client_address(request._request)))
-    return Throttled(wait) if wait else AuthenticationFailed(words)
+    return Throttled(wait) if wait else AuthenticationFailed(reason)
 
 
 class _Throttle(BaseThrottle):
@@ -73,35 +73,31 @@ class _Throttle(BaseThrottle):
     _wait: float | None = None
 
     def who(self, request: HttpRequest) -> str:
-        """Whose calls are counted; nobody's if empty."""
+        """Return whose calls are counted; empty: not counted."""
         raise NotImplementedError
 
     def allow_request(self, request: HttpRequest, view: Any) -> bool:
-        """May this call go on?"""
         who = self.who(request)
         self._wait = (seconds_to_wait(self.kind, who) or None) if who else None
         return self._wait is None
 
     def wait(self) -> float | None:
-        """How long until the next one may."""
         return self._wait
 
 
 class UserThrottle(_Throttle):
-    """Calls of one user, from wherever."""
+    """Limits calls per user."""
 
     kind = "user"
 
     def who(self, request: HttpRequest) -> str:
-        """The user, if there is one."""
         return str(request.user.pk or "")
 
 
 class AddressThrottle(_Throttle):
-    """Calls of nobody in particular from one address."""
+    """Limits calls without login per address."""
 
     kind = "anonymous"
 
     def who(self, request: HttpRequest) -> str:
-        """The address, if nobody is logged in."""
         return "" if request.user.is_authenticated else address_block(client_address(request._request)) or "?"

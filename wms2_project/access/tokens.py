@@ -16,7 +16,7 @@ from wms2_project.access.roles import know_groups
 from wms2_project.models import X509, ApiToken
 
 PREFIX = "wms2_"
-NOTE_USE_EVERY = timedelta(minutes=1)  # a row written per API call would be most of our writes
+NOTE_USE_EVERY = timedelta(minutes=1)  # one write per API call would be most of the writes
 
 
 def digest_of(clear_text: str) -> str:
@@ -75,8 +75,8 @@ def revoke_token(*, token: ApiToken, actor: str, reason: str) -> None:
             audit.record(actor=actor, action="revoke token", target=target, reason=reason)
 
 
-# By hand: every call asks this, and the models would take longer to ask than PostgreSQL to answer.
-# The columns come in the order of the models, as from_db wants them.
+# Raw SQL because every API call runs it: building the query with the ORM takes longer than executing it.
+# The columns are in the order of the models, as from_db requires.
 _LIVE = """
 SELECT t.id, t.user_id, t.expires_at, t.last_used_at, u.id, u.is_superuser, u.username, u.is_active,
        ARRAY(SELECT g.name FROM auth_user_groups m JOIN auth_group g ON g.id = m.group_id

@@ -1,4 +1,4 @@
-"""A trigger function for tables whose rows are facts about the past."""
+"""Add a trigger function for append-only tables."""
 
 from django.db import migrations
 

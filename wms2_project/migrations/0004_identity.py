@@ -1,4 +1,4 @@
-"""Outside identities, and the roles as groups that are there from the start."""
+"""Add identities, and the groups of the roles."""
 
 import django.db.models.deletion
 import django.utils.timezone

@@ -1,4 +1,4 @@
-"""Every audit row carries a mark from birth and a seal in one chain; a row can be sealed once and no more."""
+"""Add the mark and seal of audit rows; a row can be sealed once."""
 
 import django.utils.timezone
 from django.db import migrations, models

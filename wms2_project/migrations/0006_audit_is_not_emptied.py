@@ -1,4 +1,4 @@
-"""The audit cannot be emptied at one stroke either: TRUNCATE fires no trigger of a row."""
+"""Refuse TRUNCATE of the audit, which fires no row trigger."""
 
 from django.db import migrations
 

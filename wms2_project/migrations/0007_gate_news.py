@@ -1,4 +1,4 @@
-"""News for rows that wait at a gate, written with what caused it and taken by the sweep."""
+"""Add wake-ups of requests that wait at a gate."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""The audit is listed by time, actor, action and target, however long it is."""
+"""Add indexes of the audit by time, actor, action and target."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""Every audit row carries a nonce, so that none can be copied, and the end of the chain is recorded."""
+"""Add the nonce of audit rows, so that none can be copied, and the end of the chain."""
 
 from django.db import migrations, models
 

@@ -1,6 +1,6 @@
-"""Counts that every process adds to and one scrape reads: a Redis hash, so that prefork workers sum up.
+"""Counters that all processes increment and a Prometheus scrape reads, in a Redis hash.
 
-What PostgreSQL knows is not counted here; the scrape asks it (requests_app/selectors/gauges.py).
+Metrics of what PostgreSQL stores are read by the scrape instead (requests_app/selectors/gauges.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUCKETS_SEC = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A count that only grows, by these labels; `timed` adds how long each took."""
+    """A counter with labels; `timed` adds a histogram of durations."""
 
     name: str
     help: str
@@ -46,7 +46,7 @@ ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED, OUTPUT_CHECKS)
 
 
 def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:
-    """One more, that took so long. While Redis is away it is not counted."""
+    """Increment the counter, with a duration if it is timed. Not counted while Redis is unavailable."""
 
     def add(client: Any) -> None:
         pipe = client.pipeline(transaction=False)
@@ -61,7 +61,7 @@ def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:
 
 
 def counted_families() -> Iterator[Metric]:
-    """Everything counted so far, as Prometheus knows it."""
+    """Yield all counters as Prometheus metrics."""
     stored: dict[str, str] = ask(lambda client: client.hgetall(KEY), otherwise={})
     for counted in ALL:
         series: dict[tuple[str, ...], dict[str, float]] = {}

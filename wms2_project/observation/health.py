@@ -1,6 +1,6 @@
-"""Is WMS2 able to work? One short, bounded question to each part it stands on.
+"""Health checks: one bounded check of each component WMS2 depends on.
 
-Every layer registers its own checks when its application starts; nothing here knows them.
+Layers above register their own checks when their application starts.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question about one part outside this process: it answers what is wrong, or nothing.
+    """A check of a component outside this process: `ask` returns what is wrong, or an empty text.
 
-    It runs in a thread of its own, so it must not use the database, and its answer is kept for a while:
-    anybody may ask for health, as often as they like.
+    Checks run in threads of their own, so they must not use the database. Results are cached, because
+    health may be requested by anyone at any rate.
     """
 
     name: str
@@ -61,19 +61,18 @@ _local_checks: list[Callable[[], list[Part]]] = []
 
 
 def register(check: Check) -> None:
-    """Ask this too, whenever somebody asks for health."""
+    """Register a check of an external component."""
     _checks[check.name] = check
     _known.pop(check.name, None)
 
 
 def register_local(check: Callable[[], list[Part]]) -> None:
-    """Ask this in the calling thread: it may use the database."""
+    """Register a check that runs in the calling thread and may use the database."""
     if check not in _local_checks:
         _local_checks.append(check)
 
 
 def database_works() -> bool:
-    """Does PostgreSQL answer?"""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -84,7 +83,7 @@ def database_works() -> bool:
 
 
 def migrations_applied() -> bool:
-    """Is the schema the one this code was written for?"""
+    """Return whether the database schema is that of this code."""
     global _migrated
     if not _migrated:
         try:
@@ -96,7 +95,6 @@ def migrations_applied() -> bool:
 
 
 def redis_works() -> bool:
-    """Does the message broker answer?"""
     try:
         with redis.Redis.from_url(
             settings.REDIS_URL, socket_timeout=_TIMEOUT_SEC, socket_connect_timeout=_TIMEOUT_SEC
@@ -108,7 +106,7 @@ def redis_works() -> bool:
 
 
 def beat_leads() -> bool:
-    """Does some Beat hold the leader lock?"""
+    """Return whether a Beat holds the leader lock."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database"
@@ -121,18 +119,18 @@ def beat_leads() -> bool:
 
 
 def services() -> list[Part]:
-    """The outside services, as the guards of all workers see them; work that needs none of them goes on."""
-    said = {outage.service: outage.message for outage in outages(settings.REDIS_URL, now=time.time())}
-    return [Part(name, works=name not in said, detail=said.get(name, "")) for name in SERVICES]
+    """Return the state of the external services as seen by the guards of all workers."""
+    down = {outage.service: outage.message for outage in outages(settings.REDIS_URL, now=time.time())}
+    return [Part(name, works=name not in down, detail=down.get(name, "")) for name in SERVICES]
 
 
 def readiness() -> list[Part]:
-    """What must work before this process takes calls; the rest may be away, writes wait in PostgreSQL."""
+    """Return the components needed before this process accepts calls, and the services."""
     return [*_own(), *services()]
 
 
 def health() -> list[Part]:
-    """Ourselves, whether anybody works on what the API takes in, and what the layers above registered."""
+    """Return all components: this process, workers, Beat, audit and the registered checks."""
     parts = _own()
     workers = workers_per_queue()
     parts += [_workers(name, workers) for name in queue_names()]
@@ -175,7 +173,7 @@ def _workers(queue: str, workers: dict[str, int] | None) -> Part:
 
 
 def _asked() -> list[Part]:
-    """The registered checks, all at once; what is known and fresh is not asked again."""
+    """Run the registered checks concurrently; use cached results that are fresh."""
     now = time.monotonic()
     due = [check for check in _checks.values() if _known.get(check.name, (0.0,))[0] <= now]
     executor = ThreadPoolExecutor(max_workers=max(len(due), 1), thread_name_prefix="health")
@@ -185,8 +183,8 @@ def _asked() -> list[Part]:
             wrong = began[check.name].result(timeout=max(0.0, now + check.timeout_sec - time.monotonic()))
         except TookTooLong:
             wrong = f"no answer in {check.timeout_sec:g} s"
-        except Exception as error:  # whatever it is, the part does not work and the others are asked
-            logger.exception("%s cannot be asked", check.name)
+        except Exception as error:  # a failing check must not stop the others
+            logger.exception("the health check of %s failed", check.name)
             wrong = f"{type(error).__name__}: {error}"[:300]
         _known[check.name] = (time.monotonic() + check.keep_sec, Part(check.name, not wrong, detail=wrong))
     executor.shutdown(wait=False)

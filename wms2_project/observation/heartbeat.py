@@ -41,7 +41,7 @@ def queue_names() -> list[str]:
 
 
 def workers_per_queue() -> dict[str, int] | None:
-    """How many workers serve each queue; None when Redis does not tell."""
+    """Return the number of live workers per queue; None if Redis does not answer."""
 
     def read(client: Any) -> dict[str, int] | None:
         since = time.time() - ALIVE_SEC
@@ -51,7 +51,7 @@ def workers_per_queue() -> dict[str, int] | None:
 
 
 def queue_lengths(*, priority: int = LEAST_URGENT) -> dict[str, int] | None:
-    """How many messages wait in each queue, this urgent or more; None when Redis does not tell."""
+    """Return the waiting messages per queue of at least this urgency; None if Redis does not answer."""
 
     def read(client: Any) -> dict[str, int] | None:
         return {name: sum(int(client.llen(key)) for key in _lists(name, priority)) for name in queue_names()}
@@ -60,5 +60,5 @@ def queue_lengths(*, priority: int = LEAST_URGENT) -> dict[str, int] | None:
 
 
 def _lists(queue: str, priority: int) -> list[str]:
-    """A queue is a Redis list, and one more for each step of priority below the first."""
+    """Return the Redis lists of a queue: one per step of priority."""
     return [queue, *(f"{queue}{_PRIORITY_MARK}{step}" for step in _PRIORITY_STEPS if step <= priority)]

@@ -1,7 +1,7 @@
-"""Traces, opt-in: spans from the HTTP call through the task it causes to the adapter that acts.
+"""Optional traces: spans from the HTTP call through the resulting task to the adapter.
 
-Services never enqueue, so no message carries the context: the audit row of an action keeps it, and whoever
-works on what was acted upon goes on from there. Pure, and without configuration every span is a no-op.
+Services do not enqueue tasks, so no message carries the trace context: the audit row of an action stores
+it, and the work on the target continues from there. Without configuration every span is a no-op.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _tracer = trace.get_tracer("wms2")
 
 @contextmanager
 def span(name: str, *, kind: SpanKind = SpanKind.INTERNAL, parent: str = "", **facts: str) -> Iterator[None]:
-    """A span around the block or the decorated function, below the present one or the one `parent` names."""
+    """Run the block or decorated function in a span, a child of the current one or of `parent`."""
     context = propagate.extract({"traceparent": parent}) if parent else None
     with _tracer.start_as_current_span(name, context=context, kind=kind, attributes=facts):
         yield
 
 
 def note(name: str = "", **facts: str) -> None:
-    """Name the present span better, or add to what it tells."""
+    """Rename the current span or add attributes to it."""
     present = trace.get_current_span()
     if name:
         present.update_name(name)
@@ -34,13 +34,13 @@ def note(name: str = "", **facts: str) -> None:
 
 
 def current_traceparent() -> str:
-    """The present span, as W3C spells it; empty when nothing is traced."""
+    """Return the current span in W3C format; empty if nothing is traced."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return carrier.get("traceparent", "")
 
 
 def current_trace_id() -> str:
-    """The present trace, for the logs; empty when nothing is traced."""
+    """Return the id of the current trace, for the logs; empty if nothing is traced."""
     present = trace.get_current_span().get_span_context()
     return f"{present.trace_id:032x}" if present.is_valid else ""

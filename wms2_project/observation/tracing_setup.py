@@ -1,4 +1,4 @@
-"""Imported only where traces are on: where spans go. OpenTelemetry's own variables (OTEL_…) say the rest."""
+"""Configuration of the trace exporter, imported only if tracing is on; OTEL_… variables set the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPORTERS: dict[str, type[SpanExporter]] = {"otlp": OTLPSpanExporter, "console":
 
 
 def configure(exporter: str) -> TracerProvider:
-    """From now on every span of this process, and of those it forks, is sent there in batches."""
+    """Send all spans of this process and its forks to the exporter, in batches."""
     named = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "wms2"), "host.name": socket.gethostname()}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(EXPORTERS[exporter]()))

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend, with waits that end in the web process."""
+"""Django's PostgreSQL backend with bounded waits in the web process."""

@@ -1,9 +1,9 @@
-"""Connections that give up on a silent PostgreSQL, and cursors that cannot deadlock when they are abandoned.
+"""Connections that give up on an unresponsive PostgreSQL, and cursors that cannot deadlock when abandoned.
 
-Giving up is for the web process only; workers wait longer. A frozen server keeps its sockets open and
-enforces no timeout, so the client must. A statement may be slow or wait for a lock: after a while without
-an answer a probe on a connection of its own decides whether the server is there. A health check that is not
-answered at once only costs the connection.
+Only the web process gives up; workers wait longer. A frozen server keeps its sockets open and enforces no
+timeout, so the client must. A statement may be slow or wait for a lock: after a while without a response, a
+probe on a connection of its own decides whether the server is alive. An unanswered health check of a
+connection only closes that connection.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from django.db.backends.postgresql import base
 from psycopg import errors
 from psycopg.abc import RV, PQGen
 
-SILENCE_SEC = 1.5  # without an answer for so long, somebody asks whether the server is there
+SILENCE_SEC = 1.5  # time without a response before the server is probed
 PROBE_SEC = 1.0
 CONNECT_SEC = 2  # the least that psycopg accepts
-REFUSE_SEC = 2.0  # after a silence: calls fail at once instead of queueing up behind each other
+REFUSE_SEC = 2.0  # after a failed probe: calls fail at once instead of queueing
 _MARGIN_SEC = 5.0  # beyond the server's own limit of a statement
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)  # every server answers it with one byte, before any login
 
 
 class _Web:
-    """What the threads of the web process share."""
+    """State shared by the threads of the web process."""
 
     bounded = False
     silent_until = 0.0
@@ -41,12 +41,12 @@ def bound_waits() -> None:
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Raises OperationalError, and is closed, when the server is silent."""
+    """Connection that closes and raises OperationalError if the server does not respond."""
 
     checking = False
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait for the server as long as it is there, and not much longer than a statement may take."""
+        """Wait while the server is alive, but not much longer than a statement may take."""
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         limit_sec = settings.STATEMENT_TIMEOUT_MS / 1000 + _MARGIN_SEC
@@ -57,7 +57,7 @@ class BoundedConnection(psycopg.Connection[Any]):
             except errors._WaitTimeout as silence:
                 if not self.checking and time.monotonic() < give_up_at and self._server_answers():
                     continue
-                self.pgconn.finish()  # nobody waits for it again
+                self.pgconn.finish()
                 raise psycopg.OperationalError("PostgreSQL does not answer") from silence
 
     def _server_answers(self) -> bool:
@@ -89,7 +89,7 @@ class StreamingCursor(_ServerSideCursor):  # type: ignore[misc]
 
 
 def probe(host: str, port: int) -> bool:
-    """Does a PostgreSQL server answer at this address, or in this directory of sockets?"""
+    """Return whether a PostgreSQL server answers at this address or socket directory."""
     local = host.startswith("/")
     try:
         with (
@@ -117,7 +117,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return cursor
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """Open a connection; while the server is known to be silent, refuse at once."""
+        """Open a connection; fail at once while the server is known to be unresponsive."""
         if not _Web.bounded:
             return super().get_new_connection(conn_params)
         if time.monotonic() < _Web.silent_until:
@@ -130,7 +130,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise
 
     def is_usable(self) -> bool:
-        """Does the connection answer at once?"""
+        """Return whether the connection answers at once."""
         if not isinstance(self.connection, BoundedConnection):
             return bool(super().is_usable())
         self.connection.checking = True

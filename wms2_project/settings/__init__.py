@@ -1,7 +1,4 @@
-"""Django settings, one module per concern. Every value an operator may set is an environment variable.
-
-`policy` holds what operators know by name; the rest is plumbing.
-"""
+"""Django settings, one module per concern. Every value an operator may set is an environment variable."""
 
 from wms2_project.settings.apps import *  # noqa: F403
 from wms2_project.settings.console import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Which Django applications make up WMS2, and how a web request passes through them."""
+"""Installed applications, middleware, templates and static files."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "wms2_project.headers.ContentSecurityMiddleware",
+    "wms2_project.middleware.ContentSecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "wms2_project.observation.logs.RequestIdMiddleware",
-    "wms2_project.observation.http_calls.ObservingMiddleware",
+    "wms2_project.middleware.RequestIdMiddleware",
+    "wms2_project.middleware.ObservingMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -47,7 +47,7 @@ if OIDC_RP_CLIENT_ID:
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [Path(__file__).parents[1] / "templates"],  # some of them replace unfold's
+        "DIRS": [Path(__file__).parents[1] / "templates"],  # some replace templates of unfold
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -65,8 +65,8 @@ APPEND_SLASH = False  # the REST paths have no trailing slash; /admin/ redirects
 LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True
-TIME_ZONE = "UTC"  # Django exports TZ, and DAGMan would write its logs in it
+TIME_ZONE = "UTC"  # Django exports TZ, which DAGMan uses in its logs
 STATIC_URL = "/static/"
 STATIC_ROOT = env.str("WMS2_STATIC_ROOT", default=None)
-WHITENOISE_USE_FINDERS = True  # static files come from the installed packages: nothing to collect in the lab
+WHITENOISE_USE_FINDERS = True  # serve static files of installed packages without collectstatic
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -1,4 +1,4 @@
-"""The console's look and its menu: work first, then what it is made of."""
+"""Appearance and menu of the console."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "WMS2",
     "SITE_HEADER": "WMS2",
-    "SITE_URL": None,  # there is no other site to return to
+    "SITE_URL": None,
     "SITE_SUBHEADER": "all times are UTC",
     "SITE_SYMBOL": "hub",
     "SHOW_VIEW_ON_SITE": False,

@@ -1,4 +1,4 @@
-"""PostgreSQL, the truth. Nothing else is supported: others silently drop SKIP LOCKED."""
+"""PostgreSQL, the only supported database: others ignore SKIP LOCKED silently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"]["ENGINE"] = "wms2_project.postgresql"
 DATABASES["default"] |= {
     "CONN_MAX_AGE": 300,
-    "CONN_HEALTH_CHECKS": True,  # a restarted PostgreSQL costs one reconnect, not one failed request
+    "CONN_HEALTH_CHECKS": True,  # reconnect after a restart of PostgreSQL instead of failing a call
     "OPTIONS": {
         "connect_timeout": 5,
         "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS}"

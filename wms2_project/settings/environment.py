@@ -1,4 +1,4 @@
-"""The one reader of environment variables."""
+"""Reader of environment variables."""
 
 from __future__ import annotations
 

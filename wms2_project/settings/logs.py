@@ -1,4 +1,4 @@
-"""Structured logs on standard error, with the request name when there is one; traces, if wanted."""
+"""Logs on standard error and optional traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": env.str("WMS2_LOG_LEVEL", default="INFO")},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-        "celery.beat": {"level": "WARNING"},  # one line a second for ever says nothing
+        "celery.beat": {"level": "WARNING"},  # one line per second otherwise
     },
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -1,5 +1,4 @@
-"""The settings operators know by name. Each is an environment variable `WMS2_<NAME>`; docs/settings.md
-lists them with their meaning."""
+"""Policies that operators set. Each is an environment variable `WMS2_<NAME>`; see docs/settings.md."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ MAX_WORKER_DEATHS = env.int("WMS2_MAX_WORKER_DEATHS", default=3)
 ERROR_BACKOFF_BASE_SEC = env.float("WMS2_ERROR_BACKOFF_BASE_SEC", default=1.0 if LAB else 5.0)
 ERROR_BACKOFF_MAX_SEC = env.float("WMS2_ERROR_BACKOFF_MAX_SEC", default=600.0)
 
-# Admission (the first values of the row an operator edits live)
+# Admission: initial value of the row that operators edit
 MAX_ACTIVE_DAGS = env.int("WMS2_MAX_ACTIVE_DAGS", default=300)
 
 # Input
@@ -27,7 +26,7 @@ LOCATION_FOLLOW_SEC = env.float("WMS2_LOCATION_FOLLOW_SEC", default=60.0 if LAB 
 PILEUP_CACHE_DAYS = env.float("WMS2_PILEUP_CACHE_DAYS", default=7.0)
 PILEUP_MAX_FILES = env.int("WMS2_PILEUP_MAX_FILES", default=2000)
 
-# Copies of files that were proved bad: how long they are avoided, and what Rucio is told
+# Copies of files that were proved bad: how long they are avoided, and how they are declared in Rucio
 QUARANTINE_DAYS = env.float("WMS2_QUARANTINE_DAYS", default=30.0)
 DECLARE_BAD_REPLICAS = env.str("WMS2_DECLARE_BAD_REPLICAS", default="off")
 if DECLARE_BAD_REPLICAS not in ("off", "suspicious", "bad"):
@@ -61,7 +60,7 @@ SANDBOX_CA_BUNDLE = env.str("WMS2_SANDBOX_CA_BUNDLE", default="")
 SANDBOX_MAX_BYTES = env.int("WMS2_SANDBOX_MAX_BYTES", default=64 * 1024 * 1024)
 SANDBOX_ALLOW_PRIVATE = SANDBOX_ANY_PORT = LAB  # the lab's servers are on loopback, at any port
 
-# DAGMan's own pace; a finished group is in our tables within both of these and one look of the monitor
+# DAGMan. A finished group is recorded within the first two intervals plus one run of the monitor.
 DAGMAN_STATUS_INTERVAL_SEC = env.int("WMS2_DAGMAN_STATUS_INTERVAL_SEC", default=1)
 DAGMAN_QUEUE_UPDATE_SEC = env.int("WMS2_DAGMAN_QUEUE_UPDATE_SEC", default=2 if LAB else 15)
 DAGMAN_LOG_SCAN_SEC = env.int("WMS2_DAGMAN_LOG_SCAN_SEC", default=1)
@@ -102,12 +101,12 @@ SITE_BAN_PROMOTION_REQUESTORS = env.int("WMS2_SITE_BAN_PROMOTION_REQUESTORS", de
 SITE_BAN_MIN_FAILURES = env.int("WMS2_SITE_BAN_MIN_FAILURES", default=3)
 SITE_BAN_FAILURE_RATIO = env.float("WMS2_SITE_BAN_FAILURE_RATIO", default=0.50)
 
-# Sites: the status of one that CRIC lists for the first time
+# Status of a site that CRIC lists for the first time
 NEW_SITES = env.str("WMS2_NEW_SITES", default="enabled" if LAB else "disabled")
 if NEW_SITES not in ("enabled", "disabled"):
     raise ImproperlyConfigured(f"WMS2_NEW_SITES is {NEW_SITES!r}; set it to enabled or disabled")
 
-# Alerts beyond the console: where they are sent, if anywhere
+# Delivery of alerts by webhook and mail
 ALERT_WEBHOOK_URL = env.str("WMS2_ALERT_WEBHOOK_URL", default="")
 ALERT_WEBHOOK_HOSTS = env.list("WMS2_ALERT_WEBHOOK_HOSTS", default=[])
 ALERT_EMAIL_TO = env.list("WMS2_ALERT_EMAIL_TO", default=[])

@@ -1,4 +1,4 @@
-"""Celery on Redis, set so that a lost worker, broker or message loses nothing (see docs/architecture.md)."""
+"""Celery on Redis, configured so that losing a worker, broker or message loses no work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CELERY_TASK_SOFT_TIME_LIMIT = 240
 CELERY_TASK_TIME_LIMIT = 300
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_SEND_SENT_EVENT = False  # a trip of its own per task; workers tell what they received
+CELERY_TASK_SEND_SENT_EVENT = False  # saves a round trip per task; workers report what they received
 CELERY_WORKER_SEND_TASK_EVENTS = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
@@ -34,8 +34,8 @@ CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 25
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 900,  # longer than the hard time limit, else a slow task is delivered twice
-    "unacked_restore_interval": 10,  # the default needs about 100 s to hand a dead worker's message on
+    "visibility_timeout": 900,  # longer than the hard time limit; otherwise a slow task is delivered twice
+    "unacked_restore_interval": 10,  # the default redelivers a dead worker's message after about 100 s
     "unacked_restore_throttle": 1,
     "health_check_interval": 25,
     "socket_timeout": 20,

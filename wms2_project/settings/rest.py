@@ -1,4 +1,4 @@
-"""The REST interface: default deny, problem details for every error, cursor pages."""
+"""The REST API: closed by default, problem details for errors, cursor pagination."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
-    "COMPONENT_SPLIT_PATCH": False,  # a PATCH needs its reason, so its body is not all optional
+    "COMPONENT_SPLIT_PATCH": False,  # bodies of PATCH have a required field (reason)
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

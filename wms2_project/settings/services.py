@@ -1,4 +1,4 @@
-"""Where the outside services are. No defaults: a wrong guess would write into somebody else's catalogue."""
+"""Addresses of the external services. They have no defaults, which could write to a wrong catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CMS_SERVICES = {
     "ca_bundle": env.str("WMS2_CA_BUNDLE", default=""),
 }
 
-# How they are treated: one call's time, and what all workers together may ask of one service
+# Timeout of one call; rate limit and circuit breaker of all workers together, per service
 SERVICE_TIMEOUT_SEC = env.float("WMS2_SERVICE_TIMEOUT_SEC", default=45.0)
 IMPORT_DBS_SEC = env.float("WMS2_IMPORT_DBS_SEC", default=3.0)
 SERVICE_CALLS_PER_SEC = env.int("WMS2_SERVICE_CALLS_PER_SEC", default=200 if LAB else 20)

@@ -22,8 +22,8 @@ class Command(OperationCommand):
             super().handle(*args, **options)
             return
         for row in in_force(now=timezone.now()).select_related("workflow").order_by("id"):
-            told = f" declared {row.declared_as}" if row.declared_as else ""
+            declared = f" declared {row.declared_as}" if row.declared_as else ""
             self.stdout.write(
-                f"{row.pk}: {row} until {row.expires_at:%F %R}{told}, {row.exit_code} of"
+                f"{row.pk}: {row} until {row.expires_at:%F %R}{declared}, {row.exit_code} of"
                 f" {row.workflow.request_name}: {row.proof}"
             )

@@ -1,7 +1,7 @@
-"""Splitting: files or an event budget become jobs. One module per algorithm, one name each.
+"""Splitting algorithms: files or an event budget become jobs. One module per algorithm.
 
-The semantics are WMCore's: jobs never mix locations, files count events from 0, Monte Carlo from its
-first event. Jobs come one by one, so a large dataset never stands in memory twice.
+Semantics are WMCore's: jobs never mix locations, events of files count from 0, those of Monte Carlo from
+its first event. Jobs are yielded one by one, so that a large dataset is in memory only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dags_app.planning.splitters import (
     file_based,
     lumi_based,
 )
-from dags_app.planning.splitters.declaration import Splitter
+from dags_app.planning.splitters.base import Splitter
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
 from sandbox.values import is_whole
@@ -32,7 +32,7 @@ check_complete("SPLITTERS", SPLITTERS, SplittingAlgo)
 
 
 class UnsupportedSplitting(PermanentError):
-    """The request asks for an algorithm this installation does not have."""
+    """The algorithm is not available in this installation."""
 
 
 def split(
@@ -42,10 +42,10 @@ def split(
     *,
     time_per_event_sec: float = 0.0,
 ) -> Iterator[JobSpec]:
-    """Jobs that cover the wanted part of these files exactly once, whatever order they come in.
+    """Return jobs that cover the selected part of these files exactly once, independent of the files' order.
 
-    Parameters are checked before the first job is made. The time per event matters where jobs that
-    would run too long are refused.
+    Parameters are validated before the first job. The time per event matters where jobs that would run too
+    long are refused.
     """
     splitter = SPLITTERS.get(algo)
     if splitter is None:
@@ -60,7 +60,7 @@ def split(
 
 
 def _by_place(files: list[FileSpec]) -> list[list[FileSpec]]:
-    """The files of each set of sites; those that most sites can read come first."""
+    """Return the files by their set of sites; those that most sites can read come first."""
     if len({file.lfn for file in files}) < len(files):
         files = _without_repeats(files)
     places: dict[frozenset[str], list[FileSpec]] = {}
@@ -76,7 +76,7 @@ def _by_place(files: list[FileSpec]) -> list[list[FileSpec]]:
 
 
 def _without_repeats(files: list[FileSpec]) -> list[FileSpec]:
-    """The same entry twice is one file; two different entries of one name are a fault."""
+    """Drop repeated entries; raise InvalidInput for different entries with one name."""
     known: dict[str, FileSpec] = {}
     for file in files:
         if known.setdefault(file.lfn, file) != file:

@@ -1,4 +1,4 @@
-"""EventAwareLumiBased: as many lumis per job as come to so many events, judged by each file's average."""
+"""EventAwareLumiBased: lumis per job up to a number of events, by each file's average."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.declaration import Splitter
+from dags_app.planning.splitters.base import Splitter
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
@@ -18,10 +18,10 @@ DEFAULT_EVENTS_PER_JOB = 5000
 def split_event_aware_lumi_based(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
 ) -> Iterator[JobSpec]:
-    """Jobs of at most `events_per_job` events as far as whole lumis allow, and of one lumi at least.
+    """Yield jobs of at most `events_per_job` events in whole lumis, at least one lumi each.
 
-    `total_events` stops early. A file of a single lumi that would run longer than `job_time_limit`
-    becomes a failed job: it cannot be cut. A file without lumis gets no job.
+    `total_events` stops early. A file of a single lumi that would run longer than `job_time_limit` becomes
+    a failed job: it cannot be cut. A file without lumis gets no job.
     """
     pace = _EventPace(
         target=parameters.events_per_job or DEFAULT_EVENTS_PER_JOB,
@@ -36,7 +36,7 @@ def split_event_aware_lumi_based(
 
 @dataclass(slots=True)
 class _EventPace:
-    """Room by events: what the job under way lacks, and what makes a full job of this file."""
+    """Room by events: what the current job lacks, and what makes a full job of this file."""
 
     target: int
     halts: bool

@@ -1,6 +1,6 @@
-"""EventBased: so many events per job; files are cut, never joined, and come by run.
+"""EventBased: a fixed number of events per job; files are cut, never joined, and ordered by run.
 
-Also how Monte Carlo is divided.
+Also used to divide Monte Carlo.
 """
 
 from __future__ import annotations
@@ -11,24 +11,22 @@ from typing import Any
 
 from dags_app.planning.parameters import Parameters, read_parameters, refuse
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.declaration import Splitter
-from dags_app.planning.splitters.wanted import first_run, mask_of
+from dags_app.planning.splitters.base import Splitter, first_run, mask_of
 from dags_app.planning.types import EventBudget, FileSpec, FileWindow, Generation, JobSpec
 from dags_app.states import SplittingAlgo
 from sandbox.lumis import Ranges
 
 DEFAULT_EVENTS_PER_JOB = 100
-LAST_EVENT_NUMBER = 2**32 - 1  # event numbers are 32-bit on the worker; they start over at 1
-LAST_LUMI = 2**32 - 1  # lumis tell events of one number apart, so they never start over
+LAST_EVENT_NUMBER = 2**32 - 1  # event numbers are 32-bit on the worker; they restart at 1
+LAST_LUMI = 2**32 - 1  # lumis distinguish events of equal number, so they never restart
 
 
 def split_event_based(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
 ) -> Iterator[JobSpec]:
-    """Jobs of at most `events_per_job` events of one file; a file without events still gets a job.
+    """Yield jobs of at most `events_per_job` events of one file; a file without events gets one job.
 
-    `total_events` counts the events of the windows, whatever a mask leaves of them, and takes the first files
-    by name.
+    `total_events` counts the events of the windows regardless of masks and takes the first files by name.
     """
     per_job = parameters.events_per_job or DEFAULT_EVENTS_PER_JOB
     left = parameters.total_events
@@ -61,7 +59,7 @@ def _windows(file: FileSpec, events: range, per_job: int, mask: Ranges | None) -
 def split_generation(
     budget: EventBudget, params: Mapping[str, Any], sites: frozenset[str]
 ) -> Iterator[JobSpec]:
-    """Monte Carlo jobs that use up the budget; event numbers and lumis go on from its first ones."""
+    """Return Monte Carlo jobs that use up the budget, numbered from its first event and lumi."""
     parameters = read_parameters(params)
     per_job = parameters.events_per_job or DEFAULT_EVENTS_PER_JOB
     per_lumi = parameters.events_per_lumi or per_job
@@ -74,7 +72,7 @@ def _generated(budget: EventBudget, per_job: int, per_lumi: int, sites: frozense
     position, lumi, left = budget.first_event, budget.first_lumi, budget.events
     while left > 0:
         epoch, event = divmod(position, LAST_EVENT_NUMBER + 1)
-        # A job never straddles the end of the numbers, and the last one stays off the very last.
+        # A job never crosses the end of the numbers, and the last job does not use the last number.
         if not event or (event + per_job - 1 > LAST_EVENT_NUMBER and event + left > LAST_EVENT_NUMBER):
             epoch, event = epoch + bool(event), 1
             position = epoch * (LAST_EVENT_NUMBER + 1) + 1

@@ -1,6 +1,6 @@
-"""FileBased: so many whole files per job, joined in the order of their names as in WMCore.
+"""FileBased: a fixed number of whole files per job, joined in the order of their names as in WMCore.
 
-WMCore leaves the order of the jobs open: they come by run, so that merge groups mix few runs.
+WMCore does not define the order of jobs: they are ordered by run, so that merge groups mix few runs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from operator import attrgetter
 from dags_app.planning.lumis import normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.declaration import Splitter
-from dags_app.planning.splitters.wanted import first_run, wanted_of
+from dags_app.planning.splitters.base import Splitter, first_run, wanted_of
 from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 from dags_app.states import SplittingAlgo
 from sandbox.lumis import Ranges, count
 
 DEFAULT_FILES_PER_JOB = 10
-Part = tuple[FileSpec, Ranges | None, int]  # a file, its wanted lumis or None for all of it, their events
+Part = tuple[FileSpec, Ranges | None, int]  # a file, its selected lumis (None: all) and their events
 
 
 def split_file_based(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
 ) -> Iterator[JobSpec]:
-    """Jobs of `files_per_job` files each; `total_files` takes the first by name, wherever they are."""
+    """Yield jobs of `files_per_job` files each; `total_files` takes the first files by name."""
     per_job = parameters.files_per_job or DEFAULT_FILES_PER_JOB
     wanted = [_wanted(files, selection) for files in places]
     if parameters.total_files is not None:
@@ -40,7 +39,7 @@ def split_file_based(
 
 
 def _wanted(files: list[FileSpec], selection: Selection) -> list[Part]:
-    """The files that have anything wanted."""
+    """Return the files of which anything is selected."""
     parts = (_part(file, selection) for file in sorted(files, key=attrgetter("lfn")))
     return [part for part in parts if part[1] != ()]
 

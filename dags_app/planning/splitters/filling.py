@@ -1,4 +1,4 @@
-"""Filling jobs with lumis, file by file and range by range: the walk both lumi splitters share."""
+"""Filling of jobs with lumis, file by file, shared by both lumi splitters."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from dags_app.planning.types import FileSpec, FileWindow, JobSpec
 from sandbox.failure import LUMI_TOO_LONG
 from sandbox.lumis import Ranges, count
 
-# How much of a file jobs may take: lumis the job under way may hold in all, lumis each further job may
-# hold, whether the file starts a job, and why a job with it cannot run ("" if it can).
+# How much of a file jobs may take: lumis the current job may have in all, lumis of each further job, whether
+# the file starts a job, and why a job with it cannot run ("" if it can).
 Room = tuple[int, int, bool, str]
 
 
 class Pace(Protocol):
-    """What distinguishes the lumi splitters."""
+    """The differences between the lumi splitters."""
 
     total: int | None  # how much may be taken in all, None without a limit
 
     def room(self, file: FileSpec, lumis: int, per_lumi: int, job: OpenJob) -> Room:
-        """Room for a file of so many lumis and events per lumi, given the job under way."""
+        """Return the room for a file of so many lumis and events per lumi, given the current job."""
 
     def price(self, per_lumi: int) -> int:
-        """What a lumi of so many events takes off the total."""
+        """Return what a lumi of so many events takes off the total."""
 
 
 class OpenJob:
@@ -45,7 +45,7 @@ class OpenJob:
         self.failure = failure
 
     def add(self, window: FileWindow, part: Ranges, lumis: int, per_lumi: int) -> None:
-        """Take part of a file."""
+        """Add a part of a file."""
         if self.windows and self.windows[-1] is window:
             self.parts[-1] += part
         else:
@@ -55,7 +55,7 @@ class OpenJob:
         self.events += lumis * per_lumi
 
     def finished(self, shares: Shares | None) -> JobSpec:
-        """The job as it is; shares are given where lumis may be in several files."""
+        """Return the job; `shares` are given if lumis may be in several files."""
         windows = tuple(self.windows) if shares is None else windows_once(self.windows, self.parts, shares)
         mask = self.parts[0] if len(self.parts) == 1 else tuple(chain.from_iterable(self.parts))
         code = LUMI_TOO_LONG if self.failure else None
@@ -63,7 +63,7 @@ class OpenJob:
 
 
 class _Budget:
-    """What an early stop leaves to take."""
+    """What an early stop leaves."""
 
     def __init__(self, total: int | None) -> None:
         self.left = total
@@ -73,7 +73,7 @@ class _Budget:
         return self.left is not None and self.left <= 0
 
     def afford(self, ranges: Ranges, lumis: int, price: int) -> tuple[Ranges, int]:
-        """As many of these lumis as may be taken; the last of them may overdraw."""
+        """Return as many of these lumis as may be taken; the last one may exceed the budget."""
         if self.left is not None and price:
             affordable = -(-self.left // price)
             if lumis > affordable:
@@ -85,7 +85,7 @@ class _Budget:
 def fill_jobs(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection, pace: Pace
 ) -> Iterator[JobSpec]:
-    """Jobs of the wanted lumis, at this pace; a job never has files of two places."""
+    """Yield jobs of the selected lumis; a job never has files of different places."""
     budget = _Budget(pace.total)
     for place in places:
         files = read_lumi_files(place, selection)
@@ -107,14 +107,14 @@ def fill_jobs(
 def _walk(
     files: LumiFiles, selection: Selection, pace: Pace, budget: _Budget, split_on_run: bool
 ) -> Iterator[OpenJob]:
-    """Every job of one place, as soon as it is full."""
+    """Yield every job of one place as soon as it is full."""
     job, in_run, stop, limited = OpenJob(), -1, True, budget.left is not None
     room = pace.room
     for file, own, lumis, wanted in zip(files.files, files.own, files.lumis, files.wanted, strict=True):
         window, per_lumi = FileWindow(file), round(file.events / lumis)
         capacity, fresh, starts, failure = room(file, lumis, per_lumi, job)
         plain = wanted is own and own[0][0] == own[-1][0] == in_run and not (stop or starts or limited)
-        if plain and job.lumis + lumis <= capacity:  # most files: all of it, into the job under way
+        if plain and job.lumis + lumis <= capacity:  # usual case: the whole file fits
             job.windows.append(window)
             job.parts.append(own)
             job.lumis += lumis
@@ -124,7 +124,7 @@ def _walk(
         simple = wanted and own[0][0] == own[-1][0]
         for run, ranges in ((own[0][0], wanted),) if simple else by_run(own, wanted, selection):
             if split_on_run and run != in_run:
-                stop = True  # even if nothing of the run is wanted
+                stop = True  # even if nothing of the run is selected
             if not ranges or (limited and budget.spent):
                 continue
             taken = lumis if ranges is own else count(ranges)

@@ -1,4 +1,4 @@
-"""LumiBased: so many lumis per job, in the order of runs and lumis."""
+"""LumiBased: a fixed number of lumis per job, in the order of runs and lumis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.declaration import Splitter
+from dags_app.planning.splitters.base import Splitter
 from dags_app.planning.splitters.filling import OpenJob, Room, fill_jobs
 from dags_app.planning.types import FileSpec, JobSpec
 from dags_app.states import SplittingAlgo
@@ -18,7 +18,7 @@ DEFAULT_LUMIS_PER_JOB = 1
 def split_lumi_based(
     places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
 ) -> Iterator[JobSpec]:
-    """Jobs of exactly `lumis_per_job` lumis, fewer where a run, a file or the input ends.
+    """Yield jobs of exactly `lumis_per_job` lumis, fewer where a run, a file or the input ends.
 
     `total_lumis` stops early. A file without lumis gets no job.
     """

@@ -1,4 +1,4 @@
-"""Files as the lumi splitters walk them: in the order of their lumis, with what is wanted of each."""
+"""Files in the order of their lumis, with the selected part of each, for the lumi splitters."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from operator import itemgetter
 
 from dags_app.planning.lumis import normalised, order_key, span
 from dags_app.planning.selection import Selection
-from dags_app.planning.splitters.wanted import wanted_of
+from dags_app.planning.splitters.base import wanted_of
 from dags_app.planning.types import FileSpec
 from sandbox.lumis import Ranges, count
 
 
 @dataclass(frozen=True, slots=True)
 class LumiFiles:
-    """The files of one place that have lumis, by the lumis of their lowest run. In columns, to be light."""
+    """The files of one place that have lumis, ordered by the lumis of their lowest run, as columns."""
 
     files: list[FileSpec]
     own: list[Ranges]  # the lumis of each file
     lumis: list[int]  # and how many they are
-    wanted: Iterable[Ranges]  # worked out as it is walked, once
-    tangled: bool  # some lumi may be in two of the files
+    wanted: Iterable[Ranges]  # computed lazily, once
+    tangled: bool  # a lumi may be in two of the files
 
 
 def read_lumi_files(files: list[FileSpec], selection: Selection) -> LumiFiles:
-    """The files sorted, those of equal lumis by name. Files that come in order are not sorted again."""
+    """Sort the files by lumis, equal ones by name, unless they are in order already."""
     own = [file.lumis for file in files]
     lumis = [span(ranges) for ranges in own]
     if min(lumis) < 1:
@@ -50,7 +50,7 @@ def read_lumi_files(files: list[FileSpec], selection: Selection) -> LumiFiles:
 
 
 def _are_tangled(files: Iterable[Ranges]) -> bool:
-    """No lumi is in two files, certainly, if each begins after the one before has ended."""
+    """Return whether a lumi may be in two files: a file begins before the previous one has ended."""
     in_run = reached = -1
     for ranges in files:
         run, first, _ = ranges[0]
@@ -61,7 +61,7 @@ def _are_tangled(files: Iterable[Ranges]) -> bool:
 
 
 def by_run(own: Ranges, wanted: Ranges, selection: Selection) -> list[tuple[int, Ranges]]:
-    """What is wanted of each run of a file that is allowed, even if that is nothing."""
+    """Return the selected part of each allowed run of a file, including empty ones."""
     found = {run: tuple(ranges) for run, ranges in groupby(wanted, key=itemgetter(0))}
     runs = dict.fromkeys(run for run, _, _ in own)
     return [(run, found.get(run, ())) for run in runs if run in found or selection.allows_run(run)]

@@ -1,7 +1,7 @@
-"""Lumis that are in several files: who reads them, so that every event is read once.
+"""Lumis that are in several files: each event is read once.
 
-Normally each file's share of a lumi goes its own way. Corrected, all shares of a lumi go to the job that
-has the first of them: later files give the lumi up, and that job reads them too.
+Without correction each file's share of a lumi is independent. With correction, the job that has the first
+share reads all shares of the lumi, and later files leave it out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sandbox.lumis import LumiRange, Ranges
 
 
 class Share(NamedTuple):
-    """Lumis that a file leaves to another one's job."""
+    """Lumis of a file that another file's job reads."""
 
     lumis: LumiRange
     file: FileSpec
@@ -29,7 +29,7 @@ Shares = dict[str, list[Share]]  # by the name of the file whose job reads them
 
 
 class _Claims:
-    """The lumis of one run that have an owner: disjoint ranges in order."""
+    """The lumis of one run that have an owner: disjoint, sorted ranges."""
 
     def __init__(self, run: int) -> None:
         self.run = run
@@ -38,7 +38,7 @@ class _Claims:
         self.owners: list[str] = []
 
     def claim(self, first: int, last: int, claimant: str) -> Iterator[tuple[LumiRange, str]]:
-        """Every part of the range with its owner: the claimant, of what was free."""
+        """Yield every part of the range with its owner; free parts go to the claimant."""
         at = bisect_left(self.lasts, first)
         while first <= last:
             if at == len(self.firsts) or self.firsts[at] > first:
@@ -52,7 +52,7 @@ class _Claims:
 
 
 def correct(files: LumiFiles) -> tuple[LumiFiles, Shares]:
-    """The files, each lumi left to the first that wants it, and the shares of the others."""
+    """Return the files with each lumi left to the first that has it, and the shares of the others."""
     claims: dict[int, _Claims] = {}
     shares: Shares = {}
     kept: list[Ranges] = []
@@ -70,7 +70,7 @@ def correct(files: LumiFiles) -> tuple[LumiFiles, Shares]:
 
 
 def shares_until(shares: Shares, at: int, end: LumiRange) -> Shares:
-    """Those of the files before this one, and of this one up to the lumi where an early stop came."""
+    """Return the shares of files before this one, and of this one up to the lumi of an early stop."""
     stop = (at, end[0], end[2])
     return {
         owner: [share for share in given if (share.at, *share.lumis[:2]) <= stop]
@@ -81,9 +81,9 @@ def shares_until(shares: Shares, at: int, end: LumiRange) -> Shares:
 def windows_once(
     windows: Sequence[FileWindow], parts: Sequence[Ranges], shares: Shares
 ) -> tuple[FileWindow, ...]:
-    """The windows of a job that takes these parts of its files, their shares, and no lumi besides.
+    """Return the windows of a job that reads these parts of its files and their shares only.
 
-    The job's mask is the union of the parts; a file in which it would find more gets its own mask.
+    The job's mask is the union of the parts; a file with more lumis in the mask gets its own mask.
     """
     meant: dict[str, tuple[FileSpec, list[LumiRange]]] = {}
     for window, own in zip(windows, parts, strict=True):

@@ -1,4 +1,4 @@
-"""`manage.py reconcile NAME`: do DBS and Rucio have what this request produced?"""
+"""`manage.py reconcile NAME`: compare the outputs of a request with DBS and Rucio."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ class Command(BaseCommand):
     help = "Take over sites, their storages and states from CRIC."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Define the options."""
         parser.add_argument(
             "--force", action="store_true", help="Close sites that CRIC no longer has even if they are most."
         )

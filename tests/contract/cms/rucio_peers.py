@@ -33,7 +33,7 @@ class RucioPeer:
 
 @dataclass(frozen=True)
 class Block:
-    """A block nobody used before, so that tests share a server without meeting."""
+    """A new block, so that tests share a server without conflicts."""
 
     dataset: str
     name: str

@@ -1,4 +1,4 @@
-"""The whole way of a block, there and back, on the lab's Rucio and on a real one."""
+"""The whole pipeline of a block, and its withdrawal, on the lab's Rucio and on a real one."""
 
 from __future__ import annotations
 

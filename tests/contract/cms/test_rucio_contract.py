@@ -127,7 +127,7 @@ def test_closed_block_without_our_files_is_refused(rucio: RucioClient, peer: Ruc
 def test_block_with_strange_files_is_not_adopted(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
-    with pytest.raises(ServiceRejected, match="1 files not ours"):
+    with pytest.raises(ServiceRejected, match="1 unknown files"):
         rucio.ensure_block(registered.name, registered.dataset, peer.source, registered.files[:2])
 
 
@@ -296,13 +296,13 @@ def test_more_files_than_one_call_may_carry(rucio: RucioClient, peer: RucioPeer,
     assert set(rucio.replicas([file.lfn for file in files]).values()) == {(peer.source,)}
 
 
-def test_rule_nobody_made_is_none_and_deleting_it_is_fine(rucio: RucioClient) -> None:
+def test_unknown_rule_is_none_and_deleting_it_is_no_error(rucio: RucioClient) -> None:
     rucio.delete_rule("0" * 32)
 
     assert rucio.rule("0" * 32) is None
 
 
-def test_boosting_a_rule_nobody_made_is_not_found(rucio: RucioClient) -> None:
+def test_boosting_an_unknown_rule_raises_not_found(rucio: RucioClient) -> None:
     with pytest.raises(NotFound):
         rucio.boost_rule("0" * 32)
 
@@ -385,7 +385,7 @@ def test_no_configuration_file_is_needed_and_nothing_is_left_behind(
     assert list(no_rucio_home.iterdir()) == []
 
 
-def test_token_somebody_left_on_the_machine_is_not_used(peer: RucioPeer, no_rucio_home: Path) -> None:
+def test_leftover_token_file_is_not_used(peer: RucioPeer, no_rucio_home: Path) -> None:
     left = no_rucio_home / f"token_{getpass.getuser()}" / f"auth_token_for_account_{peer.config.account}"
     left.parent.mkdir()
     left.write_text(plain_client(peer).auth_token)

@@ -76,7 +76,7 @@ def test_history_is_searched_back_to_the_time_given_and_no_further(peer: Peer, e
     assert found(submitted + 86_400) == (False, Presence.ABSENT)
 
 
-def test_a_dag_nobody_submitted_is_absent(peer: Peer) -> None:
+def test_an_unsubmitted_dag_is_absent(peer: Peer) -> None:
     schedd = peer.schedd
 
     assert schedd.find_dag(UNKNOWN_DAG, not_before=time.time() - 60) == (Presence.ABSENT, None)

@@ -26,7 +26,7 @@ START_SEC = 60.0  # of the child process that holds the bindings, on a busy mach
 
 @dataclass(frozen=True)
 class Silencer:
-    """A peer, and a context in which its schedd answers nobody; the context yields an impatient adapter."""
+    """A peer, and a context in which its schedd does not answer; it yields an adapter with short timeouts."""
 
     peer: Peer
     silence: Callable[[], AbstractContextManager[ScheddPort]]

@@ -1,4 +1,4 @@
-"""What clients see of each fault, on a grid of its own: nobody else uses these servers."""
+"""What clients see of each fault, on a grid that no other test uses."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class NoRealRucio(AssertionError):
 
 @dataclass(frozen=True)
 class RealRucio:
-    """A running server, and the daemons that carry out its rules when told to."""
+    """A running server, and its daemons, which run on demand."""
 
     url: str
     daemons: subprocess.Popen[str]
@@ -67,7 +67,7 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
         _run(python, "bootstrap", env, directory)
         with socket.create_server(
             ("127.0.0.1", 0)
-        ) as door:  # handed over: nobody can take the port meanwhile
+        ) as door:  # passed to the server, so that the port stays reserved
             url = f"http://127.0.0.1:{door.getsockname()[1]}"
             argv = [python.parent / "gunicorn", *_options(door.fileno(), directory)]
             server = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))

@@ -50,13 +50,13 @@ def ensure(files: dict[str, Path]) -> str:
 
 @pytest.mark.django_db
 def test_the_administrator_can_log_in_and_the_token_works(files: dict[str, Path], client: Client) -> None:
-    told = ensure(files)
+    result = ensure(files)
     assert client.login(username="operator", password=PASSWORD)
     assert client.get("/admin/").status_code == 200
     answer = Client().get("/api/v1/sites", headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 200
-    assert PASSWORD not in told
-    assert TOKEN not in told
+    assert PASSWORD not in result
+    assert TOKEN not in result
 
 
 @pytest.mark.django_db
@@ -129,11 +129,11 @@ def test_everything_missing_is_said_at_once_with_its_cure() -> None:
     wrong = {"SECRET_KEY": "", "DATABASE_URL": "sqlite:///nothing.db", "REDIS_URL": PRODUCTION["REDIS_URL"]}
     done = manage("check", **wrong)
     assert done.returncode != 0
-    told = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     for code in ("wms2.E001", "wms2.E002", "wms2.E003", "wms2.E004", "wms2.E005"):
-        assert code in told
+        assert code in output
     for variable in ("SECRET_KEY", "DATABASE_URL", "WMS2_SUBMIT_ROOT", *checks.NEEDED_SERVICES.values()):
-        assert variable in told
+        assert variable in output
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ CELERY = ("celery", "-A", "wms2_project.celery")
 
 
 @pytest.mark.parametrize(
-    ("start", "root", "told"),
+    ("start", "root", "message"),
     [
         (("manage.py", "check"), "dags", "is not an absolute path"),
         (("-c", "import wms2_project.wsgi"), "", "is not set"),
@@ -179,8 +179,10 @@ CELERY = ("celery", "-A", "wms2_project.celery")
     ],
     ids=["manage", "web", "worker", "beat"],
 )
-def test_nothing_starts_without_an_absolute_submit_root(start: tuple[str, ...], root: str, told: str) -> None:
+def test_nothing_starts_without_an_absolute_submit_root(
+    start: tuple[str, ...], root: str, message: str
+) -> None:
     done = python(*start, **LAB | {"WMS2_LAB": "1", "WMS2_SUBMIT_ROOT": root})
     assert done.returncode == 1
-    assert f"WMS2_SUBMIT_ROOT {told}" in done.stderr
+    assert f"WMS2_SUBMIT_ROOT {message}" in done.stderr
     assert "absolute path of the directory" in done.stderr

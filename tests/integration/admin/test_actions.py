@@ -1,4 +1,4 @@
-"""The console's buttons: each asks for a reason, calls one service, and repeats its refusal."""
+"""The console's buttons: each asks for a reason, calls one service, and shows its error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def action(row: Any, name: str) -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
 
 
-def told(answer: Any) -> list[str]:
+def messages(answer: Any) -> list[str]:
     return [str(message) for message in get_messages(answer.wsgi_request)]
 
 
@@ -45,7 +45,7 @@ def press(console: Client, row: Any, name: str, **answers: Any) -> Any:
 
 @pytest.fixture
 def onlooker(db: None) -> Client:
-    """A browser of somebody who may log in and look."""
+    """A browser of a viewer."""
     browser = Client()
     browser.force_login(make_user("vera", role=Role.VIEWER, is_staff=True))
     return browser
@@ -56,7 +56,7 @@ def test_release_asks_first_and_then_queues(console: Client) -> None:
     form = console.get(action(row, "release"))
     assert row.request_name in form.content.decode()
 
-    answer = press(console, row, "release", reason="mended")
+    answer = press(console, row, "release", reason="fixed")
 
     assert answer.status_code == 302
     assert answer["Location"] == reverse("admin:requests_app_request_change", args=[row.pk])
@@ -64,7 +64,7 @@ def test_release_asks_first_and_then_queues(console: Client) -> None:
     last = row.transitions.last()
     assert row.status == S.QUEUED
     assert last is not None
-    assert (last.actor, last.reason) == ("user:adam", "mended")
+    assert (last.actor, last.reason) == ("user:adam", "fixed")
 
 
 def test_without_a_reason_nothing_happens(console: Client) -> None:
@@ -79,7 +79,7 @@ def test_without_a_reason_nothing_happens(console: Client) -> None:
 def test_a_refusal_is_shown_as_the_service_words_it(console: Client) -> None:
     row = make_request(status=S.COMPLETED)
     answer = press(console, row, "release", reason="try")
-    assert told(answer) == [f"{row} is completed, not held. Only held requests can be released"]
+    assert messages(answer) == [f"{row} is completed, not held. Only held requests can be released"]
 
 
 def test_stop_can_stay_held(console: Client) -> None:
@@ -134,18 +134,18 @@ def test_a_bulk_action_tells_how_each_went(console: Client) -> None:
     assert held.request_name in form.content.decode()
     assert Request.objects.filter(status=S.HELD).count() == 1
 
-    answer = console.post(url, chosen | {"_confirmed": "1", "reason": "all mended"})
+    answer = console.post(url, chosen | {"_confirmed": "1", "reason": "all fixed"})
 
     assert answer.status_code == 302
-    messages = told(answer)
-    assert len(messages) == 2
-    assert any("Released" in message for message in messages)
-    assert any("not held" in message for message in messages)
+    shown = messages(answer)
+    assert len(shown) == 2
+    assert any("Released" in message for message in shown)
+    assert any("not held" in message for message in shown)
     held.refresh_from_db()
     assert held.status == S.QUEUED
 
 
-def test_whoever_may_only_look_sees_no_buttons_and_cannot_press_them(onlooker: Client) -> None:
+def test_a_viewer_sees_no_buttons_and_cannot_use_them(onlooker: Client) -> None:
     row = make_request(status=S.HELD)
     site = make_site()
     html = onlooker.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
@@ -192,11 +192,11 @@ def test_limits_are_changed_through_the_service(console: Client) -> None:
     assert config.updated_by == "user:adam"
 
 
-def test_limits_somebody_else_changed_meanwhile_are_not_overwritten(console: Client) -> None:
+def test_limits_changed_meanwhile_are_not_overwritten(console: Client) -> None:
     read = limits_answers(max_active_dags=7)
     change_limits(changes={"max_active_dags": 50}, actor="user:olga", reason="first")
     answer = press(console, limits(), "edit", **read)
-    assert "changed since you read them" in told(answer)[0]
+    assert "changed since you read them" in messages(answer)[0]
     assert AdmissionConfig.objects.get().max_active_dags == 50
 
 
@@ -226,7 +226,7 @@ def test_a_revoked_token_works_no_more(console: Client, client: Client) -> None:
     assert client.get("/api/v1/sites", headers={"Authorization": f"Bearer {clear_text}"}).status_code == 401
 
 
-def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> None:
+def test_users_see_and_create_only_their_own_tokens(onlooker: Client) -> None:
     other = make_user("another_person", role=Role.OPERATOR)
     make_token(other)
     token = ApiToken.objects.get()
@@ -235,7 +235,7 @@ def test_everybody_sees_and_makes_only_their_own_tokens(onlooker: Client) -> Non
     assert onlooker.post(action(token, "revoke")).status_code == 404
     asked = {"user": "another_person", "name": "mine", "reason": "r", "_confirmed": "1"}
     answer = onlooker.post(reverse("admin:wms2_project_apitoken_issue"), asked)
-    assert "Only admins can create tokens for others" in told(answer)[0]
+    assert "Only admins can create tokens for others" in messages(answer)[0]
     assert ApiToken.objects.count() == 1
     assert (
         onlooker.post(reverse("admin:wms2_project_apitoken_issue"), asked | {"user": ""}).status_code == 200
@@ -253,20 +253,20 @@ def test_sites_memory_and_throttles_are_changed(console: Client) -> None:
     assert (row.workflow.chosen_memory_mb, row.workflow.site_whitelist) == (3000, ["T2_CH_CERN"])
     assert row.workflow.category_throttles == {"Merge": 3}
     refused = press(console, row, "edit", reason="x", **answers | {"site_blacklist": "T2_CH_CERN"})
-    assert "nothing was changed" in told(refused)[-1]
+    assert "nothing was changed" in messages(refused)[-1]
 
 
 def test_restart_from_the_console(console: Client) -> None:
     made, _ = import_request(document=DOCUMENT, actor="user:ana")
     answer = press(console, made, "restart", reason="lost", cleanup_policy="immediate_cleanup")
     newer = Request.objects.get(previous_version=made)
-    assert told(answer) == [f"{made} is aborted; {newer} replaces it."]
+    assert messages(answer) == [f"{made} is aborted; {newer} replaces it."]
     assert newer.cleanup_policy == "immediate_cleanup"
 
 
 def test_rescue_from_the_console(console: Client) -> None:
     row = make_request(status=S.HELD)
-    assert "has no DAG" in told(press(console, row, "rescue", reason="again"))[-1]
+    assert "has no DAG" in messages(press(console, row, "rescue", reason="again"))[-1]
     make_dag(make_round(row.workflow), status="partial", completed_at=ago(minutes=1))
     press(console, row, "rescue", reason="again")
     row.refresh_from_db()
@@ -276,7 +276,7 @@ def test_rescue_from_the_console(console: Client) -> None:
 @pytest.mark.parametrize("name", ["hold", "release", "remove"])
 def test_a_dag_that_is_not_queued_is_not_steered(console: Client, name: str) -> None:
     dag = make_dag(make_round(make_request().workflow), status="stopped", completed_at=ago(minutes=1))
-    assert "is stopped" in told(press(console, dag, name, reason="why not"))[0]
+    assert "is stopped" in messages(press(console, dag, name, reason="why not"))[0]
     page = console.get(reverse("admin:dags_app_dag_change", args=[dag.pk])).content.decode()
     assert action(dag, name) not in page
 

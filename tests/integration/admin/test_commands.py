@@ -1,4 +1,4 @@
-"""The same actions from a shell: one service each, a reason, the actor, and the services' refusals."""
+"""The same actions as commands: one service each, a reason, the actor, and the services' errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ S = RequestStatus
 
 @pytest.fixture(autouse=True)
 def person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WMS2_PERSON", "sam")  # as ./wms2 names whoever called it
+    monkeypatch.setenv("WMS2_PERSON", "sam")  # set by ./wms2 to its caller
 
 
 def run(*arguments: object, **options: Any) -> str:
@@ -53,11 +53,11 @@ def run(*arguments: object, **options: Any) -> str:
 )
 def test_a_request_is_steered(before: RequestStatus, arguments: list[str], after: RequestStatus) -> None:
     row = make_request(status=before)
-    told = run("request", arguments[0], row.request_name, "--reason", "because", *arguments[1:])
+    output = run("request", arguments[0], row.request_name, "--reason", "because", *arguments[1:])
     row.refresh_from_db()
     last = row.transitions.last()
     assert last is not None
-    assert told.startswith(f"{row}: ")
+    assert output.startswith(f"{row}: ")
     assert (row.status, last.actor, last.reason) == (after, "user:sam", "because")
 
 
@@ -75,10 +75,10 @@ def test_a_request_is_changed_and_restarted() -> None:
     assert 'decisions: {"memory_mb": 4000}' in dry
     run("request", "edit", row, "--reason", "r", "--memory-mb", "null")
     assert "decisions: {}" in run("request", "restart", row, "--reason", "lost", "--dry-run")
-    told = run("request", "restart", row, "--reason", "lost", "--cleanup-policy", "immediate_cleanup")
+    output = run("request", "restart", row, "--reason", "lost", "--cleanup-policy", "immediate_cleanup")
     newer = Request.objects.get(previous_version=row)
     assert (newer.priority, newer.cleanup_policy) == (5, "immediate_cleanup")
-    assert newer.request_name in told
+    assert newer.request_name in output
 
 
 def test_a_release_takes_the_changes_that_rest_takes() -> None:
@@ -105,7 +105,7 @@ def test_a_release_takes_the_changes_that_rest_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["--memory-mb", 0], "memory_mb: Ensure this value is greater than or equal to 1"),
         (["--retry-count", 99], "retry_count: Ensure this value is less than or equal to 20"),
@@ -113,9 +113,11 @@ def test_a_release_takes_the_changes_that_rest_takes() -> None:
         (["--excluded-files", "/store/data/unknown.root"], "excluded_files: not an input file"),
     ],
 )
-def test_a_wrong_change_of_a_release_is_refused_and_nothing_is_released(given: list[Any], told: str) -> None:
+def test_a_wrong_change_of_a_release_is_refused_and_nothing_is_released(
+    given: list[Any], message: str
+) -> None:
     row = make_request(status=S.HELD)
-    with pytest.raises(CommandError, match=told):
+    with pytest.raises(CommandError, match=message):
         run("request", "release", row, "--reason", "seen", *given)
     row.refresh_from_db()
     assert row.status == S.HELD
@@ -133,29 +135,29 @@ def test_a_wrong_change_of_a_release_is_refused_and_nothing_is_released(given: l
         ),
     ],
 )
-def test_a_change_out_of_range_is_told_the_range(option: str, value: object, legal: str) -> None:
+def test_a_value_out_of_range_is_refused_with_the_range(option: str, value: object, legal: str) -> None:
     row = make_request(status=S.QUEUED)
     with pytest.raises(CommandError, match=legal):
         run("request", "edit", row, "--reason", "r", option, value)
 
 
 @pytest.mark.parametrize(
-    ("action", "extra", "told"),
+    ("action", "extra", "message"),
     [
         ("fail", ["--priority", 3], "unrecognized arguments: --priority"),
         ("release", ["--hold", "--dry-run"], "unrecognized arguments: --hold"),
         ("abort", ["--site-blacklist"], "unrecognized arguments: --site-blacklist"),
     ],
 )
-def test_an_option_of_another_action_is_refused(action: str, extra: list[Any], told: str) -> None:
+def test_an_option_of_another_action_is_refused(action: str, extra: list[Any], message: str) -> None:
     row = make_request(status=S.HELD)
-    with pytest.raises(CommandError, match=told):
+    with pytest.raises(CommandError, match=message):
         run("request", action, row, "--reason", "r", *extra)
     row.refresh_from_db()
     assert row.status == S.HELD
 
 
-def test_refusals_are_told() -> None:
+def test_refusals_are_printed() -> None:
     row = make_request(status=S.COMPLETED)
     with pytest.raises(CommandError, match="cannot become stopping"):
         run("request", "stop", row, "--reason", "late")
@@ -171,9 +173,9 @@ def test_refusals_are_told() -> None:
 def test_a_dag_is_rescued() -> None:
     row = make_request(status=S.HELD)
     dag = make_dag(make_round(row.workflow), status="removed", completed_at=ago(minutes=1))
-    told = run("dag", "rescue", dag.pk, "--reason", "the disk is back")
+    output = run("dag", "rescue", dag.pk, "--reason", "the disk is back")
     rescue = DAG.objects.get(parent=dag)
-    assert str(rescue.pk) in told
+    assert str(rescue.pk) in output
     assert AuditEvent.objects.filter(action="rescue DAG").count() == 1
 
 
@@ -203,10 +205,10 @@ def test_a_plan_reads_paths_from_the_callers_directory_and_a_dash_as_standard_in
     file = {"lfn": lfn, "size": 10, "events": 10, "locations": ["T2_CH_CERN"], "runs": {"1": [1]}}
     (tmp_path / "files.json").write_text(json.dumps([file]))
     (tmp_path / "doc.json").write_text(json.dumps(DOCUMENT))
-    told = run("plan", "--request", "doc.json", "--files", "files.json")
+    output = run("plan", "--request", "doc.json", "--files", "files.json")
     monkeypatch.setattr("sys.stdin", StringIO(json.dumps(DOCUMENT)))
-    assert run("plan", "--request", "-", "--files", tmp_path / "files.json") == told
-    assert "mg_000000: 1 job, 10 events" in told
+    assert run("plan", "--request", "-", "--files", tmp_path / "files.json") == output
+    assert "mg_000000: 1 job, 10 events" in output
     with pytest.raises(
         CommandError, match=f"{tmp_path}/none cannot be read.*pass - and send the file on standard input"
     ):

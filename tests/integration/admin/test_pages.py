@@ -137,16 +137,16 @@ def test_the_page_of_a_request_tells_its_story(console: Client) -> None:
     fill(1)
     row = make_request(status=RequestStatus.QUEUED)
     html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
-    for told in (row.request_name, "position 1 in the queue", "made for a test", "verbatim", "Timeline"):
-        assert told in html, told
+    for message in (row.request_name, "position 1 in the queue", "made for a test", "verbatim", "Timeline"):
+        assert message in html, message
 
 
 def test_the_overview_shows_what_waits_for_a_person(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD, last_error="no site left")
     raise_alert(request=make_request(), kind="slow_dag", message="it takes long")
     html = console.get(reverse("admin:index")).content.decode()
-    for told in (row.request_name, "no site left", "slow dag", "it takes long"):
-        assert told in html, told
+    for message in (row.request_name, "no site left", "slow dag", "it takes long"):
+        assert message in html, message
 
 
 @pytest.mark.parametrize("path", ["/", "/admin"])
@@ -155,14 +155,14 @@ def test_the_short_addresses_lead_to_the_console(client: Client, path: str) -> N
     assert (answer.status_code, answer["Location"]) == (302, "/admin/")
 
 
-def test_whoever_is_not_staff_sees_nothing(client: Client) -> None:
+def test_a_user_without_staff_status_sees_nothing(client: Client) -> None:
     client.force_login(make_user(role=Role.REQUESTOR))
     answer = client.get(reverse("admin:requests_app_request_changelist"))
     assert answer.status_code == 302
     assert "/login/" in answer["Location"]
 
 
-def test_a_huge_list_is_counted_only_as_far_as_anybody_pages(console: Client, monkeypatch: Any) -> None:
+def test_a_huge_list_is_counted_up_to_a_limit(console: Client, monkeypatch: Any) -> None:
     monkeypatch.setattr(BoundedPaginator, "most", 3)
     for _ in range(5):
         make_request()
@@ -188,7 +188,7 @@ def test_a_huge_list_is_counted_only_as_far_as_anybody_pages(console: Client, mo
         ({"days": 9}, "9 d"),
     ],
 )
-def test_ages_are_told_in_the_largest_useful_unit(units: dict[str, int], expected: str) -> None:
+def test_ages_are_shown_in_the_largest_useful_unit(units: dict[str, int], expected: str) -> None:
     now = timezone.now()
     assert age_of(now - timedelta(**units), now=now).split("\N{NO-BREAK SPACE}") == expected.split()
 
@@ -196,7 +196,7 @@ def test_ages_are_told_in_the_largest_useful_unit(units: dict[str, int], expecte
 @pytest.mark.parametrize(
     ("size", "expected"), [(None, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (4_000_000_000, "4.0 GB")]
 )
-def test_sizes_are_told_in_decimal_units(size: int | None, expected: str) -> None:
+def test_sizes_are_shown_in_decimal_units(size: int | None, expected: str) -> None:
     assert size_of(size).split("\N{NO-BREAK SPACE}") == expected.split()
 
 
@@ -251,7 +251,7 @@ def test_what_may_help_leads_to_the_form_that_does_it(console: Client) -> None:
     assert ">T2_US_Purdue</textarea>" in console.get(form).content.decode().replace("\n", "")
 
 
-def test_the_pages_speak_of_one_in_the_singular_and_of_no_empty_step(console: Client) -> None:
+def test_pages_use_the_singular_for_one_and_omit_empty_steps(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD)
     row.workflow.cores = 1
     row.workflow.save()
@@ -319,8 +319,8 @@ def test_an_error_says_what_is_wrong_and_what_to_do(console: Client, url: str) -
     answer = console.get(url)
     html = answer.content.decode()
     assert answer.status_code == 404
-    for told in (f"There is no {url} here", "Check the address", 'href="/admin/"', answer["X-Request-Id"]):
-        assert told in html, told
+    for message in (f"There is no {url} here", "Check the address", 'href="/admin/"', answer["X-Request-Id"]):
+        assert message in html, message
 
 
 def test_a_form_older_than_the_login_says_so() -> None:

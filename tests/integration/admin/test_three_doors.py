@@ -1,4 +1,4 @@
-"""Every operator's action has three doors, REST, console and shell: each asks why, and keeps who did it."""
+"""Every operator action through REST, console and command: each requires a reason and records the actor."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_every_endpoint_that_steers_has_its_line() -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("door", [by_rest, by_console, by_shell])
-def test_an_action_asks_why_and_keeps_who_did_it(
+def test_an_action_requires_a_reason_and_records_the_actor(
     door: Callable[..., bool],
     action: str,
     operator: APIClient,

@@ -77,7 +77,7 @@ def test_an_alert_about_a_site_is_found_and_acknowledged(operator: APIClient) ->
     assert AuditEvent.objects.get(action="acknowledge").target == "T2_CH_CERN"
 
 
-def test_an_acknowledged_alert_stays_open_and_says_who_knows(operator: APIClient) -> None:
+def test_an_acknowledged_alert_stays_open_and_names_the_user(operator: APIClient) -> None:
     alert = raised()
     answer = acknowledge(operator, alert)
     assert answer.status_code == 200, answer.content
@@ -103,7 +103,7 @@ def test_an_alert_that_comes_back_after_its_end_is_new(operator: APIClient) -> N
     assert listed(operator, state="open") == [again.pk]
 
 
-def test_acknowledging_again_changes_nothing_and_another_is_told_who_was_first(
+def test_acknowledging_again_changes_nothing_and_names_the_first_user(
     operator: APIClient, api_as: Any
 ) -> None:
     alert = raised()
@@ -124,7 +124,7 @@ def test_what_has_ended_or_never_was_cannot_be_acknowledged(operator: APIClient)
     assert operator.post(f"{URL}/{alert.pk}/acknowledge", {}).status_code == 422
 
 
-def test_nobody_is_bothered_with_what_somebody_knows(
+def test_an_acknowledged_alert_is_not_notified_again(
     operator: APIClient, console: Client, settings: Any
 ) -> None:
     settings.ALERT_EMAIL_TO = ["shift@example.org"]

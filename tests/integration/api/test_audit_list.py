@@ -39,12 +39,12 @@ def listed(client: APIClient, **query: Any) -> list[int]:
 def test_an_event_is_shown_with_who_what_and_why(operator: APIClient) -> None:
     did(before="active")
     row = operator.get(URL).json()["results"][0]
-    told = {name: row[name] for name in ("actor", "action", "target", "reason", "detail")}
-    assert told == {
+    detail = {name: row[name] for name in ("actor", "action", "target", "reason", "detail")}
+    assert detail == {
         "actor": "user:ana", "action": "stop", "target": "a", "reason": "because",
         "detail": {"before": "active"},
     }  # fmt: skip
-    assert set(row) == {*told, "id", "at", "request_id", "number"}
+    assert set(row) == {*detail, "id", "at", "request_id", "number"}
 
 
 def test_events_are_filtered_by_actor_action_target_and_time(operator: APIClient) -> None:

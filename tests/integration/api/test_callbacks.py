@@ -1,4 +1,4 @@
-"""A requestor's URL is told of the end of a request: signed, repeated, once."""
+"""Callbacks to a requestor's URL at the end of a request: signed, retried, delivered once."""
 
 from __future__ import annotations
 
@@ -40,13 +40,17 @@ def sweep() -> int:
     return len(claims)
 
 
-def test_the_end_is_told_once_with_a_signature_that_holds(url: str) -> None:
+def test_the_end_is_notified_once_with_a_valid_signature(url: str) -> None:
     row = ended(url)
     assert [sweep(), sweep()] == [1, 0]
 
     ((headers, body),) = Receiver.got
-    told = json.loads(body)
-    assert (told["request_id"], told["status"], told["correlation_id"]) == (str(row.pk), "aborted", "order:7")
+    answer_body = json.loads(body)
+    assert (answer_body["request_id"], answer_body["status"], answer_body["correlation_id"]) == (
+        str(row.pk),
+        "aborted",
+        "order:7",
+    )
     assert is_signed(headers, body, secret=SECRET)
     done = Callback.objects.get()
     assert (headers["x-wms2-delivery"], done.status) == (str(done.pk), CallbackStatus.DELIVERED)
@@ -87,7 +91,7 @@ def test_a_private_address_is_never_called(url: str, settings: Any) -> None:
     assert "not a public address" in Callback.objects.get().last_error
 
 
-def test_a_certificate_nobody_vouches_for_is_not_trusted(url: str, settings: Any) -> None:
+def test_an_untrusted_certificate_is_refused(url: str, settings: Any) -> None:
     settings.CALLBACK_CA_BUNDLE = ""
     ended(url)
     sweep()
@@ -95,7 +99,7 @@ def test_a_certificate_nobody_vouches_for_is_not_trusted(url: str, settings: Any
     assert "CERTIFICATE_VERIFY_FAILED" in Callback.objects.get().last_error
 
 
-def test_without_a_url_nobody_is_told(url: str) -> None:
+def test_without_a_url_no_callback_is_sent(url: str) -> None:
     abort_request(request=make_request(status=RequestStatus.QUEUED), actor="user:ana", reason="r")
     assert not Callback.objects.exists()
 

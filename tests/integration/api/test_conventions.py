@@ -1,4 +1,4 @@
-"""What every endpoint keeps to: selection, order, request ids, cures."""
+"""Conventions of all endpoints: selection, order, request ids, cures."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_made_up_cursor_is_read_as_a_value_of_the_ordering(viewer: APIClient) 
 
 @pytest.mark.parametrize("method", ["SELECT", "QUERYSET", "TRACE", "FOO"])
 @pytest.mark.parametrize("role", [Role.ANONYMOUS, Role.VIEWER])
-def test_a_method_nobody_offers_is_told_so(api_as: ApiAs, role: Role, method: str) -> None:
+def test_an_unsupported_method_is_refused(api_as: ApiAs, role: Role, method: str) -> None:
     """Also one that the view has an attribute of the name of."""
     answer = api_as(role).generic(method, URL)
     assert answer.status_code == 405

@@ -62,7 +62,7 @@ def test_nodes_are_filtered(viewer: APIClient, dag: DAG) -> None:
     [("status=fine", 422), ("cursor=x", 422), ("group=..", 422), ("wanted=1", 422), ("page_size=0", 422),
      ("cursor=0.0&cursor=1.0", 422), ("group=mg_000009", 404)],
 )  # fmt: skip
-def test_a_wrong_question_is_told(viewer: APIClient, dag: DAG, query: str, status: int) -> None:
+def test_a_wrong_query_is_refused(viewer: APIClient, dag: DAG, query: str, status: int) -> None:
     assert viewer.get(f"/api/v1/dags/{dag.id}/nodes?{query}").status_code == status
 
 
@@ -108,7 +108,7 @@ def requests_of(dag: DAG) -> QuerySet[Request]:
 
 
 def test_a_rescue_queues_the_held_request_with_a_further_dag(operator: APIClient, ended: DAG) -> None:
-    answer = operator.post(f"/api/v1/dags/{ended.id}/rescue", {"reason": "the disk is mended"})
+    answer = operator.post(f"/api/v1/dags/{ended.id}/rescue", {"reason": "the disk is fixed"})
     assert answer.status_code == 201, answer.json()
     rescue = DAG.objects.get(pk=answer.json()["id"])
     assert (rescue.kind, rescue.parent_id, rescue.status) == ("rescue", ended.pk, "ready")
@@ -122,15 +122,15 @@ def test_a_rescue_queues_the_held_request_with_a_further_dag(operator: APIClient
 
 
 @pytest.mark.parametrize(
-    ("request_status", "round_status", "told"),
+    ("request_status", "round_status", "message"),
     [(S.ACTIVE, RoundStatus.PLANNED, "not held"), (S.HELD, RoundStatus.RESOLVED, "resolved")],
 )
 def test_a_rescue_needs_a_held_request_and_an_open_round(
-    operator: APIClient, ended: DAG, request_status: RequestStatus, round_status: RoundStatus, told: str
+    operator: APIClient, ended: DAG, request_status: RequestStatus, round_status: RoundStatus, message: str
 ) -> None:
     requests_of(ended).update(status=request_status)
     type(ended.round).objects.update(status=round_status)
     answer = operator.post(f"/api/v1/dags/{ended.id}/rescue", {"reason": "again"})
     assert answer.status_code == 409
-    assert told in answer.json()["detail"]
+    assert message in answer.json()["detail"]
     assert DAG.objects.count() == 1

@@ -73,7 +73,7 @@ def test_its_owner_edits_any_field_of_the_document(draft: Request, requestor: AP
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "told"),
+    ("body", "status", "message"),
     [
         ({"document": {"splitting_algo": "ByMood"}}, 422, "splitting_algo"),
         ({"document": {"request_name": "another"}}, 422, "request_name"),
@@ -84,11 +84,11 @@ def test_its_owner_edits_any_field_of_the_document(draft: Request, requestor: AP
 )
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_wrong_edit_is_refused_and_changes_nothing(
-    draft: Request, requestor: APIClient, body: dict[str, Any], status: int, told: str, dry_run: bool
+    draft: Request, requestor: APIClient, body: dict[str, Any], status: int, message: str, dry_run: bool
 ) -> None:
     answer = edit(requestor, dry_run=dry_run, **body)
     assert answer.status_code == status, answer.json()
-    assert told in str(answer.json())
+    assert message in str(answer.json())
     assert Request.objects.get().version == 0
 
 

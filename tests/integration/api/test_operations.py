@@ -1,4 +1,4 @@
-"""Sites, admission, and the state of the whole."""
+"""Sites, admission, and the state of the whole system."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_site_tells_the_bans_in_force(viewer: APIClient) -> None:
     ban = {"site": site, "created_by": "system:banning"}
     SiteBan.objects.create(reason="fails", expires_at=now + timedelta(days=7), **ban)
     SiteBan.objects.create(
-        reason="mended", expires_at=now + timedelta(days=7), removed_at=now, removed_by="user:olga", **ban
+        reason="fixed", expires_at=now + timedelta(days=7), removed_at=now, removed_by="user:olga", **ban
     )
     body = viewer.get("/api/v1/sites/T2_CH_CERN").json()
     assert [one["reason"] for one in body["bans"]] == ["fails"]
@@ -80,7 +80,7 @@ def test_an_unknown_site_is_not_found(operator: APIClient) -> None:
     assert operator.post("/api/v1/sites/T2_XX_Nowhere/enable", {"reason": "r"}).status_code == 404
 
 
-def test_the_queue_tells_capacity_and_who_is_next(viewer: APIClient) -> None:
+def test_the_queue_shows_capacity_and_the_next_request(viewer: APIClient) -> None:
     make_request(status=RequestStatus.ACTIVE)
     make_request(status=RequestStatus.QUEUED, priority=100)
     first = make_request(status=RequestStatus.QUEUED, priority=900)
@@ -188,16 +188,16 @@ def test_an_unapplied_migration_makes_it_not_ready(client: Client, monkeypatch: 
     assert (answer.status_code, answer.json()["parts"]["migrations"]) == (503, "down")
 
 
-def test_what_is_measured_of_a_site_is_told_and_forgotten(operator: APIClient) -> None:
+def test_a_measured_value_of_a_site_is_shown_and_can_be_removed(operator: APIClient) -> None:
     make_site("T2_CH_CERN", config_data={"note": "kept"})
     url, body = (
         "/api/v1/sites/T2_CH_CERN",
         {"reason": "robot", "storage_used_fraction": 0.97, "memory_mb_per_core": 2500},
     )
-    told = operator.patch(url, body, headers={"If-Match": '"0"'})
-    assert (told.status_code, told["ETag"]) == (200, '"1"'), told.content
-    assert told.json()["config_data"] == {"note": "kept", "storage_used_fraction": 0.97}
-    assert told.json()["thresholds"] == {"memory_mb_per_core": 2500}
+    result = operator.patch(url, body, headers={"If-Match": '"0"'})
+    assert (result.status_code, result["ETag"]) == (200, '"1"'), result.content
+    assert result.json()["config_data"] == {"note": "kept", "storage_used_fraction": 0.97}
+    assert result.json()["thresholds"] == {"memory_mb_per_core": 2500}
     assert operator.patch(url, body, headers={"If-Match": '"0"'}).status_code == 412
     forgotten = operator.patch(url, {"reason": "r", "storage_used_fraction": None}).json()
     assert forgotten["config_data"] == {"note": "kept"}
@@ -228,8 +228,8 @@ def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[st
 def test_a_site_is_closed_for_maintenance_and_enabled_again(operator: APIClient) -> None:
     make_site("T2_CH_CERN")
     workflow = make_workflow()
-    told = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "new roof", "status": "maintenance"})
-    assert (told.status_code, told.json()["status"]) == (200, "maintenance")
+    body = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "new roof", "status": "maintenance"})
+    assert (body.status_code, body.json()["status"]) == (200, "maintenance")
     assert not usable_sites(workflow=workflow, now=timezone.now()).names
     assert AuditEvent.objects.get(action="change").detail["previous"] == {"status": "enabled"}
     operator.post("/api/v1/sites/T2_CH_CERN/enable", {"reason": "done"})
@@ -243,8 +243,8 @@ def test_storages_that_an_operator_names_stand_over_crics_until_null(
     known = SiteInfo(name="T2_CH_CERN", rses=("T2_CH_CERN",))
     adapt(cric=SimpleNamespace(sites=lambda: [known]))
     url, mine = "/api/v1/sites/T2_CH_CERN", ["T2_CH_CERN_New", "T1_US_FNAL_Disk"]
-    told = operator.patch(url, {"reason": "moved", "storage_elements": mine, "notes": "ask Ana"}).json()
-    assert (told["storage_elements"], told["config_data"]["notes"]) == (mine, "ask Ana")
+    body = operator.patch(url, {"reason": "moved", "storage_elements": mine, "notes": "ask Ana"}).json()
+    assert (body["storage_elements"], body["config_data"]["notes"]) == (mine, "ask Ana")
     sync_sites(now=timezone.now())
     assert Site.objects.get().storage_elements == mine
     operator.patch(url, {"reason": "back", "storage_elements": None})

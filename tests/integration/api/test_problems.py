@@ -140,8 +140,8 @@ def test_without_its_database_and_redis_a_call_is_a_503_that_says_what_to_do() -
     assert ran.returncode == 0, ran.stderr
     status, retry_after, kind, body = ran.stdout.split("\n", 3)
     assert (status, retry_after, kind) == ("503", "10", "application/problem+json"), ran.stderr[-3000:]
-    told = json.loads(body)
-    assert (told["detail"], told["cure"]) == ("The database does not answer", "Retry later")
+    answer_body = json.loads(body)
+    assert (answer_body["detail"], answer_body["cure"]) == ("The database does not answer", "Retry later")
 
 
 def test_a_bug_is_a_500_that_tells_nothing_but_where_to_look(viewer: APIClient, monkeypatch: Any) -> None:

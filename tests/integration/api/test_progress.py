@@ -48,9 +48,9 @@ def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClie
     assert body["nodes"] == {
         "total": 21, "completed": 10, "running": 2, "pending": 3, "failed": 4, "skipped": 2,
     }  # fmt: skip
-    (told,) = body["rounds"]
-    assert (told["groups"], told["collected"], told["failed"], told["planned"]) == (3, 1, 1, 1)
-    assert told["fraction"] == 0.4167
+    (round_,) = body["rounds"]
+    assert (round_["groups"], round_["collected"], round_["failed"], round_["planned"]) == (3, 1, 1, 1)
+    assert round_["fraction"] == 0.4167
     shown = [(one["status"], one["nodes_done"], one["nodes_failed"]) for one in body["groups"]]
     assert shown == [("collected", 7, 0), ("failed", 2, 3), ("planned", 1, 1)]
     assert body["groups"][1]["site"] == "T2_CH_CERN"
@@ -119,7 +119,7 @@ def test_what_was_read_of_an_excluded_file_is_done(viewer: APIClient) -> None:
     assert (body["events_total"], body["events_done"], body["events_excluded"]) == (100, 40, 60)
 
 
-def test_closed_rounds_are_told_by_the_files_and_the_open_one_by_its_groups(viewer: APIClient) -> None:
+def test_closed_rounds_count_by_files_and_the_open_one_by_groups(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     closed = make_round(row.workflow, status=RoundStatus.RESOLVED)
     opened = make_round(row.workflow, number=1)
@@ -178,9 +178,12 @@ def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: Reque
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"), [(10**3, (True, True, True)), (10**7, (False, True, False)), (10**15, (False,) * 3)]
+    ("wanted", "known"),
+    [(10**3, (True, True, True)), (10**7, (False, True, False)), (10**15, (False,) * 3)],
 )
-def test_an_end_beyond_ten_years_is_not_told(viewer: APIClient, wanted: int, told: tuple[bool, ...]) -> None:
+def test_an_end_beyond_ten_years_is_not_reported(
+    viewer: APIClient, wanted: int, known: tuple[bool, ...]
+) -> None:
     """A few events in the last hour and very many to go once made every list of requests fail."""
     row, round_ = generating(wanted=wanted, hours=24)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=wanted // 2, finished_at=ago(hours=20))
@@ -191,8 +194,8 @@ def test_an_end_beyond_ten_years_is_not_told(viewer: APIClient, wanted: int, tol
     pace = detail_of(row).pace
 
     ends = (pace.estimated_completion, pace.earliest, pace.latest)
-    assert tuple(end is not None for end in ends) == told
-    assert (listed["progress"]["estimated_completion"] is not None) == told[0]
+    assert tuple(end is not None for end in ends) == known
+    assert (listed["progress"]["estimated_completion"] is not None) == known[0]
 
 
 def test_one_query_tells_it_for_one_and_for_many() -> None:

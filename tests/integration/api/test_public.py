@@ -1,4 +1,4 @@
-"""The public view tells how far a request is, and nothing else."""
+"""The public view shows the progress of a request, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def anybody(api_as: ApiAs) -> APIClient:
     [(S.QUEUED, "accepted"), (S.ACTIVE, "running"), (S.HELD, "running"), (S.FAILED, "failed"),
      (S.ABORTED, "cancelled")],
 )  # fmt: skip
-def test_anybody_with_the_id_learns_the_state_and_no_internals(
+def test_the_public_id_shows_the_state_and_no_internals(
     anybody: APIClient, status: RequestStatus, public: str
 ) -> None:
     row = make_request(

@@ -126,7 +126,7 @@ def by_shell(api: APIClient, console: Client, why: str) -> bool:
 
 
 @pytest.mark.parametrize("door", [by_rest, by_list, by_page, by_shell])
-def test_every_door_asks_why_and_keeps_who_did_it(
+def test_every_interface_requires_a_reason_and_records_the_actor(
     operator: APIClient, console: Client, monkeypatch: pytest.MonkeyPatch, door: Door
 ) -> None:
     monkeypatch.setenv("WMS2_PERSON", "sue")
@@ -156,7 +156,7 @@ def test_the_console_lists_usage_and_limits(console: Client) -> None:
     assert browser.get("/admin/requests_app/quota/").status_code == 403
 
 
-def test_the_shell_shows_everybody_with_a_quota_or_open_requests() -> None:
+def test_the_command_lists_accounts_with_a_quota_or_open_requests() -> None:
     make_request(requestor="bob")
     out = StringIO()
     call_command("quota", "show", stdout=out)

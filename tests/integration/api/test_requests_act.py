@@ -178,7 +178,7 @@ def test_an_operator_may_touch_every_request(operator: APIClient) -> None:
     assert operator.delete(f"{url(row)}?reason=r").status_code == 200
 
 
-def test_a_requestor_may_not_outbid_everybody(requestor: APIClient) -> None:
+def test_a_requestor_may_not_exceed_the_priority_limit(requestor: APIClient) -> None:
     row = make_request(status=S.QUEUED)
     answer = requestor.patch(url(row), {"reason": "mine first", "priority": 900_000})
     assert answer.status_code == 403
@@ -239,8 +239,8 @@ def test_a_change_reaches_what_the_release_of_a_held_request_plans_anew(
     assert bool(body["next_round"]) is planned_anew
     assert bool(body["never"]) is not planned_anew
     memory = operator.patch(url(row), {"reason": "r", "dry_run": True, "memory_mb": 3000}).json()
-    told = memory["next_round"][0]
-    assert ("planned from then on" in told, "resume" in told) == (planned_anew, not planned_anew)
+    result = memory["next_round"][0]
+    assert ("planned from then on" in result, "resume" in result) == (planned_anew, not planned_anew)
 
 
 def test_every_change_moves_the_workflows_version_so_that_queued_jobs_follow(operator: APIClient) -> None:
@@ -251,7 +251,7 @@ def test_every_change_moves_the_workflows_version_so_that_queued_jobs_follow(ope
 
 
 @pytest.mark.parametrize("throttles", [{}, {"Merge": 0}, {"Landing": 3}, {"Merge": "many"}, 7])
-def test_wrong_throttles_are_told(operator: APIClient, throttles: Any) -> None:
+def test_wrong_throttles_are_refused(operator: APIClient, throttles: Any) -> None:
     row = make_request(status=S.ACTIVE)
     answer = operator.patch(url(row), {"reason": "r", "category_throttles": throttles})
     assert answer.status_code == 422

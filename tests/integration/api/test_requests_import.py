@@ -249,7 +249,7 @@ def test_only_the_owners_and_operators_replace_a_request(
     assert Request.objects.filter(request_name="newer").exists() == (status == 201)
 
 
-def test_nobody_elses_request_is_replaced_in_a_batch_either(api_as: ApiAs) -> None:
+def test_a_batch_cannot_replace_a_request_of_another_user(api_as: ApiAs) -> None:
     make_request(request_name="older", requestor="bob")
     batch = {"requests": [REPLACES | {"requestor": "mallory"}]}
     body = api_as(Role.REQUESTOR, "mallory").post(f"{URL}/batch", batch).json()

@@ -138,10 +138,10 @@ def test_a_wrong_filter_is_refused_by_name(viewer: APIClient, query: str, field:
     assert set(answer.json()["errors"]) == {field}
 
 
-def test_a_status_there_is_not_is_told_those_there_are(viewer: APIClient) -> None:
-    told = str(viewer.get(f"{URL}?status=asleep").json()["errors"]["status"])
-    assert "asleep is not one of new, submitted, " in told
-    assert all(status in told for status in RequestStatus)
+def test_an_unknown_status_is_refused_with_the_known_ones(viewer: APIClient) -> None:
+    body = str(viewer.get(f"{URL}?status=asleep").json()["errors"]["status"])
+    assert "asleep is not one of new, submitted, " in body
+    assert all(status in body for status in RequestStatus)
 
 
 def test_only_the_members_asked_for_are_sent(viewer: APIClient) -> None:
@@ -198,14 +198,14 @@ def test_an_unknown_request_is_not_found_by_name(viewer: APIClient) -> None:
     assert answer.json()["detail"] == "There is no request named nobody"
 
 
-def test_the_timeline_is_told_in_order(operator: APIClient, viewer: APIClient) -> None:
+def test_the_timeline_is_in_order(operator: APIClient, viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.HELD)
-    operator.post(f"{URL}/{row.request_name}/release", {"reason": "mended"})
+    operator.post(f"{URL}/{row.request_name}/release", {"reason": "fixed"})
 
     answer = viewer.get(f"{URL}/{row.request_name}/timeline")
 
-    told = [(step["from_status"], step["to_status"], step["actor"]) for step in answer.json()["results"]]
-    assert told == [("", "held", "system:test"), ("held", "queued", "user:olga")]
+    body = [(step["from_status"], step["to_status"], step["actor"]) for step in answer.json()["results"]]
+    assert body == [("", "held", "system:test"), ("held", "queued", "user:olga")]
     turned = viewer.get(f"{URL}/{row.request_name}/timeline?ordering=-at").json()["results"]
     assert turned == answer.json()["results"][::-1]
 
@@ -226,8 +226,8 @@ def test_edits_and_actions_are_in_the_timeline_with_actor_and_reason(
     rows = viewer.get(f"{URL}/{row.request_name}/timeline?page_size=2").json()
     rows["results"] += viewer.get(rows["next"]).json()["results"]
 
-    told = [(one["kind"], one["to_status"], one["actor"], one["reason"]) for one in rows["results"]]
-    assert told == [
+    events = [(one["kind"], one["to_status"], one["actor"], one["reason"]) for one in rows["results"]]
+    assert events == [
         ("status", "held", "system:test", "made for a test"),
         ("hold DAG", "", "user:olga", "maintenance"),
         ("change", "", "user:olga", "conference"),
@@ -253,7 +253,7 @@ def test_progress_counts_what_is_announced(viewer: APIClient) -> None:
     assert (body["blocks"], body["blocks_announced"], body["files"], body["groups_done"]) == (2, 1, 2, 1)
 
 
-def test_versions_are_told_newest_first(viewer: APIClient) -> None:
+def test_versions_are_listed_newest_first(viewer: APIClient) -> None:
     first = make_request(status=RequestStatus.FAILED, request_name="v1", created_at=ago(days=2))
     second = make_request(
         status=RequestStatus.ACTIVE, request_name="v2", processing_version=2, previous_version=first

@@ -106,7 +106,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
     client = api_as(role)
     for route, methods in TABLE.items():
         if route == "schema" and role is not Role.ANONYMOUS:
-            continue  # takes a second to write, and whoever is let in without a login is let in with one
+            continue  # takes a second to write, and endpoints without login are open to all
         url = "/api/v1/" + (
             re.sub("<uuid:[a-z_]+>", "00000000-0000-0000-0000-000000000000", route)
             .replace("<request_name:name>", "nobody")

@@ -67,6 +67,8 @@ def test_only_a_silent_schedd_is_fenced(operator: APIClient) -> None:
         ("one@pool/fence", {}, 422),
     ],
 )
-def test_what_cannot_be_done_is_told(operator: APIClient, path: str, body: Any, status: int) -> None:
+def test_impossible_operations_are_refused_with_the_reason(
+    operator: APIClient, path: str, body: Any, status: int
+) -> None:
     assert operator.post(f"/api/v1/schedds/{path}", body).status_code == status
     assert not AuditEvent.objects.filter(target="one@pool").exists()

@@ -29,7 +29,7 @@ _first_key = cache(_rsa_key)  # of every issuer: to make one takes a second on a
 
 
 class Issuer:
-    """Signs what it is told to, shows its public keys, and counts how often it is asked."""
+    """Signs given claims, publishes its public keys, and counts its calls."""
 
     def __init__(self) -> None:
         self.private: dict[str, tuple[Any, str]] = {}
@@ -40,7 +40,7 @@ class Issuer:
         self.private["rsa-1"] = (_first_key(), "RS256")
 
     def redeem(self, form: dict[str, str]) -> dict[str, Any] | None:
-        """Tokens for a code: once, for the right client, and only to whoever asked for it."""
+        """Return tokens for a code: once, and only to the client that requested it."""
         challenge, claims = self.codes.pop(form.get("code", ""), ("", {}))
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         said = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -70,7 +70,7 @@ def test_the_audit_cannot_be_emptied_at_one_stroke() -> None:
 @pytest.mark.parametrize(
     "change", [{"reason": "x"}, {"number": 9, "seal": "0"}, {"number": None}, {"seal": "0"}]
 )
-def test_a_sealed_row_can_be_changed_by_nobody(change: dict[str, object]) -> None:
+def test_a_sealed_row_cannot_be_changed(change: dict[str, object]) -> None:
     write_sealed(1)
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
         AuditEvent.objects.update(**change)
@@ -115,6 +115,6 @@ def test_many_writers_make_one_chain() -> None:
 
 
 @pytest.mark.parametrize("head", ["junk", "7", "x:" + "a" * 64, "9" * 30 + ":" + "a" * 64, "7:short"])
-def test_what_is_no_head_is_told(head: str) -> None:
+def test_an_invalid_head_is_refused(head: str) -> None:
     with pytest.raises(CommandError, match="is not NUMBER:SEAL"):
         verify("--head", head)

@@ -1,4 +1,4 @@
-"""Bearer tokens of an issuer that runs, signs and shows keys: what is believed, and what is not."""
+"""Bearer tokens of a running issuer: which are accepted, and which are not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def get(token: str, url: str = ME) -> Any:
     return Client().get(url, headers={"Authorization": f"Bearer {token}"})
 
 
-def told(answer: Any) -> str:
+def refusal(answer: Any) -> str:
     assert answer.status_code == 401, answer.content
     return str(answer.json()["detail"])
 
@@ -96,21 +96,21 @@ def test_elliptic_keys_work_too(issuer: Issuer) -> None:
     ],
 )
 def test_a_wrong_claim_is_refused_with_its_name(issuer: Issuer, claims: dict[str, Any], words: str) -> None:
-    assert words in told(get(issuer.token(**OPS, **claims)))
+    assert words in refusal(get(issuer.token(**OPS, **claims)))
     assert not User.objects.exists()
 
 
 def test_the_scope_every_token_must_have(issuer: Issuer, settings: Any) -> None:
     settings.OIDC_SCOPE = "wms2"
-    assert "lacks the scope wms2" in told(get(issuer.token(**OPS)))
+    assert "lacks the scope wms2" in refusal(get(issuer.token(**OPS)))
     assert get(issuer.token(**OPS, scope="openid wms2")).status_code == 200
 
 
-def test_a_signature_of_somebody_else_is_refused(issuer: Issuer) -> None:
+def test_a_signature_of_another_key_is_refused(issuer: Issuer) -> None:
     good = get(issuer.token(**OPS))
     issuer.add_key("rsa-1", "RS256")  # the same id, another key than the one we hold
     assert good.status_code == 200
-    assert "ignature" in told(get(issuer.token(**OPS)))
+    assert "ignature" in refusal(get(issuer.token(**OPS)))
 
 
 def test_an_unsigned_or_symmetric_token_is_refused(issuer: Issuer) -> None:
@@ -118,12 +118,12 @@ def test_an_unsigned_or_symmetric_token_is_refused(issuer: Issuer) -> None:
     unsigned = jwt.encode(claims, None, algorithm="none", headers={"kid": "rsa-1"})
     shared = jwt.encode(claims, "x" * 40, algorithm="HS256", headers={"kid": "rsa-1"})
     for token in (unsigned, shared):
-        assert "signature algorithm" in told(get(token))
+        assert "signature algorithm" in refusal(get(token))
 
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "eyJhbGciOiJSUzI1NiJ9.e30.x", "é" * 10, "x" * 9000])
 def test_nonsense_is_a_401(issuer: Issuer, token: str) -> None:
-    told(get(token))
+    refusal(get(token))
 
 
 def test_keys_are_asked_for_once_and_new_ones_found(issuer: Issuer, monkeypatch: Any) -> None:
@@ -131,7 +131,7 @@ def test_keys_are_asked_for_once_and_new_ones_found(issuer: Issuer, monkeypatch:
         assert get(issuer.token(**OPS)).status_code == 200
     assert issuer.asked.count("/keys") == 1
     issuer.add_key("rsa-2", "RS256")
-    assert "not published" in told(get(issuer.token(key_id="rsa-2", **OPS)))  # asked a moment ago
+    assert "not published" in refusal(get(issuer.token(key_id="rsa-2", **OPS)))  # asked a moment ago
     assert issuer.asked.count("/keys") == 1
     monkeypatch.setattr(keys, "ASK_AGAIN_SEC", 0.0)
     assert get(issuer.token(key_id="rsa-2", **OPS)).status_code == 200
@@ -170,7 +170,7 @@ def test_a_token_cannot_borrow_the_rights_of_a_local_account(issuer: Issuer) -> 
 def test_a_closed_account_stays_closed(issuer: Issuer) -> None:
     get(issuer.token(**OPS))
     User.objects.update(is_active=False)
-    assert "deactivated" in told(get(issuer.token(**OPS)))
+    assert "deactivated" in refusal(get(issuer.token(**OPS)))
 
 
 def test_a_bearer_token_makes_no_api_token(issuer: Issuer) -> None:

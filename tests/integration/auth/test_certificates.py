@@ -1,4 +1,4 @@
-"""Certificates: believed when a listed proxy says so, and nobody else."""
+"""Certificates are accepted only if a trusted proxy reports them."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ def test_a_certificate_the_proxy_did_not_verify_is_not_believed(verify: str) -> 
     assert me(verify=verify).status_code == 401
 
 
-def test_without_listed_proxies_nobody_is_believed(settings: Any) -> None:
+def test_without_trusted_proxies_no_certificate_is_accepted(settings: Any) -> None:
     settings.TRUSTED_PROXIES = []
     assert me().status_code == 401
 
 
-def test_an_unknown_certificate_is_told_its_name() -> None:
+def test_an_unknown_certificate_is_refused_with_its_name() -> None:
     answer = me("/DC=org/CN=eve")
     assert answer.status_code == 401
     assert "/DC=org/CN=eve" in answer.json()["detail"]
 
 
-def test_a_slash_in_a_value_does_not_make_somebody_else() -> None:
+def test_a_slash_in_a_value_does_not_make_another_identity() -> None:
     assert me("CN=ana/CN=123456/CN=Ana Example,OU=Users,DC=cern,DC=ch").status_code == 401
 
 

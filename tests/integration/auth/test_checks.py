@@ -1,4 +1,4 @@
-"""A slip in the settings of identity is refused at start, by the name of its variable."""
+"""Wrong identity settings are refused at start, with the name of the variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: a policy without inline script that every page keeps, safe cookies, logins nobody can guess."""
+"""Pages: a content policy without inline scripts, safe cookies, limited login attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from tests.integration.factories import make_request, make_site
 from wms2_project.console import ReadOnlyAdmin
-from wms2_project.headers import policy_for
+from wms2_project.middleware import policy_for
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_guessing_a_password_ends(django_user_model: Any, settings: Any) -> None
     assert login("correct horse battery", "2.2.2.2") == (200, True)
 
 
-def test_what_django_forms_change_is_in_our_audit_and_nobody_is_deleted(console: Client) -> None:
+def test_changes_in_django_forms_are_audited_and_accounts_are_not_deleted(console: Client) -> None:
     password = {"password1": "correct horse battery", "password2": "correct horse battery"}
     console.post("/admin/auth/user/add/", {"username": "bob", **password, "usable_password": "true"})
     bob = User.objects.get(username="bob")

@@ -91,14 +91,14 @@ def test_roles_follow_the_groups_at_each_login_and_each_change_is_audited(issuer
         ({"nonce": "another login", **OPS}, 400),
     ],
 )
-def test_whoever_is_not_believed_has_no_session(issuer: Issuer, claims: dict[str, Any], status: int) -> None:
+def test_a_refused_login_creates_no_session(issuer: Issuer, claims: dict[str, Any], status: int) -> None:
     browser = Client()
     answer = log_in(browser, issuer, **claims)
     assert (answer.status_code, answer.get("Location", "/admin/login/")) == (status, "/admin/login/")
     assert browser.get("/api/v1/me").status_code == 401
 
 
-def test_an_answer_nobody_asked_for_is_refused(issuer: Issuer) -> None:
+def test_an_unsolicited_callback_is_refused(issuer: Issuer) -> None:
     browser = Client()
     asked = sent_to_issuer(browser.get("/oidc/authenticate/"), issuer)
     assert come_back(Client(), issuer, asked, **OPS)["Location"] == "/admin/login/"

@@ -1,4 +1,4 @@
-"""API tokens over REST, and the command that gives and takes access."""
+"""API tokens over REST, and the command that manages access."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_does_not_exist_is_said(arguments: tuple[str, ...]) -> None:
     assert not User.objects.get().groups.exists()
 
 
-def test_a_role_that_does_not_exist_is_named_and_nobody_is_made() -> None:
+def test_an_unknown_role_is_named_and_creates_no_account() -> None:
     with pytest.raises(CommandError, match="roles: there is no role operater"):
         access("roles", "newcomer", "operater")
     assert not User.objects.filter(username="newcomer").exists()

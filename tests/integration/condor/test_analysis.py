@@ -1,4 +1,4 @@
-"""HTCondor's own words about a job that cannot start."""
+"""HTCondor's analysis of a job that cannot start."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def test_an_idle_job_is_explained_by_htcondor_itself(bench: Bench) -> None:
     name = bench.submit(bench.write(bench.layout(groups=nowhere)))
     bench.wait(lambda: any(job["JobUniverse"] == 5 for job in bench.jobs(name)))
 
-    told = bench.schedd.explain_idle(name)
+    result = bench.schedd.explain_idle(name)
 
-    assert told is not None
-    assert told.counts["slots"] > 0
-    assert told.counts["able"] == 0
-    assert told.counts["rejecting_job"] == told.counts["slots"]  # START honours DESIRED_Sites
-    assert told.conditions
+    assert result is not None
+    assert result.counts["slots"] > 0
+    assert result.counts["able"] == 0
+    assert result.counts["rejecting_job"] == result.counts["slots"]  # START honours DESIRED_Sites
+    assert result.conditions

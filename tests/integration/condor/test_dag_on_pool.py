@@ -259,7 +259,7 @@ def test_a_dag_whose_dagmans_all_died_goes_on_with_what_was_done(bench: Bench) -
     assert sorted(job["DAGNodeName"] for job in bench.past(resumed)) == ["cleanup", "merge", "proc_000001"]
 
 
-def test_a_held_dag_that_nobody_resumes_leaves_at_once_with_its_jobs(bench: Bench) -> None:
+def test_a_held_dag_removed_without_resume_leaves_at_once_with_its_jobs(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000001": "sleep"}))
     name = bench.submit(written)
     bench.wait(lambda: bench.running(name) == {"proc_000001"})

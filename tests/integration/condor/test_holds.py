@@ -1,4 +1,4 @@
-"""HTCondor holds a job for its own reasons; the real POST script tells them apart."""
+"""HTCondor holds a job for its own reasons; the real POST script distinguishes them."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def records(bench: Bench, tmp_path: Path) -> dict[str, PostRecord]:
 
 
 def test_every_hold_ends_in_a_record_that_names_its_kind(records: dict[str, PostRecord]) -> None:
-    told = {node: (record.exit_code, record.category) for node, record in records.items()}
+    result = {node: (record.exit_code, record.category) for node, record in records.items()}
 
-    assert told["proc_000000"] == (50660, "permanent"), records["proc_000000"].hold_reason
-    assert told["proc_000001"] == (50664, "permanent"), records["proc_000001"].hold_reason
-    assert told["starved"] == (99400, "infrastructure"), records["starved"].hold_reason
+    assert result["proc_000000"] == (50660, "permanent"), records["proc_000000"].hold_reason
+    assert result["proc_000001"] == (50664, "permanent"), records["proc_000001"].hold_reason
+    assert result["starved"] == (99400, "infrastructure"), records["starved"].hold_reason
     assert all(record.hold_reason and record.final for record in records.values())
     assert records["proc_000000"].action == "retries_exhausted"
     assert records["proc_000001"].action == "retries_exhausted"

@@ -51,9 +51,9 @@ def test_generated_events_end_up_in_one_merged_file(bench: Bench, tmp_path: Path
 
     directory = written.dag_file.parent / "mg_000000"
     assert ad.succeeded, (directory / "group.dag.dagman.out").read_text()[-3000:]
-    told = json.loads((directory / "merge_output.json").read_text())
-    (output,) = told["outputs"]
-    assert (told["jobs"], told["events_read"], output["events"]) == (2, 20, 20)
-    merged = storage / told["site"] / output["lfn"].lstrip("/")
+    body = json.loads((directory / "merge_output.json").read_text())
+    (output,) = body["outputs"]
+    assert (body["jobs"], body["events_read"], output["events"]) == (2, 20, 20)
+    merged = storage / body["site"] / output["lfn"].lstrip("/")
     assert merged.stat().st_size == output["size_bytes"]
     assert (directory / "proc_000001.post.0.json").exists()

@@ -27,8 +27,8 @@ def test_groups_that_start_after_a_change_of_sites_land_where_it_says(bench: Ben
     bench.wait(lambda: elected_site(directory / "mg_000000"))
 
     write_landing_sites(directory, {"mg_000001": [], "mg_000002": [third]})
-    told = directory / "mg_000001" / "group.dag.dagman.out"
-    bench.wait(lambda: told.exists() and "DEFER" in told.read_text().upper())
+    result = directory / "mg_000001" / "group.dag.dagman.out"
+    bench.wait(lambda: result.exists() and "DEFER" in result.read_text().upper())
     assert not [
         job for job in bench.jobs(name, "Iwd") if job["JobUniverse"] == 5 and "mg_000001" in job["Iwd"]
     ]

@@ -1,4 +1,4 @@
-"""The migrations say what the models say."""
+"""Migrations and models agree."""
 
 from __future__ import annotations
 

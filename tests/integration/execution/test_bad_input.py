@@ -142,7 +142,7 @@ def test_files_that_were_invalidated_after_the_import(mask: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("state", [FileState.EXCLUDED, FileState.PROCESSED])
-def test_files_nobody_will_read_may_be_invalidated(state: FileState) -> None:
+def test_excluded_files_may_be_invalidated(state: FileState) -> None:
     request = resolved()
     second = f"/store/data{request.workflow.input_dataset}/1.root"
     dbs().invalidate_files([second])
@@ -153,7 +153,7 @@ def test_files_nobody_will_read_may_be_invalidated(state: FileState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algo", "params", "told"),
+    ("algo", "params", "message"),
     [
         ("LumiBased", {"lumis_per_job": 0}, "lumis_per_job is 0"),
         ("FileBased", {"files_per_job": -1}, "files_per_job is -1"),
@@ -163,10 +163,10 @@ def test_files_nobody_will_read_may_be_invalidated(state: FileState) -> None:
         ("LumiBased", {"lumi_mask": {"1": [[9, 2]]}}, "lumi_mask has [[9, 2]] for run 1"),
     ],
 )
-def test_parameters_that_make_no_sense_hold_at_once(algo: str, params: dict[str, Any], told: str) -> None:
+def test_parameters_that_make_no_sense_hold_at_once(algo: str, params: dict[str, Any], message: str) -> None:
     request = resolved()
     Workflow.objects.filter(pk=request.workflow_id).update(splitting_algo=algo, splitting_params=params)
-    assert told in held_reason(request)
+    assert message in held_reason(request)
 
 
 def test_files_without_lumis_make_no_lumi_jobs_and_say_so() -> None:
@@ -191,19 +191,19 @@ GOOD_REPORT = {
 
 
 @pytest.mark.parametrize(
-    ("report", "told"),
+    ("report", "message"),
     [
         (None, "the pilot left no report"),
         ({"iterations": GOOD_REPORT["iterations"]}, "no 'recommended' part"),
         (
             GOOD_REPORT | {"recommended": {"memory_mb": 500}},
-            "the pilot's report says events_per_job = 'None'",
+            "the pilot's report has events_per_job = 'None'",
         ),
         (GOOD_REPORT | {"iterations": [{"events": 0, "wall_time_sec": 1}]}, "processed no events"),
-        (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "says wall_time_sec = '-1'"),
+        (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "has wall_time_sec = '-1'"),
     ],
 )
-def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, told: str) -> None:
+def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, message: str) -> None:
     request = make_request(status=RequestStatus.PILOT_RUNNING)
     round_ = make_round(request.workflow, kind=RoundKind.PILOT)
     make_dag(round_, status=DAGStatus.COMPLETED, completed_at=timezone.now())
@@ -211,4 +211,4 @@ def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, told: 
     advance(request.pk)
     request.refresh_from_db()
     assert request.status == RequestStatus.HELD
-    assert told in request.transitions.order_by("-id")[0].reason
+    assert message in request.transitions.order_by("-id")[0].reason

@@ -27,7 +27,7 @@ def test_a_request_is_imported_by_name_from_reqmgr2(samples: list[dict[str, Any]
     assert made.workflow.input_dataset == samples[0]["InputDataset"]
 
 
-def test_a_name_reqmgr2_does_not_know_is_told(db: None) -> None:
+def test_a_name_unknown_to_reqmgr2_is_refused(db: None) -> None:
     with pytest.raises(NotFound, match="no request named nobody_knows"):
         import_by_name(request_name="nobody_knows", actor="user:ana")
 
@@ -50,9 +50,9 @@ def test_a_name_is_taken_once(documents: list[dict[str, Any]]) -> None:
 
 def test_a_bad_document_stores_nothing_and_names_every_field(documents: list[dict[str, Any]]) -> None:
     broken = documents[0] | {"RequestPriority": -1, "SplittingAlgo": "ByMagic", "InputDataset": "nonsense"}
-    with pytest.raises(InvalidInput) as told:
+    with pytest.raises(InvalidInput) as result:
         import_request(document=broken, actor="user:ana")
-    assert set(told.value.fields) == {"RequestPriority", "SplittingAlgo", "InputDataset"}
+    assert set(result.value.fields) == {"RequestPriority", "SplittingAlgo", "InputDataset"}
     assert not Request.objects.exists()
     assert not Workflow.objects.exists()
 
@@ -68,13 +68,13 @@ def test_the_ledger_holds_every_file_once_with_its_storages(workflow: Workflow) 
     assert all(file.locations and file.adler32 and file.lumis for file in workflow.input_files.all())
 
 
-def test_a_dataset_dbs_does_not_know_is_told(db: None) -> None:
+def test_a_dataset_unknown_to_dbs_is_refused(db: None) -> None:
     workflow = make_workflow(input_dataset="/Nobody/Knows-v1/RAW")
     with pytest.raises(NoInput, match="DBS does not know dataset /Nobody/Knows-v1/RAW"):
         resolve_input(workflow=workflow, now=timezone.now())
 
 
-def test_a_selection_that_leaves_nothing_is_told(documents: list[dict[str, Any]], db: None) -> None:
+def test_a_selection_that_leaves_nothing_is_refused(documents: list[dict[str, Any]], db: None) -> None:
     workflow = make_workflow(
         input_dataset=documents[2]["InputDataset"], splitting_params={"run_whitelist": [999_999]}
     )

@@ -86,6 +86,6 @@ def check_directory(row: Request, canary: Path) -> None:
     values = [f"{key}={value.replace('$(JOB)', node).replace('$(RETRY)', '0')}" for key, value in given]
     (group / "raised.inc").touch()  # the landing leaves these two
     (group / "reports").mkdir(exist_ok=True)
-    told = dry_run(group, "../proc.sub", *values)
-    assert told.returncode == 0, told.stderr
-    assert "canary" not in told.stdout
+    output = dry_run(group, "../proc.sub", *values)
+    assert output.returncode == 0, output.stderr
+    assert "canary" not in output.stdout

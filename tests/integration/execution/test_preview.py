@@ -93,7 +93,7 @@ def test_a_call_is_shown_the_first_groups_of_a_large_plan_and_the_totals_of_all(
     assert body["groups_not_shown"] == body["totals"]["groups"] - len(body["groups"]) > 0
 
 
-def test_a_plan_without_end_is_refused_and_the_cure_is_told(
+def test_a_plan_without_end_is_refused_with_the_cure(
     requestor: APIClient, documents: list[dict[str, Any]]
 ) -> None:
     sync_sites(now=timezone.now())
@@ -104,7 +104,9 @@ def test_a_plan_without_end_is_refused_and_the_cure_is_told(
     assert "larger jobs" in answer.json()["cure"]
 
 
-def test_a_bad_document_is_told_field_by_field(requestor: APIClient, documents: list[dict[str, Any]]) -> None:
+def test_a_bad_document_is_refused_field_by_field(
+    requestor: APIClient, documents: list[dict[str, Any]]
+) -> None:
     answer = requestor.post("/api/v1/requests/plan", documents[2] | {"SplittingAlgo": "ByMagic"})
     assert answer.status_code == 422
     assert "SplittingAlgo" in answer.json()["errors"]

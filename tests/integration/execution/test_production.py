@@ -59,7 +59,7 @@ def test_planning_again_after_a_crash_gives_the_same_bytes(
 
 
 def test_a_workflow_without_a_usable_site_is_refused_with_the_cure(workflow: Workflow) -> None:
-    with pytest.raises(PlanRefused, match="Widen the site list"):
+    with pytest.raises(PlanRefused, match="Extend the site list"):
         production.plan_round(workflow=workflow, sites=NOWHERE, priority=0)
 
 

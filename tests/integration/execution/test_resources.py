@@ -1,4 +1,4 @@
-"""What a document asks for stands in the DAG and in the submit file, for each kind of ReqMgr2 document."""
+"""Requested resources are in the DAG and the submit file, for each kind of ReqMgr2 document."""
 
 from __future__ import annotations
 

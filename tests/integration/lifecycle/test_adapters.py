@@ -1,4 +1,4 @@
-"""Adapters are made from the settings, and replaced only while somebody injects others."""
+"""Adapters are built from the settings, and replaced only while others are injected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may run now: the limit, the order, and what an operator can change."""
+"""Admission: the limit, the order, and what an operator can change."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_raised_priority_changes_the_order_at_once() -> None:
     assert (admitted(first), admitted(second)) == (False, True)
 
 
-def test_paused_admission_admits_nobody_and_says_why() -> None:
+def test_paused_admission_admits_no_request_and_says_why() -> None:
     admission.change_limits(changes={"paused": True}, actor="user:olga", reason="storage is full")
     verdict = admission.decide(make_request(status=S.QUEUED), now=timezone.now())
     assert verdict.why == "admission is paused: storage is full"

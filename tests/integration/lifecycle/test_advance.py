@@ -1,4 +1,4 @@
-"""`advance`: one step, one lock, one request's trouble stays its own."""
+"""`advance`: one step under one lock; an error affects its own request only."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def test_a_transient_error_is_visible_and_never_holds(handle: Callable[..., None
 
 
 def test_waiting_for_our_own_rate_limit_is_no_error(handle: Callable[..., None]) -> None:
-    handle(RequestStatus.ACTIVE, fails_with(RateLimited("our own limit of 20 calls per second is used up")))
+    handle(RequestStatus.ACTIVE, fails_with(RateLimited("the WMS2 limit of 20 calls per second is used up")))
     request = make_request(status=RequestStatus.ACTIVE, attempt=3)
 
     advance_again(request)
 
     request.refresh_from_db()
     assert (request.status, request.attempt, request.last_error) == ("active", 3, "")
-    assert "our own limit" in request.wait_reason
+    assert "the WMS2 limit" in request.wait_reason
     assert request.next_check_at - timezone.now() <= timedelta(seconds=RATE_LIMIT_RETRY_SEC)
 
 

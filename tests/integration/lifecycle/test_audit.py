@@ -1,4 +1,4 @@
-"""Changes that leave no status behind are kept with who and why."""
+"""Changes without a status change are recorded with actor and reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everybody at once, on PostgreSQL: one effect, and a sentence for whoever came second."""
+"""Concurrent changes on PostgreSQL: one takes effect, the others get an error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_same_action_by_many_has_one_effect(
     assert DAG.objects.filter(stop_reason__in=["", last.reason]).count() == DAG.objects.count()
 
 
-def test_operators_who_want_different_things_get_one_of_them(db: None) -> None:
+def test_conflicting_operations_have_one_winner(db: None) -> None:
     request, _ = import_request(document=DOCUMENT, actor="user:ana")
     Request.objects.filter(pk=request.pk).update(status=S.ACTIVE)
     make_dag(make_round(request.workflow))
@@ -118,7 +118,7 @@ def test_restarting_what_has_ended_makes_one_version(db: None) -> None:
     assert Request.objects.filter(previous_version=request).count() == 1
 
 
-def test_changes_at_once_are_not_mixed_and_each_loser_is_told() -> None:
+def test_concurrent_changes_are_not_mixed_and_each_loser_gets_an_error() -> None:
     request = make_request(status=S.ACTIVE)
     done, refused = all_at_once(request, *[raise_priority] * OPERATORS)
     request.refresh_from_db()
@@ -181,7 +181,7 @@ def test_the_machine_and_an_operator_never_both_move_a_request(monkeypatch: pyte
         _, refused = all_at_once(request, machine, operator)
         request.refresh_from_db()
         moves = request.transitions.count() - before
-        # The operator comes first and the machine's outcome is dropped; or comes second and is told.
+        # Either the operator is first and the machine's outcome is dropped, or second and gets an error.
         assert (request.status, moves, len(refused)) in (("stopping", 1, 0), ("active", 1, 1))
 
 

@@ -59,7 +59,9 @@ def test_overdue_internal_work_is_held(status: RequestStatus) -> None:
 
 
 @pytest.mark.parametrize(("reachable", "kind"), [(True, "slow_dag"), (False, "schedd_unreachable")])
-def test_a_slow_dag_is_told_from_a_silent_schedd(fake_schedd: FakeSchedd, reachable: bool, kind: str) -> None:
+def test_a_slow_dag_is_distinguished_from_a_silent_schedd(
+    fake_schedd: FakeSchedd, reachable: bool, kind: str
+) -> None:
     if not reachable:
         fake_schedd.silence()
     row = overdue(S.ACTIVE)
@@ -105,7 +107,7 @@ def mentions_of_failed(path: Path) -> Iterator[int]:
             yield node.lineno  # type: ignore[attr-defined]
 
 
-def test_no_handler_deadline_or_task_speaks_of_failing_a_request() -> None:
+def test_no_handler_deadline_or_task_fails_a_request() -> None:
     paths = [*(PACKAGE / "lifecycle").glob("*.py"), PACKAGE / "tasks.py", PACKAGE / "admission.py"]
     assert {path.name: lines for path in paths if (lines := list(mentions_of_failed(path)))} == {}
 
@@ -153,8 +155,8 @@ def test_an_alert_is_posted_once_and_again_only_while_the_receiver_is_away(
     row = make_request(status=S.QUEUED)
     raise_alert(request=row, kind="slow_dag", message="it takes long")
     assert [send_alerts(now=timezone.now()) for _ in range(3)] == [0, 1, 0]
-    told = [json.loads(body) for _, body in Receiver.got]
-    assert [(one["request"], one["kind"], one["message"]) for one in told] == [
+    answer_body = [json.loads(body) for _, body in Receiver.got]
+    assert [(one["request"], one["kind"], one["message"]) for one in answer_body] == [
         (row.request_name, "slow_dag", "it takes long")
     ] * 2
 
@@ -201,7 +203,7 @@ def test_a_slow_channel_ends_the_batch_in_time(mailed: None, monkeypatch: pytest
     assert attempts() == [1, 0, 0, 0, 0]
 
 
-def test_nobody_tidies_up_while_another_does(mailed: None) -> None:
+def test_only_one_process_tidies_up_at_a_time(mailed: None) -> None:
     alerts(1)
     another = connection.copy()
     try:

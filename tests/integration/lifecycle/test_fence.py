@@ -1,4 +1,4 @@
-"""A schedd that is lost: nobody waits for its answer, and what it ran goes on elsewhere, once."""
+"""A fenced schedd is not waited for, and its work continues elsewhere, once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOST, SPARE = "lost@pool", "spare@pool"
 
 @pytest.fixture(autouse=True)
 def lost(settings: Any, fake_pool: FakePool) -> FakeSchedd:
-    """The schedd that gives nobody an answer; another one is left."""
+    """A schedd that does not answer, beside one that does."""
     settings.SCHEDDS = [LOST, SPARE]
     Schedd.objects.create(name=LOST, silent_since=ago(hours=1), asked_at=timezone.now())
     fake_pool[LOST].silence()
@@ -92,7 +92,7 @@ def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(fake_pool: FakePo
     group = tmp_path / "dag" / "mg_000000"
     group.mkdir()
     (group / "merge_output.json").touch()
-    (tmp_path / "dag" / "workflow.dag.lock").touch()  # it had begun there, and nobody recorded that
+    (tmp_path / "dag" / "workflow.dag.lock").touch()  # it had started there without a record
     fence()
     for name in ("workflow.dag", "dagman.config"):
         (tmp_path / "dag" / name).touch()

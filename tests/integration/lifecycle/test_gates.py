@@ -1,4 +1,4 @@
-"""The gates: what each blocks on, that the lifecycle stops there with its words and goes on when it opens."""
+"""Gates: what each blocks on; the lifecycle stops there with its text and continues when it opens."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def configure(row: Request) -> None:
 
 def failing() -> Request:
     row = unresolved()
-    advance(row.pk)  # nobody has said where DBS is
+    advance(row.pk)  # the address of DBS is not set
     return row
 
 
@@ -130,7 +130,7 @@ def held() -> Request:
 
 def release(row: Request) -> None:
     row.refresh_from_db()
-    release_request(request=row, actor="user:olga", reason="mended", now=timezone.now())
+    release_request(request=row, actor="user:olga", reason="fixed", now=timezone.now())
 
 
 def full() -> Request:
@@ -376,9 +376,9 @@ CASES = [
 def blocking(viewer: APIClient, row: Request) -> list[dict[str, Any]]:
     answer = viewer.get(f"/api/v1/requests/{row.request_name}/why")
     assert answer.status_code == 200, answer.content
-    told = [gate for gate in answer.json()["gates"] if gate["verdict"] == "block"]
-    assert not told or told[0]["detail"] in answer.json()["summary"]
-    return told
+    body = [gate for gate in answer.json()["gates"] if gate["verdict"] == "block"]
+    assert not body or body[0]["detail"] in answer.json()["summary"]
+    return body
 
 
 def step(row: Request) -> str:
@@ -407,19 +407,19 @@ def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
     (gate,) = [one for one in blocking(viewer, row) if one["name"] == case.gate]
     assert (gate["remedy"] != "", gate["since"] is not None) == (True, True)
 
-    told = step(row)
+    reason = step(row)
     assert row.status == ("held" if case.gate in HOLDING else before)
-    assert case.words in told
-    assert told == blocking(viewer, row)[0]["detail"]
+    assert case.words in reason
+    assert reason == blocking(viewer, row)[0]["detail"]
     if case.gate not in TRIED:
-        assert told == gate["detail"]
+        assert reason == gate["detail"]
 
     case.open(row)
-    told = step(row)
+    result = step(row)
     closed = blocking(viewer, row)
     assert case.gate not in [one["name"] for one in closed]
-    assert (row.status, closed[0]["name"] if told else "") == case.then
-    assert told == (closed[0]["detail"] if told else "")
+    assert (row.status, closed[0]["name"] if result else "") == case.then
+    assert result == (closed[0]["detail"] if result else "")
 
 
 def test_no_gate_is_left_out() -> None:

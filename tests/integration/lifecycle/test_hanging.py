@@ -1,4 +1,4 @@
-"""Running jobs that get nowhere are told to a person, shown in /why, and removed only where that is set."""
+"""Hanging jobs raise an alert, are shown in /why, and are removed only if enabled."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def alerts(request: Request) -> list[str]:
     return [alert.message for alert in found]
 
 
-def test_a_job_without_cpu_time_since_its_start_is_told_at_the_first_look(queue: FakePool) -> None:
+def test_a_job_without_cpu_time_since_its_start_is_reported_at_the_first_check(queue: FakePool) -> None:
     request, dag = active()
     start(queue, dag, minutes=31, cpu_sec=3)
     start(queue, dag, minutes=31, cpu_sec=1500)
@@ -95,12 +95,12 @@ def test_a_job_without_cpu_time_since_its_start_is_told_at_the_first_look(queue:
     assert removed(queue) == [], "a person decides, unless it is set otherwise"
 
 
-def test_a_job_that_stops_in_the_middle_is_told_once_it_stood_still_for_long_enough(queue: FakePool) -> None:
+def test_a_job_that_stops_using_cpu_is_reported_after_the_limit(queue: FakePool) -> None:
     request, dag = active()
     start(queue, dag, minutes=120, cpu_sec=7000)
-    for minutes, told in ((0, 0), (20, 0), (31, 1)):
+    for minutes, message in ((0, 0), (20, 0), (31, 1)):
         look(minutes)
-        assert len(alerts(request)) == told, minutes
+        assert len(alerts(request)) == message, minutes
 
 
 def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> None:
@@ -115,7 +115,7 @@ def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> No
     assert not alerts(request)
 
 
-def test_a_job_far_slower_than_those_that_finished_is_told(queue: FakePool) -> None:
+def test_a_job_far_slower_than_finished_ones_is_reported(queue: FakePool) -> None:
     request, dag = active()
     for p95 in (300.0, 600.0):
         make_group(dag.round, status=GroupStatus.COLLECTED, jobs=8, metrics={"job_wall_p95_sec": p95})
@@ -125,8 +125,8 @@ def test_a_job_far_slower_than_those_that_finished_is_told(queue: FakePool) -> N
     clear(queue)
     start(queue, dag, minutes=31, cpu_sec=1800)
     look()
-    (told,) = alerts(request)
-    assert "has run for 31 min, where 95% of the finished jobs took at most 10 min" in told
+    (result,) = alerts(request)
+    assert "has run for 31 min, where 95% of the finished jobs took at most 10 min" in result
 
 
 def test_run_times_count_once_enough_jobs_were_measured(db: None) -> None:
@@ -146,7 +146,7 @@ def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
     ids = [start(queue, dag, minutes=60, cpu_sec=0) for _ in range(2)]
     look()
     assert removed(queue) == [(dag.token, ids, "hanging job: used no CPU time for 60 min")]
-    assert alerts(request)[0].endswith("; removed to be tried again")
+    assert alerts(request)[0].endswith("; removed and retried")
 
 
 def test_a_look_removes_a_bounded_number(

@@ -66,7 +66,7 @@ def test_a_lease_that_ran_out_in_a_workers_hands_counts_as_a_death() -> None:
 
 
 @pytest.mark.django_db
-def test_a_message_lost_in_the_queue_is_claimed_again_and_kills_nobody() -> None:
+def test_a_message_lost_in_the_queue_is_claimed_again_and_counts_no_death() -> None:
     request = make_request(status=RequestStatus.PLANNING)
     claim()
     rows = Request.objects.filter(pk=request.pk)

@@ -1,4 +1,4 @@
-"""Which DAG speaks for a workflow."""
+"""Which DAG is the newest of a workflow."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def made_by_a_clock_ahead(dag: DAG) -> None:
     DAG.objects.filter(pk=dag.pk).update(created_at=ago(seconds=-5))
 
 
-def test_a_resume_speaks_for_the_workflow_though_its_parent_was_made_by_a_clock_ahead() -> None:
+def test_a_resume_is_the_newest_dag_though_its_parent_has_a_later_clock() -> None:
     parent = ended(DAGStatus.STOPPED)
     resume = prepare_dag(parent=parent, kind=DAGKind.RESUME)
     made_by_a_clock_ahead(parent)
     assert newest_dag(workflow=parent.workflow) == resume
 
 
-def test_the_next_round_speaks_for_the_workflow_though_the_last_was_made_by_a_clock_ahead() -> None:
+def test_the_next_round_has_the_newest_dag_though_the_last_has_a_later_clock() -> None:
     last = ended(DAGStatus.COMPLETED, round_status=RoundStatus.RESOLVED)
     later = make_dag(make_round(last.workflow))
     made_by_a_clock_ahead(last)

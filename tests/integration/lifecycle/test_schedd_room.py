@@ -112,7 +112,7 @@ def test_the_count_is_taken_once_in_a_while(port: FakeSchedd) -> None:
 @pytest.mark.parametrize(
     "unknown", [{"counted_at": None}, {"counted_at": ago(hours=1)}, {"dagmans_allowed": None}]
 )
-def test_an_unknown_or_old_count_stops_nobody(port: FakeSchedd, unknown: dict[str, Any]) -> None:
+def test_an_unknown_or_old_count_does_not_block(port: FakeSchedd, unknown: dict[str, Any]) -> None:
     full: dict[str, Any] = {"dagmans_allowed": 10, "dagmans_running": 10, "counted_at": timezone.now()}
     Schedd.objects.create(name=NAME, **(full | unknown))
     assert step(waiting()).status == "planning"

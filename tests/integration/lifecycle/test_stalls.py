@@ -1,4 +1,4 @@
-"""Jobs that get nowhere are told to a person; those that end by themselves are not."""
+"""Jobs that do not move raise an alert; those that end by themselves do not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_only_a_hold_that_lasts_is_an_alert(
     )
 
 
-def test_a_group_in_which_everything_is_held_is_told_at_once(queue: FakePool) -> None:
+def test_a_group_with_all_jobs_held_is_reported_at_once(queue: FakePool) -> None:
     request, dag = active()
     work(queue, dag, "mg_000002")
     stick(queue, dag, code=34, seconds=1, reason="too much memory")
@@ -131,7 +131,7 @@ def test_days_without_a_slot_are_an_alert_of_their_own(queue: FakePool) -> None:
     assert "1 job in mg_000001 waiting for a slot, the first for 49 h" in alert.message
 
 
-def test_without_a_suspicion_nobody_is_asked(queue: FakePool) -> None:
+def test_without_suspect_dags_no_schedd_is_queried(queue: FakePool) -> None:
     active(nodes_held=0)
     active(nodes_held=0, nodes_running=0, nodes_idle=1)
     report_stalls(now=timezone.now())

@@ -117,7 +117,7 @@ def test_silence_beyond_the_threshold_is_one_alert_per_request_until_it_ends() -
     assert alert.closed_at is not None
 
 
-def test_a_short_silence_is_nobodys_business(settings: Any) -> None:
+def test_a_short_silence_raises_no_alert(settings: Any) -> None:
     settings.SCHEDD_SILENT_ALERT_SEC = 600.0
     on_schedd("deaf@pool")
     Schedd.objects.create(name="deaf@pool", silent_since=ago(seconds=1))
@@ -156,7 +156,7 @@ def test_what_runs_is_stopped_though_its_request_waits(status: RequestStatus, ho
     assert DAG.objects.get().stop_reason == "maintenance"
 
 
-def test_a_submission_nobody_recorded_counts_as_running(tmp_path: Path) -> None:
+def test_an_unrecorded_submission_counts_as_running(tmp_path: Path) -> None:
     request = make_request(status=S.HELD)
     unsent(request, tmp_path)
     with pytest.raises(Conflict, match="has no running jobs"):
@@ -234,7 +234,7 @@ def test_a_stop_after_the_end_with_hold_holds_and_keeps_the_failures(monkeypatch
     assert "10 groups failed" in request.last_error
 
 
-def test_a_dag_removed_by_somebody_before_the_stop_is_held() -> None:
+def test_a_dag_removed_before_the_stop_is_held() -> None:
     request = make_request(status=S.ACTIVE)
     ended_before(request, DAGStatus.REMOVED)
     stop_request(request=request, actor="user:olga", reason="maintenance")

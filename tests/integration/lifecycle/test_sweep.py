@@ -1,4 +1,4 @@
-"""What the sweep hands out, and in which order: who waits for a place never delays who has one."""
+"""What the sweep claims, and in which order: queued requests never delay running ones."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def limit(n: int, **changes: Any) -> None:
     )
 
 
-def test_who_waits_for_a_place_is_claimed_after_all_others(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queued_requests_are_claimed_after_all_others(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.SWEEP_BATCH = 2
     waiting(monkeypatch, {})
     for _ in range(3):
@@ -159,7 +157,7 @@ def test_a_look_from_the_back_of_the_line_is_the_last_for_a_while(settings: Any,
     assert rows[-1].next_check_at - rows[0].next_check_at > timedelta(seconds=15)
 
 
-def test_a_place_that_becomes_free_is_told_to_the_first_in_line() -> None:
+def test_a_freed_slot_makes_the_first_queued_request_due() -> None:
     limit(2)
     ends, _ = make_request(status=S.ACTIVE), make_request(status=S.ACTIVE)
     rows = line(3)
@@ -167,7 +165,7 @@ def test_a_place_that_becomes_free_is_told_to_the_first_in_line() -> None:
     assert due_now(rows) == [True, False, False]
 
 
-def test_a_move_that_frees_no_place_wakes_nobody() -> None:
+def test_a_move_that_frees_no_slot_wakes_no_request() -> None:
     limit(1)
     moves = make_request(status=S.PLANNING)
     rows = line(2)
@@ -183,9 +181,7 @@ def test_a_move_that_frees_no_place_wakes_nobody() -> None:
         ({"max_active_dags": 0}, [False, False, False]),
     ],
 )
-def test_limits_that_change_are_told_to_those_who_may_start(
-    changes: dict[str, Any], woken: list[bool]
-) -> None:
+def test_changed_limits_make_requests_due_that_may_start(changes: dict[str, Any], woken: list[bool]) -> None:
     limit(0)
     rows = line(3)
     admission.change_limits(changes=changes, actor="operator:olga", reason="more machines")

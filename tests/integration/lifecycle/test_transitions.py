@@ -35,7 +35,7 @@ def test_an_illegal_move_changes_nothing_and_says_what_is_legal() -> None:
     assert StatusTransition.objects.filter(to_status="completed").count() == 0
 
 
-def test_whoever_decided_on_an_older_version_loses() -> None:
+def test_a_decision_on_an_older_version_is_refused() -> None:
     request = make_request(status=RequestStatus.QUEUED)
     rival = Request.objects.get(pk=request.pk)
     transition(request=rival, to=RequestStatus.ABORTED, reason="not needed", actor="user:ana")

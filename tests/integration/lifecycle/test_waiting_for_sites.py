@@ -238,7 +238,7 @@ def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
     assert waiting.wait_gate == "", "it has its place in the line again until its gates are asked"
 
 
-def test_a_measurement_that_changes_nothing_wakes_nobody(adapt: Callable[..., None]) -> None:
+def test_a_measurement_that_changes_nothing_wakes_no_request(adapt: Callable[..., None]) -> None:
     adapt(rucio=SimpleNamespace(used_fraction=lambda rse: 0.99))
     make_site(config_data={site_settings.MEASURED: 0.99})
     later = timezone.now() + timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""The one watcher: whatever is wrong with one DAG, or in one part of the watch, the rest is seen to."""
+"""The watcher: an error of one DAG or one part does not affect the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sees(monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     monkeypatch.setattr(monitoring, "observe_dags", lambda now: seen)
 
 
-def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
+def test_a_dag_that_may_not_be_removed_does_not_block_others(
     fake_schedd: FakeSchedd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (ended, foreign), (other, gone) = running(S.ABORTED), running(S.ABORTED)
@@ -44,7 +44,7 @@ def test_a_dag_that_may_not_be_removed_keeps_nobody_from_anything(
     assert active.next_check_at <= timezone.now()
     (denied, removed) = fake_schedd.called("remove_dag")
     assert (denied["batch_name"], removed["batch_name"]) == (foreign.token, gone.token)
-    assert not removed["resumable"], "no rescue file is waited for that nobody will use"
+    assert not removed["resumable"], "no rescue file is needed"
     assert (opened(ended), opened(other)) == (["dag_not_removed"], [])
     fake_schedd.denied.clear()
     monitoring.watch_dags(now=timezone.now())
@@ -62,7 +62,7 @@ def test_a_dag_made_after_the_abort_by_a_worker_that_was_planning_counts_as_stop
     assert (removed["batch_name"], removed["resumable"]) == (dag.token, False)
 
 
-def test_a_part_that_fails_is_told_after_the_others_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_part_is_reported_after_the_others_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     active, dag = running(S.ACTIVE)
     sees(monkeypatch, Seen(news={dag.workflow_id}))
 
@@ -70,9 +70,9 @@ def test_a_part_that_fails_is_told_after_the_others_had_their_turn(monkeypatch: 
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(monitoring, "report_stalls", broken)
-    with pytest.raises(ExceptionGroup) as told:
+    with pytest.raises(ExceptionGroup) as result:
         monitoring.watch_dags(now=timezone.now())
-    assert [type(one) for one in told.value.exceptions] == [ZeroDivisionError]
+    assert [type(one) for one in result.value.exceptions] == [ZeroDivisionError]
     active.refresh_from_db()
     assert active.next_check_at <= timezone.now()
 

@@ -1,4 +1,4 @@
-"""One look at all DAGs: what the queue and the status files tell is stored once, whoever looks."""
+"""One observation of all DAGs: the state of queue and status files is stored once, by any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask only for metrics, labels and parts that a real scrape tells."""
+"""The dashboard and the alert rules use only metrics, labels and parts of a real scrape."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ KINDS = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",), "ga
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_metric_asked_for_exists(viewer: APIClient, path: Path) -> None:
     make_request(status=RequestStatus.ACTIVE)
-    told = list(text_string_to_metric_families(viewer.get("/api/v1/metrics").content.decode()))
-    exist = {family.name + suffix for family in told for suffix in KINDS[family.type]}
+    body = list(text_string_to_metric_families(viewer.get("/api/v1/metrics").content.decode()))
+    exist = {family.name + suffix for family in body for suffix in KINDS[family.type]}
     asked = set(re.findall(r"\bwms2_[a-z_]+[a-z]", path.read_text()))
     assert len(asked) > 8
     assert asked - exist == set()

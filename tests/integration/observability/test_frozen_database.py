@@ -1,6 +1,6 @@
 """A PostgreSQL that is frozen, connections and all, makes the web process answer 503, not wait.
 
-The server is the test's own: nobody else notices.
+The server is the test's own.
 """
 
 from __future__ import annotations
@@ -145,11 +145,11 @@ def test_a_frozen_server_is_a_503_within_seconds(
     if not connected:
         web("CLOSE")
     server.signal(signal.SIGSTOP)
-    told = web(f"GET {path}")
-    assert told["seconds"] < WITHIN_SEC
-    assert told["status"] == 503
+    answer = web(f"GET {path}")
+    assert answer["seconds"] < WITHIN_SEC
+    assert answer["status"] == 503
     if path != "/api/v1/readyz":
-        assert int(told["headers"]["Retry-After"]) > 0
+        assert int(answer["headers"]["Retry-After"]) > 0
 
 
 def test_a_statement_that_waits_when_the_server_freezes_is_given_up(server: Server, web: Web) -> None:
@@ -158,8 +158,8 @@ def test_a_statement_that_waits_when_the_server_freezes_is_given_up(server: Serv
     backend_of(server, slow)
     frozen_at = time.monotonic()
     server.signal(signal.SIGSTOP)
-    told = web.answer()
-    assert (told["error"], time.monotonic() - frozen_at < WITHIN_SEC) == ("OperationalError", True)
+    result = web.answer()
+    assert (result["error"], time.monotonic() - frozen_at < WITHIN_SEC) == ("OperationalError", True)
 
 
 def test_a_slow_statement_of_a_server_that_answers_is_waited_for(web: Web) -> None:
@@ -169,6 +169,6 @@ def test_a_slow_statement_of_a_server_that_answers_is_waited_for(web: Web) -> No
 def test_a_frozen_backend_alone_costs_a_new_connection(server: Server, web: Web) -> None:
     web("SQL SELECT 'once'")
     os.kill(backend_of(server, "SELECT 'once'"), signal.SIGSTOP)
-    told = web("GET /api/v1/readyz")
-    assert json.loads(told["body"])["parts"]["database"] == "ok"
-    assert told["seconds"] < WITHIN_SEC
+    body = web("GET /api/v1/readyz")
+    assert json.loads(body["body"])["parts"]["database"] == "ok"
+    assert body["seconds"] < WITHIN_SEC

@@ -1,4 +1,4 @@
-"""Health: one bounded question to each part, per queue and per service; why, for those who may know."""
+"""Health: one bounded check per part, queue and service; details for authorised callers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def parts(client: Client) -> dict[str, str]:
     return dict(client.get("/api/v1/health").json()["parts"])
 
 
-def test_workers_are_told_per_queue(client: Client) -> None:
+def test_workers_are_reported_per_queue(client: Client) -> None:
     heartbeat.beat("w@test", ("lifecycle", "condor"))
-    told = parts(client)
-    assert (told["workers.lifecycle"], told["workers.condor"]) == ("ok", "ok")
-    assert (told["workers.planning"], told["workers.outputs"]) == ("down", "down")
+    result = parts(client)
+    assert (result["workers.lifecycle"], result["workers.condor"]) == ("ok", "ok")
+    assert (result["workers.planning"], result["workers.outputs"]) == ("down", "down")
     assert client.get("/api/v1/health").json()["status"] == "degraded"
 
 
@@ -66,7 +66,7 @@ def test_the_leading_beat_is_seen_by_its_lock(client: Client) -> None:
         cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key("beat-leader")])
 
 
-def test_a_sweep_that_lags_is_told(client: Client, viewer: APIClient) -> None:
+def test_a_lagging_sweep_is_reported(client: Client, viewer: APIClient) -> None:
     assert parts(client)["sweep"] == "ok"
     make_request(status=RequestStatus.QUEUED, next_check_at=ago(minutes=5))
     assert parts(client)["sweep"] == "down"
@@ -91,8 +91,8 @@ def test_registered_checks_run_side_by_side_and_within_their_time(client: Client
     answer = client.get("/api/v1/health")
     took = time.monotonic() - began
     release.set()
-    told = answer.json()["parts"]
-    assert {name: told[name] for name in ("slow", "slower", "broken", "fine")} == {
+    body = answer.json()["parts"]
+    assert {name: body[name] for name in ("slow", "slower", "broken", "fine")} == {
         "slow": "down",
         "slower": "down",
         "broken": "down",
@@ -112,8 +112,8 @@ def test_what_was_asked_a_moment_ago_is_not_asked_again(client: Client) -> None:
 
 def test_without_redis_health_still_answers(client: Client, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    told = parts(client)
-    assert (told["redis"], told["workers.lifecycle"], told["database"]) == ("down", "down", "ok")
+    result = parts(client)
+    assert (result["redis"], result["workers.lifecycle"], result["database"]) == ("down", "down", "ok")
 
 
 def test_an_outage_of_redis_costs_one_try_and_then_a_pause(
@@ -132,7 +132,9 @@ def test_an_outage_of_redis_costs_one_try_and_then_a_pause(
 
 
 @pytest.mark.parametrize(("hours", "words"), [(48, ""), (3, "renew it"), (-3, "renew it")])
-def test_a_certificate_is_told_before_it_ends(tmp_path: Path, settings: Any, hours: int, words: str) -> None:
+def test_a_certificate_is_reported_before_it_expires(
+    tmp_path: Path, settings: Any, hours: int, words: str
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Robot: wms2")])
     now = datetime.now(UTC)

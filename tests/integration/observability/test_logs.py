@@ -75,9 +75,9 @@ def test_a_json_line_is_one_object_with_the_bound_facts() -> None:
     with bind(request="ana_Muons", request_id="call-7", empty=""):
         line = JsonFormatter().format(record("two\nlines %s", args=("x",), levelname="WARNING"))
     assert "\n" not in line
-    told = json.loads(line)
-    assert told.pop("time").endswith("+00:00")
-    assert told == {
+    body = json.loads(line)
+    assert body.pop("time").endswith("+00:00")
+    assert body == {
         "level": "WARNING",
         "logger": "wms2",
         "message": "two\nlines x",

@@ -61,18 +61,18 @@ def test_the_seeds_metrics_have_the_seeds_names(viewer: APIClient) -> None:
     request.refresh_from_db()
 
     with CaptureQueriesContext(connection) as asked:
-        told = scrape(viewer)
+        result = scrape(viewer)
 
     over_alerts = [one["sql"] for one in asked if "requests_app_alert" in one["sql"]]
     assert [sql for sql in over_alerts if '"closed_at" IS NULL' not in sql] == []
-    assert told["wms2_workflows", ("active",)] == 1
-    assert told["wms2_workflows", ("completed",)] == 1
-    assert told["wms2_workflows", ("failed",)] == 0
-    assert told["wms2_admission_queue_depth", ()] == 1
-    assert told["wms2_dag_progress", (str(dag.pk),)] == 0.25
-    assert told["wms2_outputs", ("announced",)] == 1
-    assert told["wms2_alerts_total", ("slow_dag",)] == 2
-    assert told["wms2_alerts_open", ("slow_dag",)] == 1
+    assert result["wms2_workflows", ("active",)] == 1
+    assert result["wms2_workflows", ("completed",)] == 1
+    assert result["wms2_workflows", ("failed",)] == 0
+    assert result["wms2_admission_queue_depth", ()] == 1
+    assert result["wms2_dag_progress", (str(dag.pk),)] == 0.25
+    assert result["wms2_outputs", ("announced",)] == 1
+    assert result["wms2_alerts_total", ("slow_dag",)] == 2
+    assert result["wms2_alerts_open", ("slow_dag",)] == 1
 
 
 def test_a_passed_deadline_is_counted(viewer: APIClient) -> None:
@@ -81,24 +81,24 @@ def test_a_passed_deadline_is_counted(viewer: APIClient) -> None:
     assert scrape(viewer)["wms2_request_stuck_total", ("queued",)] == 1
 
 
-def test_queues_and_workers_are_told(viewer: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queues_and_workers_are_exported(viewer: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
     heartbeat.beat("w@test", ("planning",))
-    told = scrape(viewer)
+    result = scrape(viewer)
     heartbeat.silence("w@test", ("planning",))
-    assert told["wms2_workers", ("planning",)] == 1
-    assert ("wms2_queue_length", ("condor",)) in told
-    assert told["wms2_part_up", ("database",)] == 1
+    assert result["wms2_workers", ("planning",)] == 1
+    assert ("wms2_queue_length", ("condor",)) in result
+    assert result["wms2_part_up", ("database",)] == 1
 
 
 def test_every_http_call_is_counted_by_its_route_not_its_path(viewer: APIClient) -> None:
     for name in ("a", "b"):
         viewer.get(f"/api/v1/requests/{name}")
     route = "api/v1/requests/<request_name:name>"
-    told = scrape(viewer)
-    assert told["wms2_http_request_seconds_count", ("GET", route, "4xx")] == 2
-    assert told["wms2_http_request_seconds_bucket", ("+Inf", "GET", route, "4xx")] == 2
-    assert told["wms2_http_request_seconds_sum", ("GET", route, "4xx")] > 0
+    result = scrape(viewer)
+    assert result["wms2_http_request_seconds_count", ("GET", route, "4xx")] == 2
+    assert result["wms2_http_request_seconds_bucket", ("+Inf", "GET", route, "4xx")] == 2
+    assert result["wms2_http_request_seconds_sum", ("GET", route, "4xx")] > 0
 
 
 def test_counts_of_other_processes_add_up(viewer: APIClient) -> None:
@@ -110,10 +110,10 @@ def test_counts_of_other_processes_add_up(viewer: APIClient) -> None:
     root = Path(__file__).parents[3]
     processes = [subprocess.Popen([sys.executable, "-c", code], cwd=root) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
-    told = scrape(viewer)
-    assert told["wms2_task_seconds_count", ("done", "sweep")] == 100
-    assert told["wms2_task_seconds_sum", ("done", "sweep")] == pytest.approx(2.0)
-    assert told["wms2_task_seconds_bucket", ("0.05", "done", "sweep")] == 100
+    result = scrape(viewer)
+    assert result["wms2_task_seconds_count", ("done", "sweep")] == 100
+    assert result["wms2_task_seconds_sum", ("done", "sweep")] == pytest.approx(2.0)
+    assert result["wms2_task_seconds_bucket", ("0.05", "done", "sweep")] == 100
 
 
 def test_a_scrape_costs_the_same_however_many_rows_there_are(viewer: APIClient) -> None:
@@ -135,6 +135,6 @@ def test_a_scrape_costs_the_same_however_many_rows_there_are(viewer: APIClient) 
 def test_without_redis_the_scrape_tells_what_postgresql_knows(viewer: APIClient, settings: Any) -> None:
     make_request(status=RequestStatus.COMPLETED)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    told = scrape(viewer)
-    assert told["wms2_workflows", ("completed",)] == 1
-    assert told["wms2_part_up", ("redis",)] == 0
+    result = scrape(viewer)
+    assert result["wms2_workflows", ("completed",)] == 1
+    assert result["wms2_part_up", ("redis",)] == 0

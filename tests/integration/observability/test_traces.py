@@ -41,8 +41,8 @@ def traced() -> Iterator[tuple[Collector, TracerProvider]]:
 def test_logs_inside_a_span_name_its_trace() -> None:
     record = logging.makeLogRecord({"msg": "hello", "levelname": "INFO", "name": "x"})
     with span("work", parent=CALLER):
-        told = json.loads(JsonFormatter().format(record))
-    assert told["trace_id"] == CALLER.split("-")[1]
+        body = json.loads(JsonFormatter().format(record))
+    assert body["trace_id"] == CALLER.split("-")[1]
 
 
 def test_work_long_after_the_call_begins_a_trace_of_its_own(
@@ -60,6 +60,6 @@ def test_a_caller_cannot_break_us_with_a_strange_trace(requestor: APIClient) -> 
         assert requestor.get("/api/v1/sites", headers={"traceparent": header}).status_code == 200
 
 
-def test_outside_a_span_nothing_is_told() -> None:
+def test_outside_a_span_there_is_no_trace() -> None:
     assert trace.get_current_span().get_span_context().is_valid is False
     assert current_traceparent() == ""

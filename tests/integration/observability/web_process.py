@@ -20,10 +20,10 @@ from wms2_project.wsgi import application
 
 def get(path: str) -> dict[str, Any]:
     """Call the application; the connection of this thread is kept from call to call."""
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        told.update(status=int(status.split()[0]), headers=dict(headers))
+        result.update(status=int(status.split()[0]), headers=dict(headers))
 
     environ: dict[str, Any] = {"wsgi.input": io.BytesIO()}
     setup_testing_defaults(environ)
@@ -31,11 +31,11 @@ def get(path: str) -> dict[str, Any]:
     answer: Any = application(environ | {"PATH_INFO": path}, start_response)
     body = b"".join(answer)
     answer.close()
-    return told | {"body": body.decode()}
+    return result | {"body": body.decode()}
 
 
 def sql(statement: str) -> dict[str, Any]:
-    """Run the statement at the beginning of a request; the error, if there is one, is told."""
+    """Run the statement at the beginning of a request and return its error, if any."""
     close_old_connections()
     try:
         with connection.cursor() as cursor:
@@ -59,8 +59,8 @@ def main() -> None:
     for line in sys.stdin:
         command, _, argument = line.strip().partition(" ")
         began = time.monotonic()
-        told = COMMANDS[command](argument)
-        sys.stdout.write(json.dumps(told | {"seconds": time.monotonic() - began}) + "\n")
+        result = COMMANDS[command](argument)
+        sys.stdout.write(json.dumps(result | {"seconds": time.monotonic() - began}) + "\n")
         sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Output blocks as recording leaves them, and the walk the sweep would take them on."""
+"""Output blocks as left by recording, and the steps of the sweep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE, DESTINATION = "T1_US_FNAL_Disk", "T2_DE_DESY"
 
 
 def make_producer() -> Workflow:
-    """A workflow whose datasets nobody used before; it generates, so that it needs no parents."""
+    """A workflow with new dataset names; it generates, so that it needs no parents."""
     name = f"/Outputs{next(_numbers)}x{timezone.now():%H%M%S%f}/Lab-First-v1/AOD"
     made = make_workflow(
         output_datasets=[name], input_dataset="", acquisition_era="Lab", cmssw_version="CMSSW_20_0_1"

@@ -59,7 +59,7 @@ def test_a_dataset_is_usable_when_its_last_block_is_announced(
     outcome = look(workflow)
     assert isinstance(outcome, Move)
     assert (outcome.to, access_type(workflow)) == (RequestStatus.COMPLETED, "VALID")
-    assert [told.status for told in datasets_of(workflow=workflow)] == ["announced"]
+    assert [one.status for one in datasets_of(workflow=workflow)] == ["announced"]
 
 
 def test_what_the_catalogues_disagree_on_is_not_announced(
@@ -71,8 +71,8 @@ def test_what_the_catalogues_disagree_on_is_not_announced(
     assert isinstance(outcome, Move)
     faults()
     assert (outcome.to, access_type(workflow)) == (RequestStatus.HELD, "PRODUCTION")
-    (told,) = datasets_of(workflow=workflow)
-    assert (told.status, told.transfers_complete) == ("awaiting_announcement", True)
+    (result,) = datasets_of(workflow=workflow)
+    assert (result.status, result.transfers_complete) == ("awaiting_announcement", True)
     repair_outputs(workflow=workflow, actor="user:olga", reason="a test", now=timezone.now())
     assert access_type(workflow) == "PRODUCTION"
 
@@ -112,7 +112,7 @@ def test_an_invalidation_meanwhile_wins(
     assert access_type(workflow) == after
 
 
-def test_an_announced_dataset_somebody_made_invalid_is_found_and_mended(
+def test_an_announced_dataset_made_invalid_is_found_and_repaired(
     block: OutputBlock, workflow: Workflow, world: World, lab: Any
 ) -> None:
     walk(block)
@@ -128,14 +128,14 @@ def test_replaced_datasets_become_deprecated_and_only_a_person_makes_them_invali
 ) -> None:
     walk(block)
     announce(workflow)
-    told = {"workflow": workflow, "actor": "system:restart", "reason": "replaced", "now": timezone.now()}
+    call = {"workflow": workflow, "actor": "system:restart", "reason": "replaced", "now": timezone.now()}
     faults({"service": "dbs", "method": "PUT", "path_regex": "datasets", **DOWN})
     with pytest.raises(ServiceUnavailable):
-        supersede_outputs(**told)
+        supersede_outputs(**call)
     assert OutputDataset.objects.get().status == "active", "it is tried again"
     faults()
-    assert supersede_outputs(**told) == 1
-    assert supersede_outputs(**told) == 0
+    assert supersede_outputs(**call) == 1
+    assert supersede_outputs(**call) == 0
     assert (OutputDataset.objects.get().status, access_type(workflow)) == ("superseded", "DEPRECATED")
     assert find_differences(workflow=workflow) == []
     announce(workflow)

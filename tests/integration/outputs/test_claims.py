@@ -1,4 +1,4 @@
-"""Who may write into a dataset: versions share it, an unused name is free again, permission overrides."""
+"""The right to write into a dataset: versions share it, an unused name is released, permission overrides."""
 
 from __future__ import annotations
 
@@ -192,12 +192,12 @@ def test_requests_from_before_own_what_they_wrote() -> None:
     rows = {claim.workflow_id: claim for claim in DatasetClaim.objects.all()}
     assert set(rows) == {owner.workflow_id, version.workflow_id, other.workflow_id}
     assert unused.workflow_id not in rows
-    told = [
+    result = [
         (claim.is_owner, claim.chain_id == owner.workflow_id, claim.allowed_by, claim.checked_at is None)
         for claim in (rows[one.workflow_id] for one in (owner, version, other))
     ]
     migrated = "system:migration"
-    assert told == [(True, True, "", False), (False, True, "", True), (False, False, migrated, False)]
+    assert result == [(True, True, "", False), (False, True, "", True), (False, False, migrated, False)]
 
 
 def test_a_dataset_lists_the_other_requests_that_write_into_it() -> None:

@@ -198,4 +198,4 @@ def test_a_worker_that_dies_after_any_call_leaves_nothing_lost_or_doubled(
         assert_registered_once(block, lab("GET", "state"))
         if not died:
             break
-    assert (died, nth) == (False, 12), "each of the twelve calls of a walk was somebody's last"
+    assert (died, nth) == (False, 12), "a worker died after each of the twelve calls"

@@ -1,4 +1,4 @@
-"""Guards are shared through Redis: what one worker learns about a service, all know; and so do people."""
+"""Guards are shared through Redis: all workers know the state of a service, and health shows it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def options() -> GuardOptions:
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    """A service nobody called before."""
+    """A service without earlier calls."""
     name = f"test-{uuid4().hex[:8]}"
     yield name
     with redis.Redis.from_url(django_settings.REDIS_URL) as client:
@@ -122,7 +122,7 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
     for _ in range(2 * options.failures):
         with (
             calling_as(PROTECT, patience_sec=0.0),
-            pytest.raises(RateLimited, match="our own limit of 0 calls"),
+            pytest.raises(RateLimited, match="the WMS2 limit of 0 calls"),
         ):
             call(limited)
     call(Guard(service, options))
@@ -188,7 +188,7 @@ def test_without_redis_calls_go_on_unguarded(service: str) -> None:
     assert outages(away.redis_url, now=time.time()) == []
 
 
-def test_a_breaker_nobody_tried_for_long_is_no_news(service: str, options: GuardOptions) -> None:
+def test_a_breaker_without_recent_calls_is_not_an_outage(service: str, options: GuardOptions) -> None:
     fail(Guard(service, options), 3)
     assert outages(options.redis_url, now=time.time() + 3600, services=[service]) == []
 

@@ -1,4 +1,4 @@
-"""Before a request is completed its outputs are compared with DBS and Rucio, and mended on demand."""
+"""Before a request is completed its outputs are compared with DBS and Rucio, and repaired on demand."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def announced(workflow: Workflow, lab: Any) -> list[OutputBlock]:
 
 
 def forget(world: World, table: str, column: str, name: str) -> None:
-    """Somebody lost something outside."""
+    """Lose something in DBS or Rucio."""
     with world.store.transaction() as db:
         db.execute("PRAGMA defer_foreign_keys = ON")
         db.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608
 
 
-def told(workflow: Workflow) -> list[str]:
+def differences(workflow: Workflow) -> list[str]:
     return [str(difference) for difference in find_differences(workflow=workflow)]
 
 
 def repaired(workflow: Workflow) -> list[str]:
-    """What still differs when everything was mended that can be."""
+    """Repair the outputs and return what still differs."""
     left = repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now())
     return [str(difference) for difference in left]
 
@@ -52,7 +52,7 @@ def repaired(workflow: Workflow) -> list[str]:
 def test_what_agrees_completes(announced: list[OutputBlock], workflow: Workflow) -> None:
     outcome = finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
     assert isinstance(outcome, Move)
-    assert (outcome.to, told(workflow)) == (RequestStatus.COMPLETED, [])
+    assert (outcome.to, differences(workflow)) == (RequestStatus.COMPLETED, [])
 
 
 def look_again(workflow: Workflow) -> Outcome:
@@ -66,8 +66,8 @@ def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
     lab("PUT", "settings", {"rule_delay_sec": 0})
     for _ in range(3):
         walk(add_block(workflow))
-    told = [look_again(workflow) for _ in range(3)]
-    assert [one.why.split()[-3] if isinstance(one, Wait) else one.to for one in told] == [
+    outcomes = [look_again(workflow) for _ in range(3)]
+    assert [one.why.split()[-3] if isinstance(one, Wait) else one.to for one in outcomes] == [
         "2",
         "1",
         "completed",
@@ -92,7 +92,7 @@ def test_a_copy_that_hangs_after_its_source_was_released_is_a_difference(
     name = announced[0].block_name
     lab("PUT", "rules", {"name": name, "rse_expression": DESTINATION, "from": "OK", "to": "STUCK"})
     expected = [f"Rucio, {name}: rule at {DESTINATION} STUCK, expected OK"]
-    assert told(workflow) == expected
+    assert differences(workflow) == expected
     assert repaired(workflow) == expected
 
 
@@ -135,18 +135,18 @@ def test_a_block_lost_in_dbs_is_found_and_registered_again(
         forget(world, "dbs_lumis", "lfn", file.lfn)
         forget(world, "dbs_files", "lfn", file.lfn)
     forget(world, "dbs_blocks", "name", block.block_name)
-    assert told(workflow) == [f"DBS, {block.block_name}: files none, expected 2"]
+    assert differences(workflow) == [f"DBS, {block.block_name}: files none, expected 2"]
     assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
     assert len(dbs().block_files(block.block_name)) == 2
     assert AuditEvent.objects.get(action="repair_outputs").detail["differences"]
 
 
-def test_a_rule_somebody_deleted_is_found_and_made_again(
-    announced: list[OutputBlock], workflow: Workflow
-) -> None:
+def test_a_deleted_rule_is_found_and_created_again(announced: list[OutputBlock], workflow: Workflow) -> None:
     rule_id = announced[0].rules.get().rule_id
     rucio().delete_rule(rule_id)
-    assert told(workflow) == [f"Rucio, {announced[0].block_name}: rule at T1_US_FNAL_Disk none, expected one"]
+    assert differences(workflow) == [
+        f"Rucio, {announced[0].block_name}: rule at T1_US_FNAL_Disk none, expected one"
+    ]
     assert repair_outputs(workflow=workflow, actor="user:olga", reason="lost", now=timezone.now()) == []
     rule = rucio().rule(announced[0].rules.get().rule_id)
     assert rule is not None
@@ -157,7 +157,7 @@ def test_a_file_lost_in_rucio_is_found(
     announced: list[OutputBlock], workflow: Workflow, world: World
 ) -> None:
     forget(world, "rucio_contents", "parent", announced[1].block_name)
-    assert told(workflow) == [
+    assert differences(workflow) == [
         f"Rucio, {announced[1].block_name}: files 0, expected 2",
         f"Rucio, {announced[1].block_name}: bytes 0, expected 2001",
     ]
@@ -166,23 +166,25 @@ def test_a_file_lost_in_rucio_is_found(
 def test_a_group_whose_files_never_came_is_found(announced: list[OutputBlock], workflow: Workflow) -> None:
     lost = MergeGroup.objects.filter(round__workflow=workflow).latest("index")
     lost.outputs.all().delete()
-    assert any("WMS2 database" in line for line in told(workflow))
+    assert any("WMS2 database" in line for line in differences(workflow))
 
 
 def test_another_workflow_in_the_same_dataset_is_no_difference(
     announced: list[OutputBlock], workflow: Workflow
 ) -> None:
     walk(add_block(make_workflow(input_dataset="", output_datasets=workflow.output_datasets)))
-    assert told(workflow) == []
+    assert differences(workflow) == []
 
 
 def test_invalidated_outputs_are_compared_too(announced: list[OutputBlock], workflow: Workflow) -> None:
     invalidate_outputs(workflow=workflow, actor="user:olga", reason="bad", now=timezone.now())
     for block in announced:
         walk(block)
-    assert told(workflow) == []
+    assert differences(workflow) == []
     dbs().set_dataset_status(workflow.output_datasets[0], "VALID")
-    assert told(workflow) == [f"DBS, {workflow.output_datasets[0]}: access type VALID, expected INVALID"]
+    assert differences(workflow) == [
+        f"DBS, {workflow.output_datasets[0]}: access type VALID, expected INVALID"
+    ]
 
 
 def test_the_command_tells_and_mends(
@@ -194,9 +196,9 @@ def test_the_command_tells_and_mends(
     assert differing.value.returncode == 1
     assert announced[0].block_name in capsys.readouterr().out
     call_command("reconcile", workflow.request_name, "--repair", "--reason", "a rule was lost")
-    told = capsys.readouterr().out
-    assert "agree with the WMS2 database" in told
-    assert f"compared: {len(announced)} block" in told
+    output = capsys.readouterr().out
+    assert "agree with the WMS2 database" in output
+    assert f"compared: {len(announced)} block" in output
     with pytest.raises(CommandError, match="no request") as unknown:
         call_command("reconcile", "nobody_knows_v1")
     assert unknown.value.returncode == 2

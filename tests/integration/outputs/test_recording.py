@@ -133,7 +133,7 @@ def test_nothing_is_recorded_of_a_request_that_ended_while_its_group_was_read(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_back(
+def test_failing_a_request_waits_for_the_group_being_recorded_and_withdraws_it(
     workflow: Workflow, round_: Round, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
 ) -> None:
     settings.SUBMIT_ROOT = str(tmp_path)
@@ -145,7 +145,7 @@ def test_who_fails_a_request_waits_for_the_group_being_recorded_and_takes_it_bac
 
     def record_while_somebody_fails(**given: Any) -> bool:
         began.set()
-        until(somebody_waits_for_us, why="nobody waits for the group being recorded")
+        until(somebody_waits_for_us, why="no process waits for the group being recorded")
         return real(**given)
 
     def fail() -> None:

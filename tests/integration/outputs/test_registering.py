@@ -1,4 +1,4 @@
-"""What DBS is told of an output dataset besides its files."""
+"""What is registered in DBS about an output dataset besides its files."""
 
 from __future__ import annotations
 

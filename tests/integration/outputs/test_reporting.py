@@ -1,4 +1,4 @@
-"""ReqMgr2 is told what became of its requests: only if wanted, along its own states, until it took it."""
+"""Status reports to ReqMgr2: only if enabled, along its own states, until it accepts them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def status_there(lab: Any, request: Request) -> str:
     return str(lab("GET", "state")["requests"][request.request_name])
 
 
-def test_the_whole_way_is_told(imported: Request, lab: Any) -> None:
+def test_every_status_is_reported(imported: Request, lab: Any) -> None:
     seen = []
     for status in (S.SUBMITTED, S.QUEUED, S.ACTIVE, S.HELD, S.QUEUED, S.ACTIVE, S.COMPLETED):
         become(imported, status)
@@ -50,14 +50,14 @@ def test_the_whole_way_is_told(imported: Request, lab: Any) -> None:
     assert seen == ["assigned", "acquired", *["running-open"] * 4, "announced"]
 
 
-def test_an_abort_is_told(imported: Request, lab: Any) -> None:
+def test_an_abort_is_reported(imported: Request, lab: Any) -> None:
     become(imported, S.ACTIVE)
     become(imported, S.ABORTED)
     assert status_there(lab, imported) == "aborted"
 
 
 @pytest.mark.parametrize("whitelist", [[], ["T2_DE_DESY"]])
-def test_what_nobody_assigned_is_assigned_to_us_with_its_sites(
+def test_an_unassigned_request_is_assigned_to_the_team_with_its_sites(
     imported: Request, lab: Any, whitelist: list[str]
 ) -> None:
     make_site("T1_US_FNAL")
@@ -71,7 +71,7 @@ def test_what_nobody_assigned_is_assigned_to_us_with_its_sites(
     assert seen["SiteWhitelist"] == (whitelist or ["T1_US_FNAL"])
 
 
-def test_nothing_is_told_unless_wanted_or_of_requests_that_came_otherwise(
+def test_nothing_is_reported_unless_enabled_or_for_other_requests(
     imported: Request, lab: Any, settings: Any
 ) -> None:
     settings.REQMGR2_WRITE_BACK = False

@@ -35,7 +35,7 @@ def invalidate(workflow: Workflow) -> int:
 
 
 def rules_in_rucio(lab: Any, block: OutputBlock) -> list[Any]:
-    """Rules nobody has given up."""
+    """Rules that are not deleted."""
     rules = lab("GET", "state")["rucio"]["rules"]
     return [rule for rule in rules if rule["name"] == block.block_name and rule["expires_at"] is None]
 

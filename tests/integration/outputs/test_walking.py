@@ -1,4 +1,4 @@
-"""A block's walk: tiers, polls, rules in every state, and what happens when it keeps failing."""
+"""Steps of a block: tiers, polls, rules in every state, and repeated failures."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_replicating_then_stuck_then_boosted_then_there(
 
 
 @pytest.mark.usefixtures("subscribed")
-def test_a_suspended_rule_is_told_to_people_and_goes_on_when_released(block: OutputBlock, lab: Any) -> None:
+def test_a_suspended_rule_is_reported_and_continues_when_released(block: OutputBlock, lab: Any) -> None:
     lab("PUT", "settings", {"rule_delay_sec": 3600})
     walk(block, looks=4)
     rule_states(lab, block, **{"from": "REPLICATING", "to": "SUSPENDED"})
@@ -145,7 +145,7 @@ def test_a_suspended_rule_is_told_to_people_and_goes_on_when_released(block: Out
 
 
 @pytest.mark.usefixtures("subscribed")
-def test_a_transfer_rule_somebody_removed_is_made_again(block: OutputBlock, lab: Any) -> None:
+def test_a_removed_transfer_rule_is_created_again(block: OutputBlock, lab: Any) -> None:
     lab("PUT", "settings", {"rule_delay_sec": 3600})
     walk(block, looks=4)
     block.rules.filter(kind="transfer").update(rule_id="0" * 32)
@@ -275,7 +275,7 @@ def active(workflow: Workflow) -> Request:
     return request
 
 
-LIMITED = "our own limit of 20 calls per second to rucio is used up"
+LIMITED = "the WMS2 limit of 20 calls per second to rucio is used up"
 
 
 def limit(monkeypatch: pytest.MonkeyPatch, step: Step) -> None:
@@ -413,7 +413,7 @@ def test_a_released_request_gets_the_whole_time_again_and_the_alert_ends_with_th
     assert isinstance(handlers.on_active(active, timezone.now()), Move)
     StatusTransition.objects.create(
         request=active, from_status=RequestStatus.HELD, to_status=RequestStatus.QUEUED, actor="user:olga",
-        reason="Rucio is mended", at=timezone.now(),
+        reason="Rucio is fixed", at=timezone.now(),
     )  # fmt: skip
     assert isinstance(handlers.on_active(active, timezone.now()), Wait)
     tidy_up(now=timezone.now())
@@ -445,7 +445,7 @@ def test_outputs_that_cannot_be_taken_back_alert_after_the_request_has_ended(
     assert not Alert.objects.filter(closed_at=None).exists()
 
 
-def test_a_block_that_was_given_up_while_it_failed_alerts_nobody(
+def test_a_withdrawn_failing_block_raises_no_alert(
     active: Request, block: OutputBlock, faults: Faults, settings: Any
 ) -> None:
     settings.OUTPUT_ALERT_AFTER_SEC = 0.0

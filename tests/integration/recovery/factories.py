@@ -116,30 +116,30 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
         "bad_files": (), "action": "retries_exhausted", "final": True, "memory_mb": 900,
         "memory_asked_mb": 1000, "limit": "all 4 attempts were used", "source": "wrapper",
     }  # fmt: skip
-    told = known | values
+    result = known | values
     record = {
         "schema": 1,
         "node_name": node,
         "timestamp": "2031-01-01T00:00:00Z",
         "attempt": 0,
         "max_retries": 3,
-        "final": told["final"],
+        "final": result["final"],
         "job": {
-            "exit_code": told["exit_code"],
-            "source": told["source"],
-            "site": told["site"],
+            "exit_code": result["exit_code"],
+            "source": result["source"],
+            "site": result["site"],
             "wall_time_sec": 1.0,
-            "memory_mb": told["memory_mb"],
+            "memory_mb": result["memory_mb"],
         },
-        "memory": {"requested_mb": told["memory_asked_mb"]},
-        "cmssw": {"error_message": told["message"], "steps": {}},
+        "memory": {"requested_mb": result["memory_asked_mb"]},
+        "cmssw": {"error_message": result["message"], "steps": {}},
         "classification": {
-            "category": told["category"],
+            "category": result["category"],
             "retryable": False,
-            "action": told["action"],
+            "action": result["action"],
             "reason": "for a test",
-            "bad_input_files": list(told["bad_files"]),
-            "limit": told["limit"],
+            "bad_input_files": list(result["bad_files"]),
+            "limit": result["limit"],
         },
         "log_tail": f"the last lines of {node}",
     }

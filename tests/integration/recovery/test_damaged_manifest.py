@@ -58,9 +58,9 @@ def test_a_release_discards_the_group_and_its_files_are_planned_again(
     assert groups[1].last_error.startswith("discarded: mg_000001: merge_output.json: not a JSON document")
     assert {damaged.file(lfn).state for lfn in lost} == {FileState.ATTEMPTED}
     (event,) = DAGEvent.objects.filter(dag=first, event_type="discarded")
-    (told,) = event.detail["groups"]
-    assert told["group"] == "mg_000001"
-    assert [lfn.startswith("/store/data/") for lfn in told["merged_files"]] == [True]
+    (detail,) = event.detail["groups"]
+    assert detail["group"] == "mg_000001"
+    assert [lfn.startswith("/store/data/") for lfn in detail["merged_files"]] == [True]
     pool = usable_sites(workflow=damaged.workflow, now=timezone.now())
     dag = production.plan_round(workflow=damaged.workflow, sites=pool, priority=0)
     assert sorted(damaged.lfns_of(0)) == sorted(lost)

@@ -135,8 +135,8 @@ def test_what_was_decided_at_release_is_shown(released: Round, operator: APIClie
     assert operator.get(url(released.request)).json()["overrides"] == DECIDED
     page = console.get(f"/admin/requests_app/request/{released.request.pk}/change/").content.decode()
     assert "Operator decisions" in page
-    for told in ("memory mb 3100", "retry count 0", "error hold threshold 0.4", PURDUE):
-        assert told in page
+    for message in ("memory mb 3100", "retry count 0", "error hold threshold 0.4", PURDUE):
+        assert message in page
 
 
 def test_a_restart_tells_beforehand_which_decisions_it_carries_over(

@@ -1,4 +1,4 @@
-"""Giving a request up: a person's decision, told in a manifest, executed by the sweep, repeatable."""
+"""Failing a request: decided by a person, recorded in a manifest, executed by the sweep, repeatable."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_jobs_leave_outputs_are_taken_back_and_a_manifest_says_what(
     assert (row.status, row.transitions.last().actor) == (S.FAILED, "user:olga")
     dag = row.workflow.dags.get()
     assert dag.stop_requested_at is not None, "the watcher removes what runs of an ended request"
-    told = json.loads((Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").read_text())
+    body = json.loads((Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").read_text())
     blocks = OutputBlock.objects.filter(dataset__workflow=row.workflow)
-    assert {one["block"] for one in told["blocks"]} == {block.block_name for block in blocks}
-    assert sorted(rule for one in told["blocks"] for rule in one["rules"]) == [
+    assert {one["block"] for one in body["blocks"]} == {block.block_name for block in blocks}
+    assert sorted(rule for one in body["blocks"] for rule in one["rules"]) == [
         "rule-announced", "rule-source_protected",
     ]  # fmt: skip
-    assert (told["invalidated_by"], told["reason"]) == ("user:olga", "wrong configuration")
+    assert (body["invalidated_by"], body["reason"]) == ("user:olga", "wrong configuration")
     assert {block.status for block in blocks} == {BlockStatus.INVALIDATING}
     assert OutputDataset.objects.get(workflow=row.workflow).status == "invalidated"
 
@@ -99,8 +99,8 @@ def test_outputs_of_an_ended_request_are_taken_back_and_its_status_stays(
     assert OutputDataset.objects.get(workflow=row.workflow).status == "invalidated"
     blocks = OutputBlock.objects.filter(dataset__workflow=row.workflow)
     assert {block.status for block in blocks} == {BlockStatus.INVALIDATING}
-    told = json.loads((Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").read_text())
-    assert (told["invalidated_by"], len(told["blocks"])) == ("user:olga", 2)
+    body = json.loads((Path(settings.SUBMIT_ROOT) / "invalidations" / f"{row.request_name}.json").read_text())
+    assert (body["invalidated_by"], len(body["blocks"])) == ("user:olga", 2)
 
 
 def test_outputs_of_a_request_that_goes_on_are_not_invalidated(operator: APIClient) -> None:

@@ -53,7 +53,7 @@ def status(round_: Round) -> str:
 
 def release(round_: Round) -> Request:
     row = Request.objects.select_related("workflow").get(pk=round_.request.pk)
-    return release_request(request=row, actor="user:olga", reason="DBS is mended", now=timezone.now())
+    return release_request(request=row, actor="user:olga", reason="DBS is fixed", now=timezone.now())
 
 
 def test_the_service_is_quoted_and_the_jobs_go_on(held: Round) -> None:

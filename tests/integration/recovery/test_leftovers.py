@@ -1,4 +1,4 @@
-"""What jobs leave on the sites' storage is removed once nobody needs it, and nothing else is."""
+"""Leftovers of jobs on the sites' storage are removed once they are not needed, and nothing else is."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ def test_what_cannot_be_removed_is_tried_again_and_named_in_the_end(planned: Pla
     assert next_try > timezone.now()
     clean_storage(now=timezone.now() + timedelta(days=8))
     assert Round.objects.get().sweep_at is None
-    told = DAGEvent.objects.get(event_type="leftovers_removed").detail["left"]
-    assert told == [f"the storage of {CERN} is not there"]
+    left = DAGEvent.objects.get(event_type="leftovers_removed").detail["left"]
+    assert left == [f"the storage of {CERN} does not exist"]
 
 
 def test_a_sweep_that_is_out_of_time_goes_on_the_next_time(

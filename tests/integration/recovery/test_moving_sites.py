@@ -150,12 +150,12 @@ def test_a_dry_run_names_the_groups_that_move_wait_and_stay(running: Round, oper
     name = groups(running)
     path = f"/api/v1/requests/{running.request.request_name}"
     answer = operator.patch(path, {"reason": "r", "site_blacklist": [DESY], "dry_run": True})
-    told = answer.json()
-    assert told["now"] == [
+    body = answer.json()
+    assert body["now"] == [
         f"sites: 1 group not landed yet ({name['free']}) may land at {CERN}",
         f"sites: 1 group ({name['bound']}) may land nowhere and wait",
     ]
-    assert f"sites: 1 group landed already and stay: 1 at {CERN}" in told["never"]
+    assert f"sites: 1 group landed already and stay: 1 at {CERN}" in body["never"]
     assert not (running.directory(0).parent / "landing_sites").exists()
     same = operator.patch(path, {"reason": "r", "site_blacklist": [PURDUE], "dry_run": True}).json()
     assert "sites: no group of the DAG that runs would land elsewhere" in same["never"]

@@ -93,7 +93,7 @@ def test_a_release_after_nothing_passed_plans_one_more_round(generating: Generat
     made = generating(adaptive=True, total_events=1000)
     held(run_round(made, passing=0.0))
     released = release_request(
-        request=made.move(RequestStatus.HELD), actor="operator:ana", reason="mended", now=timezone.now()
+        request=made.move(RequestStatus.HELD), actor="operator:ana", reason="fixed", now=timezone.now()
     )
     assert released.status == RequestStatus.QUEUED
     going_on = run_round(made, passing=0.5)

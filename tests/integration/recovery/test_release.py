@@ -1,4 +1,4 @@
-"""Out of a hold: what may be changed, what that would do, and that it does it. And what went wrong before."""
+"""Release from a hold: permitted changes, their preview and effect, and what failed before."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planne
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [(None, "round 0 submitted: 6 groups, 12 jobs"),
+    ("kind", "message"), [(None, "round 0 submitted: 6 groups, 12 jobs"),
                        (DAGKind.RESCUE, "rescue of round 0 submitted: 1 of 6 groups"),
                        (DAGKind.RESUME, "resume of round 0 submitted: 1 of 6 groups")]
 )  # fmt: skip
 @pytest.mark.usefixtures("fake_schedd")
 def test_a_submission_says_how_much_of_the_round_goes_on(
-    planned: Planned, kind: DAGKind | None, told: str
+    planned: Planned, kind: DAGKind | None, message: str
 ) -> None:
     round_ = planned([[CERN]] * 12)
     if kind is not None:
@@ -66,7 +66,7 @@ def test_a_submission_says_how_much_of_the_round_goes_on(
         production.prepare_dag(parent=round_.dag, kind=kind)
     moved = handlers.on_planning(round_.move(S.PLANNING), timezone.now())
     assert isinstance(moved, Move)
-    assert (moved.to, moved.reason) == (S.ACTIVE, told)
+    assert (moved.to, moved.reason) == (S.ACTIVE, message)
 
 
 def test_a_rescue_keeps_what_is_done_and_a_restart_does_not(planned: Planned) -> None:
@@ -224,14 +224,14 @@ def test_too_many_failures_are_held_with_the_evidence(planned: Planned) -> None:
     round_.end()
     moved = partial(round_)
     assert moved.to is S.HELD
-    told = moved.changes["hold_evidence"]
-    assert (told["failure_ratio"], len(told["failed_groups"])) == (0.3, 3)
-    assert told["counts"] == [
+    result = moved.changes["hold_evidence"]
+    assert (result["failure_ratio"], len(result["failed_groups"])) == (0.3, 3)
+    assert result["counts"] == [
         {"category": "infrastructure", "site": CERN, "exit_code": 60307, "jobs": 6},
     ]
-    assert told["samples"][0]["log_tail"].startswith("the last lines of proc_")
-    assert told["tried"]["dags"][0]["kind"] == "first"
-    assert json.dumps(told)
+    assert result["samples"][0]["log_tail"].startswith("the last lines of proc_")
+    assert result["tried"]["dags"][0]["kind"] == "first"
+    assert json.dumps(result)
     cluster = FailureCluster.objects.get()
     assert (cluster.jobs, cluster.jobs_at_site, cluster.groups) == (
         6, 20, ["mg_000000", "mg_000001", "mg_000002"],

@@ -197,7 +197,7 @@ def test_operators_ban_and_lift_through_the_api(site: Site, operator: APIClient)
         "broken disks", None, "user:olga",
     )  # fmt: skip
     assert NAME not in usable()
-    answer = operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "mended"})
+    answer = operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "fixed"})
     assert (answer.status_code, answer.json()["bans"]) == (200, [])
     assert NAME in usable()
     assert (SiteBan.objects.get().removed_by, actions()) == ("user:olga", ["ban", "lift_ban"])
@@ -210,7 +210,7 @@ def test_lifting_all_bans_of_a_site_does_not_bring_the_ban_for_all_back(
     workflows = [make_workflow() for _ in range(3)]
     for workflow in workflows:
         ban(workflow)
-    operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "mended"})
+    operator.delete(f"/api/v1/sites/{NAME}/ban", {"reason": "fixed"})
     ban(workflows[0])
     assert (NAME in usable(), NAME in usable(workflows[0])) == (True, False)
 
@@ -256,7 +256,7 @@ def test_the_console_bans_and_lifts(site: Site, console: Any) -> None:
     ban_path, lift_path = (reverse(f"admin:sites_app_site_{name}", args=[NAME]) for name in ("ban", "unban"))
     console.post(ban_path, {"_confirmed": "1", "reason": "broken", "workflow": "", "until": ""})
     assert NAME not in usable()
-    console.post(lift_path, {"_confirmed": "1", "reason": "mended", "workflow": ""})
+    console.post(lift_path, {"_confirmed": "1", "reason": "fixed", "workflow": ""})
     assert NAME in usable()
 
 

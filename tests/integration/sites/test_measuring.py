@@ -1,4 +1,4 @@
-"""Storage is measured a bit at every site in turn, whatever one of them, or Rucio, does."""
+"""Storage is measured at the sites in turn, whatever fails at one of them or in Rucio."""
 
 from __future__ import annotations
 

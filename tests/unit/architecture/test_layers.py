@@ -1,4 +1,4 @@
-"""The shape of the tree is checked, not hoped for."""
+"""Layers and limits of the source tree."""
 
 from __future__ import annotations
 

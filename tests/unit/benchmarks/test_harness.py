@@ -115,20 +115,20 @@ def test_a_percentile_is_one_of_the_values(percent: float, expected: float) -> N
 
 
 def test_shared_things_are_opened_once_and_closed_in_reverse() -> None:
-    told: list[str] = []
+    result: list[str] = []
 
     @contextmanager
     def opened(name: str) -> Iterator[str]:
-        told.append(f"open {name}")
+        result.append(f"open {name}")
         yield name
-        told.append(f"close {name}")
+        result.append(f"close {name}")
 
     run = Run(places=NOWHERE)
     for name in ("database", "rows", "database"):
         assert run.shared(name, lambda name=name: opened(name)) == name  # type: ignore[misc]
     run.close()
 
-    assert told == ["open database", "open rows", "close rows", "close database"]
+    assert result == ["open database", "open rows", "close rows", "close database"]
 
 
 def test_every_bar_is_harder_to_reach_as_a_moonshot() -> None:

@@ -1,4 +1,4 @@
-"""Every way an HTTP call can go wrong becomes the right one of our errors, over a real socket."""
+"""Every failure of an HTTP call becomes the right error of WMS2, over a real socket."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_silence_is_unavailable_after_the_read_timeout(world: World, lab: Lab) -
     assert time.monotonic() - started < 25  # it would answer after 30 s
 
 
-def test_nobody_listening_is_unavailable() -> None:
+def test_a_refused_connection_is_unavailable() -> None:
     service = JsonService(service="DBS", base_url="http://127.0.0.1:9", options=QUICK)
 
     with pytest.raises(ServiceUnavailable, match="DBS: GET /blocks got no answer"):
@@ -90,7 +90,7 @@ def test_unknown_path_is_not_found(service: JsonService) -> None:
         ("cric/api/cms/site/query/?json", "expected .json&preset=data-processing"),
     ],
 )
-def test_refusal_carries_the_services_own_words(service: JsonService, path: str, words: str) -> None:
+def test_refusal_carries_the_message_of_the_service(service: JsonService, path: str, words: str) -> None:
     with pytest.raises(HttpRefusal, match=words) as refused:
         service.get(path)
 
@@ -98,7 +98,9 @@ def test_refusal_carries_the_services_own_words(service: JsonService, path: str,
 
 
 @pytest.mark.parametrize("status", [302, 401, 403])
-def test_stranger_is_told_to_check_the_certificate(service: JsonService, lab: Lab, status: int) -> None:
+def test_unauthorised_call_has_the_cure_to_check_the_certificate(
+    service: JsonService, lab: Lab, status: int
+) -> None:
     lab("PUT", "faults", status_fault(status, times=1))
 
     with pytest.raises(HttpRefusal, match="certificate"):
@@ -130,7 +132,7 @@ def test_redirect_is_not_followed(world: World) -> None:
 def test_page_instead_of_json_is_unavailable(service: JsonService, lab: Lab) -> None:
     lab("PUT", "faults", status_fault(200, times=1))
 
-    with pytest.raises(ServiceUnavailable, match="not JSON"):
+    with pytest.raises(ServiceUnavailable, match="did not return JSON"):
         service.get(SITES, SITE_QUERY)
 
 

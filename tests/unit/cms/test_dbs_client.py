@@ -85,7 +85,7 @@ def test_registered_block_is_closed_complete_and_readable(dbs: DbsClient) -> Non
     ]
 
 
-def test_block_nobody_registered_is_none(dbs: DbsClient) -> None:
+def test_unregistered_block_is_none(dbs: DbsClient) -> None:
     assert dbs.block(BLOCK) is None
 
 
@@ -130,7 +130,7 @@ def test_insertion_that_did_not_happen_is_unavailable(
 def test_block_with_other_content_is_not_adopted(dbs: DbsClient) -> None:
     dbs.register_block(block_record())
 
-    with pytest.raises(ServiceRejected, match="ours has 1 files and 1000 bytes"):
+    with pytest.raises(ServiceRejected, match="WMS2 has 1 files and 1000 bytes"):
         dbs.register_block(block_record(files=(block_file(0),)))
 
 
@@ -140,7 +140,7 @@ def test_parents_are_registered(dbs: DbsClient, raw: None) -> None:
     assert dbs.block(BLOCK) is not None
 
 
-def test_unknown_parent_is_rejected_in_dbs_own_words(dbs: DbsClient) -> None:
+def test_unknown_parent_is_rejected_with_the_message_of_dbs(dbs: DbsClient) -> None:
     record = block_record(files=(block_file(0, parents=("/store/data/lost.root",)),))
 
     with pytest.raises(ParentMissing, match="unable to find parent lfn /store/data/lost") as refused:

@@ -72,8 +72,8 @@ def test_an_assignment_says_whose_it_is_and_where(reqmgr2: ReqMgr2Client) -> Non
     reqmgr2.bring_to("ana_ReReco_3", "acquired", assignment=Assignment(team="wms2", sites=("T2_DE_DESY",)))
 
     seen = reqmgr2.request("ana_ReReco_3")
-    told = (seen["RequestStatus"], seen["Team"], seen["SiteWhitelist"])
-    assert told == ("acquired", "wms2", ["T2_DE_DESY"])
+    result = (seen["RequestStatus"], seen["Team"], seen["SiteWhitelist"])
+    assert result == ("acquired", "wms2", ["T2_DE_DESY"])
 
 
 @pytest.mark.parametrize("assignment", [None, Assignment("", ("T2_DE_DESY",)), Assignment("wms2", ())])

@@ -1,10 +1,10 @@
-"""Our way through ReqMgr2's state machine, checked against the machine itself as the lab runs it."""
+"""Paths through ReqMgr2's state machine, checked against the lab's implementation of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from cms.reqmgr2_states import ABORTED, CHAIN, decide_path
+from cms.reqmgr2 import ABORTED, CHAIN, decide_path
 from lab.cms_world.reqmgr2 import TRANSITIONS
 
 

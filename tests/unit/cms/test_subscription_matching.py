@@ -66,6 +66,6 @@ def test_each_destination_once_in_the_order_of_names() -> None:
 @pytest.mark.parametrize(
     ("wanted", "copies"), [([1, 2], 2), ([2, 1], 2), (["3"], 3), ([2, "*"], None), (["*", 2], None)]
 )
-def test_as_many_copies_as_anybody_wants(wanted: list[Any], copies: int | None) -> None:
+def test_the_largest_number_of_copies_counts(wanted: list[Any], copies: int | None) -> None:
     rows = [subscription(f"s{number}", copies=want) for number, want in enumerate(wanted)]
     assert matching(*rows) == [Destination("T2_CH_CERN", copies)]

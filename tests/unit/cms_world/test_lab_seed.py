@@ -138,7 +138,7 @@ def test_seeding_again_changes_nothing(world: World, ask: Ask, storage: Storage)
     assert ask("GET", "/lab/state").json() == before
 
 
-def test_damaged_copy_is_mended(
+def test_damaged_copy_is_repaired(
     world: World, storage: Storage, documents: list[dict[str, Any]], dbs: DbsClient, rucio: RucioClient
 ) -> None:
     file = next(dbs.files(documents[0]["InputDataset"]))

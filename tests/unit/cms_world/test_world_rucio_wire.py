@@ -80,7 +80,7 @@ def test_a_protocol_has_the_fields_that_the_real_rucio_gave_it() -> None:
 
 
 @pytest.mark.parametrize("path", ["/rucio/rses/", "/rucio/rules/00", "/rucio/dids/cms/%2FA%2FB%2FRAW"])
-def test_nothing_is_told_without_a_token(ask: Ask, path: str) -> None:
+def test_every_call_needs_a_token(ask: Ask, path: str) -> None:
     for headers in ({}, {"X_Rucio_Auth_Token": "made-up"}):
         answer = ask("GET", path, **headers)
 

@@ -1,4 +1,4 @@
-"""The world as a process: it keeps what it was told across a kill, and serves many callers at once."""
+"""The simulated services as a process: data survives a kill, and many callers are served at once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_password_comes_from_the_launcher(tmp_path: Path) -> None:
     assert statuses == [401, 200]
 
 
-def test_stopped_world_answers_nobody_any_more(tmp_path: Path) -> None:
+def test_stopped_world_answers_no_more(tmp_path: Path) -> None:
     session = requests.Session()
     with running_world(tmp_path) as world:
         session.get(f"{world.url}/lab/health", timeout=60)

@@ -29,6 +29,14 @@ def test_steps_are_read() -> None:
     assert config.pileup == {"/A/B-v1/PREMIX": ("/store/mc/a.root",)}
 
 
+def test_pileup_may_have_very_many_files() -> None:
+    files = [f"/store/mc/premix/{number}.root" for number in range(30_000)]
+
+    assert (
+        len(read_config(payload(STEP, pileup={"/A/B-v1/PREMIX": files})).pileup["/A/B-v1/PREMIX"]) == 30_000
+    )
+
+
 def test_steps_whose_configurations_are_still_to_be_fetched_are_accepted() -> None:
     assert read_config(payload(STEP)).steps[0].pset == ""
 

@@ -47,7 +47,7 @@ def test_a_group_gets_other_sites_memory_and_retries(dag: Path) -> None:
     assert (group / "group.dag").read_text() == text
 
 
-def test_landings_are_told_their_sites_and_whether_they_have_one(dag: Path) -> None:
+def test_landings_get_their_sites_or_none(dag: Path) -> None:
     sites = {"mg_000001": ["T2_DE_DESY", "T2_CH_CERN"], "mg_000000": []}
     write_landing_sites(dag, sites)
     assert (dag / "landing_sites").read_text() == "mg_000000 -\nmg_000001 T2_CH_CERN,T2_DE_DESY\n"

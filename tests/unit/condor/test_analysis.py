@@ -6,7 +6,7 @@ import pytest
 
 from condor.analysis import MAX_CONDITIONS, parse_analysis
 
-TOLD = """
+ANALYSIS = """
 The Requirements expression for job 12.003 reduces to these conditions:
 
          Slots
@@ -28,15 +28,15 @@ WARNING:  Be advised:
 
 
 def test_conditions_counts_and_advice_are_read() -> None:
-    told = parse_analysis(TOLD)
-    assert told is not None
-    assert told.job_id == "12.3"
-    assert told.counts == {"slots": 4, "rejected_by_job": 3, "rejecting_job": 1, "busy": 0, "able": 0}
-    assert [(one.text, one.slots) for one in told.conditions] == [
+    result = parse_analysis(ANALYSIS)
+    assert result is not None
+    assert result.job_id == "12.3"
+    assert result.counts == {"slots": 4, "rejected_by_job": 3, "rejecting_job": 1, "busy": 0, "able": 0}
+    assert [(one.text, one.slots) for one in result.conditions] == [
         ('TARGET.Arch == "X86_64"', 4),
         ("TARGET.Memory >= RequestMemory", 0),
     ]
-    assert told.advice == "No machines matched the jobs's constraints"
+    assert result.advice == "No machines matched the jobs's constraints"
 
 
 @pytest.mark.parametrize("text", ["", "-- Schedd: nobody", "[0] 4 x", "\x00\xff", "condor_q: cannot connect"])
@@ -45,7 +45,7 @@ def test_anything_else_is_no_analysis(text: str) -> None:
 
 
 def test_a_long_analysis_is_cut() -> None:
-    told = parse_analysis("".join(f"[{n}]  1  {'x' * 5000}\n" for n in range(500)) + TOLD)
-    assert told is not None
-    assert len(told.conditions) == MAX_CONDITIONS
-    assert max(len(one.text) for one in told.conditions) <= 400
+    result = parse_analysis("".join(f"[{n}]  1  {'x' * 5000}\n" for n in range(500)) + ANALYSIS)
+    assert result is not None
+    assert len(result.conditions) == MAX_CONDITIONS
+    assert max(len(one.text) for one in result.conditions) <= 400

@@ -55,7 +55,7 @@ def test_large_requests_and_answers_pass_through(start: Start) -> None:
     assert start(ECHO).call("query", timeout_sec=PATIENCE_SEC, names=names) == {"names": names}
 
 
-def test_an_error_of_the_bindings_is_told(start: Start) -> None:
+def test_an_error_of_the_bindings_is_raised(start: Start) -> None:
     with pytest.raises(BindingsError, match="refused"):
         start(ERROR).call("query", timeout_sec=PATIENCE_SEC)
 

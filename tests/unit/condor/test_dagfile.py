@@ -174,8 +174,8 @@ def test_a_node_that_slipped_past_the_checks_is_not_written(tmp_path: Path) -> N
     object.__setattr__(evil, "disk_kb", 1)
     object.__setattr__(evil, "wall_minutes", 1)
     forged = object.__new__(GroupLayout)
-    told = {"name": group.name, "sites": group.sites, "nodes": [evil], "manifest": b"", "merge": None}
-    for field, value in told.items():
+    result = {"name": group.name, "sites": group.sites, "nodes": [evil], "manifest": b"", "merge": None}
+    for field, value in result.items():
         object.__setattr__(forged, field, value)
     with pytest.raises(RenderError, match=r"mg_000000/group\.dag"):
         write_dag(make_layout(groups=[forged]), tmp_path / "dag")

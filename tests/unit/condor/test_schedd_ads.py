@@ -1,4 +1,4 @@
-"""How ads become values, and what may become part of a query."""
+"""Conversion of ads to values, and constraints of queries."""
 
 from __future__ import annotations
 
@@ -244,11 +244,11 @@ def test_ping_is_a_yes_or_no() -> None:
 
 
 def test_limits_are_read_from_the_schedds_ad() -> None:
-    told = {
+    result = {
         "MaxRunningSchedulerJobsPerOwner": 200,
         "StartSchedulerUniverse": "TotalSchedulerJobsRunning < 500",
     }
-    schedd, _ = schedd_with(describe=told, query=[{}, {}, {}])
+    schedd, _ = schedd_with(describe=result, query=[{}, {}, {}])
     assert schedd.limits() == ScheddLimits(200, 500, 3)
     assert schedd.limits().allowed == 200
 
@@ -308,7 +308,7 @@ def test_no_site_name_leaves_its_quotes() -> None:
         schedd.place_landings(NAME, {"mg_000000": ['T2_CH_CERN"']})
 
 
-def test_a_held_dag_that_nobody_resumes_is_not_woken_and_takes_its_jobs_along() -> None:
+def test_a_held_dag_removed_without_resume_is_not_released_and_its_jobs_are_removed() -> None:
     schedd, stand_in = schedd_with(query=[{"ClusterId": 40}], act={"TotalSuccess": 2})
     assert schedd.remove_dag(NAME, reason="aborted", resumable=False) == 2
     acts = [(arguments["action"], arguments["constraint"]) for _, arguments in stand_in.asked]

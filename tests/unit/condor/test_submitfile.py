@@ -109,7 +109,7 @@ def test_quote_never_lets_a_value_end_early(value: str) -> None:
     "bad", ['a"b', "a\\b", "$(X)", "a`b", "a;b", "a|b", "a\nb", "a\rb", "a\tb", "\x7f", "é"]
 )
 def test_quote_refuses_what_could_leave_a_string(bad: str) -> None:
-    with pytest.raises(RenderError, match="must not contain"):
+    with pytest.raises(RenderError, match="is not allowed"):
         quote(bad)
 
 
@@ -125,26 +125,26 @@ def test_paths_stay_inside_the_submit_directory(path: str) -> None:
 
 def test_a_value_that_breaks_out_is_caught_by_reading_the_text_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submitfile, "quote", lambda value: f'"{value}"\nexecutable = /bin/sh')
-    with pytest.raises(RenderError, match="twice or without leave"):
+    with pytest.raises(RenderError, match="twice, or the key is not allowed"):
         render_submit(describe())
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
-        ("include : touch /tmp/pwned |", "no assignment"),
-        ("queue 100", "no assignment"),
-        ("+Owner = root", "no assignment"),
-        ("getenv = True", "without leave"),
+        ("include : touch /tmp/pwned |", "not an assignment"),
+        ("queue 100", "not an assignment"),
+        ("+Owner = root", "not an assignment"),
+        ("getenv = True", "not allowed"),
         ("universe = scheduler", "twice"),
-        ("# comment", "no assignment"),
-        ("notification = never \\", "no assignment"),
-        ("notification = never\x0b", "no assignment"),
+        ("# comment", "not an assignment"),
+        ("notification = never \\", "not an assignment"),
+        ("notification = never\x0b", "not an assignment"),
     ],
 )
-def test_a_foreign_line_is_refused(line: str, told: str) -> None:
+def test_a_foreign_line_is_refused(line: str, message: str) -> None:
     text = render_submit(describe()).replace("queue\n", f"{line}\nqueue\n")
-    with pytest.raises(RenderError, match=told):
+    with pytest.raises(RenderError, match=message):
         parse_submit(text, Role.PROCESSING)
 
 

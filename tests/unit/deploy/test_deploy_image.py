@@ -1,4 +1,4 @@
-"""Building the image: what a machine lacks is said, and no host but the one of the base is named."""
+"""Building the image: missing tools are named, and no host but that of the base image."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def build_image(tools: Path, **settings: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_machine_without_builder_is_told_what_to_install(tools: Path) -> None:
+def test_without_a_builder_the_error_names_what_to_install(tools: Path) -> None:
     done = build_image(tools)
     assert (done.returncode, done.stderr) == (
         CANNOT,
@@ -64,7 +64,7 @@ def test_a_machine_without_builder_is_told_what_to_install(tools: Path) -> None:
         ({"BASE_IMAGE": "registry.example.org/debian"}, "registry.example.org/debian cannot be pulled"),
     ],
 )
-def test_a_machine_without_a_base_is_told_so(tools: Path, settings: dict[str, str], message: str) -> None:
+def test_without_a_base_image_the_error_says_so(tools: Path, settings: dict[str, str], message: str) -> None:
     add_tool(tools, "buildah", OFFLINE_BUILDER)
     add_tool(tools, "unshare", "#!/bin/sh\n")
     done = build_image(tools, _CONTAINERS_USERNS_CONFIGURED="done", **settings)

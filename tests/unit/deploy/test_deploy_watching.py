@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules: well formed, and each alert tells a person where to look."""
+"""The dashboard and the alert rules: well formed, and each alert says where to look."""
 
 from __future__ import annotations
 

@@ -158,10 +158,10 @@ def test_refused_value_names_its_field_and_a_cure(field: str, value: Any) -> Non
     with pytest.raises(InvalidInput) as error:
         read_document({**MINIMAL, field: value})
 
-    told = error.value.fields
+    text = error.value.fields
     path = "merged_lfn_base" if field == "unmerged_lfn_base" and value != "/etc" else field
-    assert [p for p in told if p.partition("[")[0] == path], told
-    assert all(len(message) < 500 and "\n" not in message for message in told.values())
+    assert [p for p in text if p.partition("[")[0] == path], text
+    assert all(len(message) < 500 and "\n" not in message for message in text.values())
 
 
 def test_every_text_and_number_of_a_request_is_in_the_refusal_table() -> None:
@@ -224,7 +224,7 @@ def test_neither_input_nor_events_is_refused_naming_both() -> None:
     assert "RequestNumEvents" in error.value.fields["InputDataset"]
 
 
-def test_refused_input_is_told_once() -> None:
+def test_refused_input_is_reported_once() -> None:
     with pytest.raises(InvalidInput) as error:
         read_document({"request_name": "r", "input_dataset": "", "acquisition_era": "E"})
 
@@ -291,7 +291,7 @@ def test_a_step_that_requires_a_gpu_gives_every_job_one(steps: dict[str, str], g
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([5], "write {name: number}"),
         ({"Landing": 5}, "use Processing, Merge, Cleanup, MergeGroup"),
@@ -301,10 +301,10 @@ def test_a_step_that_requires_a_gpu_gives_every_job_one(steps: dict[str, str], g
         ({"Processing": "many"}, "is not a number"),
     ],
 )
-def test_throttles_are_named_and_bounded(given: Any, told: str) -> None:
+def test_throttles_are_named_and_bounded(given: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_document({**MINIMAL, "CategoryThrottles": given})
-    assert told in refused.value.fields["CategoryThrottles"]
+    assert message in refused.value.fields["CategoryThrottles"]
 
 
 def test_a_chain_has_throttles_for_all_of_it() -> None:

@@ -68,7 +68,7 @@ def test_many_small_lists_are_counted_together() -> None:
     assert "above 200000 values" in next(iter(error.value.fields.values()))
 
 
-def test_values_json_cannot_carry_are_told_beside_other_faults() -> None:
+def test_values_json_cannot_represent_are_reported_with_other_errors() -> None:
     with pytest.raises(InvalidInput) as error:
         read_document(changed(OWN, memory_mb=math.nan, priority=-1, payload_config={"x": math.inf}))
 

@@ -123,7 +123,7 @@ def test_transient_output_is_not_kept() -> None:
     assert outputs(raw) == ["/ToyTops/Default2031-Three-v1/AODSIM"]
 
 
-def test_equal_names_are_told_apart_by_the_task() -> None:
+def test_equal_names_are_distinguished_by_the_task() -> None:
     raw = changed(
         in_step(TASK_CHAIN, "Task2", ProcessingString="Same", InputFromOutputModule=..., TaskName="RecoA"),
         Task3={"TaskName": "RecoB", "ProcessingString": "Same", "InputTask": "RecoA"},

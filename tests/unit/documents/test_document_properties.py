@@ -90,11 +90,11 @@ def check_outcome(raw: Any, **options: Any) -> None:
     try:
         spec = read_document(raw, **options)
     except InvalidInput as error:
-        told = error.fields
+        text = error.fields
     else:
         return check_sound(spec)
-    assert told
-    assert all(message.startswith(f"{path}: ") for path, message in told.items())
+    assert text
+    assert all(message.startswith(f"{path}: ") for path, message in text.items())
 
 
 @QUICK

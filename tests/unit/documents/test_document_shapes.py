@@ -1,4 +1,4 @@
-"""Every accepted shape gives a spec; every misshapen document says what to mend."""
+"""Every accepted format gives a spec; every other document is refused with the cure."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_defaults_fill_only_what_the_document_leaves_out() -> None:
     assert (spec.requestor, spec.group, spec.priority) == ("gus", "PPD", 90_000)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     raw = changed(OWN, priority=-1, memory_mb=True, cmssw_version="x", site_whitelist=["nowhere"], bogus=1)
 
     assert set(refused(raw)) == {"priority", "memory_mb", "cmssw_version", "site_whitelist", "bogus"}

@@ -40,7 +40,7 @@ def main(home: str, described: str, order: str) -> int:
     supervisor = Supervisor(layout, os.environ)
     try:
         supervisor.start(*services)
-        while not all(service.words for service in services):  # on a busy machine that may take long
+        while not all(service.output for service in services):  # on a busy machine that may take long
             supervisor.tick()
             time.sleep(0.02)
         supervisor.wait_ready(*services, timeout_sec=float(os.environ.get("READY_SEC", "120")))

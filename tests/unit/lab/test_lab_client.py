@@ -1,4 +1,4 @@
-"""The foreground's side: what it repeats, and what it makes of a supervisor's end."""
+"""The client of a stack: what it relays, and how it reports a supervisor's end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_relay_waits_for_the_end_of_a_line(layout: Layout) -> None:
     assert heard == ["half a line"]
 
 
-def test_the_sentence_a_supervisor_gave_up_with_is_told_once_as_the_error(layout: Layout) -> None:
+def test_the_message_of_a_failed_supervisor_is_printed_once_as_the_error(layout: Layout) -> None:
     heard: list[str] = []
     stack = Stack(layout, speak=heard.append)
     write(layout, f"2026-01-01T00:00:01Z {GAVE_UP}web died 4 times\n")
@@ -56,10 +56,10 @@ def test_the_sentence_a_supervisor_gave_up_with_is_told_once_as_the_error(layout
 
 
 def test_a_supervisor_that_vanished_without_a_word_is_an_error_with_log_and_cure(layout: Layout) -> None:
-    told = str(Stack(layout).failure())
+    message = str(Stack(layout).failure())
 
-    assert str(layout.supervisor_log) in told
-    assert "./wms2 up" in told
+    assert str(layout.supervisor_log) in message
+    assert "./wms2 up" in message
 
 
 class Supervisor:

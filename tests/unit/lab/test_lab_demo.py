@@ -62,7 +62,7 @@ def test_a_request_under_way_is_no_loss(status: str) -> None:
     assert explain_loss([view(status)]) is None
 
 
-def test_a_delay_names_who_is_late_and_what_it_waits_for() -> None:
+def test_a_delay_names_the_request_and_what_it_waits_for() -> None:
     text = explain_delay(
         [view("completed"), view("queued", wait_reason="admission is closed")], limit_sec=600
     )
@@ -79,10 +79,10 @@ def test_summary_passes_the_counts_of_the_api_through() -> None:
     assert "error" not in summary
     assert summary["wall_time_sec"] == 40.0
     assert summary["urls"] == {"console": "http://c"}
-    told = summary["requests"][0]
-    transitions = told.pop("transitions")
+    result = summary["requests"][0]
+    transitions = result.pop("transitions")
     assert [t["to_status"] for t in transitions] == ["submitted", "completed"]
-    assert told == {
+    assert result == {
         "request_name": "demo_1",
         "status": "completed",
         "groups": 2,
@@ -112,7 +112,7 @@ def test_summary_of_a_failure_is_not_ok_and_says_why() -> None:
     assert summary["error"] == "request demo_1 is held"
 
 
-def test_every_status_change_is_told_once() -> None:
+def test_every_status_change_is_printed_once() -> None:
     out = io.StringIO()
     first, second = change("queued", 1), change("active", 2, "[odd] reason")
 

@@ -117,10 +117,10 @@ def test_a_shell_inside_a_stack_does_not_hand_its_private_servers_on(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [({"SUDO_USER": "ana", "WMS2_PERSON": "eve"}, "ana"), ({}, "sam")]
+    ("given", "message"), [({"SUDO_USER": "ana", "WMS2_PERSON": "eve"}, "ana"), ({}, "sam")]
 )
 def test_the_person_is_known_after_the_privilege_drop(
-    tmp_path: Path, given: dict[str, str], told: str
+    tmp_path: Path, given: dict[str, str], message: str
 ) -> None:
     fake = tmp_path / "id"
     fake.write_text('#!/bin/sh\n[ "$1" = -u ] && echo 0 || echo sam\n')
@@ -138,12 +138,12 @@ def test_the_person_is_known_after_the_privilege_drop(
         text=True,
     )
 
-    assert f"WMS2_PERSON={told}" in done.stdout.splitlines()
+    assert f"WMS2_PERSON={message}" in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("reachable", "told"), [("true", ""), ("false", "belongs to user")])
+@pytest.mark.parametrize(("reachable", "message"), [("true", ""), ("false", "belongs to user")])
 def test_the_stack_of_another_user_is_refused_in_one_sentence(
-    tmp_path: Path, reachable: str, told: str
+    tmp_path: Path, reachable: str, message: str
 ) -> None:
     (tmp_path / "run").mkdir()
     script = f"""
@@ -153,8 +153,8 @@ def test_the_stack_of_another_user_is_refused_in_one_sentence(
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
 
-    assert done.returncode == (1 if told else 0)
-    assert told in done.stdout
+    assert done.returncode == (1 if message else 0)
+    assert message in done.stdout
     assert done.stderr == ""
 
 

@@ -1,4 +1,4 @@
-"""What the grid's servers are configured with, and what the stack is told about them."""
+"""Configuration of the grid's servers, and the settings of the stack for them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_description_says_where_everything_is(provided: Provided, layout: La
     assert Grid.load(path).document() == document
 
 
-def test_the_client_secret_reaches_nobody_on_a_command_line(provided: Provided) -> None:
+def test_the_client_secret_is_on_no_command_line(provided: Provided) -> None:
     secret = Path(provided.settings["WMS2_TOKEN_CLIENT_SECRET_FILE"]).read_text()
 
     for service in provided.services:

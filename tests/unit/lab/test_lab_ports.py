@@ -29,7 +29,7 @@ def test_a_name_keeps_its_port_from_start_to_start(tmp_path: Path) -> None:
     assert PortBook(tmp_path / "ports.json").pick("web") == first
 
 
-def test_two_stacks_never_get_the_same_port_although_nobody_listens_yet(tmp_path: Path) -> None:
+def test_two_stacks_never_get_the_same_port_before_they_listen(tmp_path: Path) -> None:
     one = PortBook(tmp_path / "one.json")
     port = one.pick("web")
     (tmp_path / "two.json").write_text(json.dumps({"web": port}))
@@ -52,7 +52,7 @@ def test_a_free_preferred_port_is_taken(tmp_path: Path) -> None:
     assert PortBook(tmp_path / "ports.json").pick("web", preferred=free) == free
 
 
-def test_a_port_somebody_asked_for_is_given_or_refused_with_the_cure(tmp_path: Path, taken: int) -> None:
+def test_a_requested_port_is_given_or_refused_with_the_cure(tmp_path: Path, taken: int) -> None:
     book = PortBook(tmp_path / "ports.json")
 
     with pytest.raises(LabError) as refused:

@@ -1,4 +1,4 @@
-"""Marks: leftovers are found exactly, whoever their parent is."""
+"""Marks: leftover processes are found exactly, whatever their parent is."""
 
 from __future__ import annotations
 

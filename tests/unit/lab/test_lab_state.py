@@ -1,4 +1,4 @@
-"""What is told about a running stack, and when it is believed."""
+"""The state of a running stack, and when it is valid."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def state(*services: ServiceState, phase: Phase = Phase.READY) -> StackState:
 
 
 def test_a_saved_state_is_read_back_while_its_supervisor_lives(layout: Layout) -> None:
-    told = state(service(os.getpid()))
+    result = state(service(os.getpid()))
     lock = take_lock(layout)
-    save_state(layout, told)
+    save_state(layout, result)
 
-    assert load_state(layout) == told
+    assert load_state(layout) == result
     assert lock is not None
     os.close(lock)
 

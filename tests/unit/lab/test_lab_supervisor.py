@@ -276,7 +276,7 @@ def test_many_slow_services_together_keep_to_the_five_seconds(stack: LittleStack
     assert members(stack.layout) == []
 
 
-def test_a_second_signal_does_not_wait_for_anybody(stack: LittleStack) -> None:
+def test_a_second_signal_stops_at_once(stack: LittleStack) -> None:
     stack.start(service("web", STUBBORN, grace_sec=60))
     stack.until_ready()
     stack.signal(signal.SIGTERM)

@@ -25,7 +25,7 @@ PASS_FOUR_TIMES = (
         ("0", "here", "0123", False),
     ],
 )
-def test_the_lab_alone_dies_where_it_is_told_to(lab: str, wanted: str, passes: str, killed: bool) -> None:
+def test_failpoints_work_in_the_lab_only(lab: str, wanted: str, passes: str, killed: bool) -> None:
     env = os.environ | {"WMS2_LAB": lab, "WMS2_FAILPOINT": wanted}
     done = subprocess.run(
         [sys.executable, "-c", PASS_FOUR_TIMES],

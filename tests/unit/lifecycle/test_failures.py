@@ -1,4 +1,4 @@
-"""Failures alike become one cluster, whoever's they are; a cluster suggests what may help."""
+"""Similar failures become one cluster, across requests; a cluster suggests a remedy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job(number: int = 0, **values: Any) -> FailedJob:
         ("node wn01.cern.ch:1094 is gone", "node b9.desy.de is gone"),
         ("id 6f0b5c1e-6a35-4f0e-9d4b-6d5a1f0c2b77", "id 00000000-1111-2222-3333-444444444444"),
         ("checksum 0a1b2c3d where deadbee1 was", "checksum ffff0001 where 12ab34cd was"),
-        ("the storage of T2_CH_CERN is not there", "the storage of T1_US_FNAL is not there"),
+        ("the storage of T2_CH_CERN does not exist", "the storage of T1_US_FNAL does not exist"),
         ("root://eos.cern.ch//a/b?x=1 failed", "https://x.org/c failed"),
         ("at 10.1.2.3:80", "at 192.168.0.1"),
         ("a  b\nc", "a b c"),
@@ -78,12 +78,12 @@ def test_nothing_is_said_of_other_sites_where_no_job_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "reason", "told"),
+    ("message", "reason", "text"),
     [("a", "a; b", "a; b"), ("a; b", "b", "a; b"), ("a", "b", "a (b)"), ("a", "", "a")],
 )
-def test_what_message_and_reason_share_is_told_once(message: str, reason: str, told: str) -> None:
+def test_text_shared_by_message_and_reason_occurs_once(message: str, reason: str, text: str) -> None:
     (cluster,) = build_clusters(RoundFailures(1, jobs=(job(message=message, reason=reason),)))
-    assert cluster.example == told
+    assert cluster.example == text
 
 
 HELD_FOR_MEMORY = "no usable report; Error from slot1_1@wn1: Job has gone over memory limit of 128 megabytes."
@@ -145,9 +145,9 @@ def test_a_cluster_shows_its_commonest_message_and_that_there_are_others() -> No
 
 
 def test_counts_are_by_category_site_and_code() -> None:
-    told = counts_of(RoundFailures(1, jobs=(job(1), job(2), job(3, category="data", exit_code=8021))))
-    assert told[0] == {"category": "infrastructure", "site": CERN, "exit_code": 60307, "jobs": 2}
-    assert told[1]["jobs"] == 1
+    result = counts_of(RoundFailures(1, jobs=(job(1), job(2), job(3, category="data", exit_code=8021))))
+    assert result[0] == {"category": "infrastructure", "site": CERN, "exit_code": 60307, "jobs": 2}
+    assert result[1]["jobs"] == 1
 
 
 LFNS = tuple(f"/store/data/{n}.root" for n in range(4))

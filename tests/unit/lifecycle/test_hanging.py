@@ -40,7 +40,7 @@ def test_a_sample_holds_since_when_the_cpu_time_is_the_same(
 
 
 @pytest.mark.parametrize(
-    ("ran_min", "still_min", "p95_sec", "told"),
+    ("ran_min", "still_min", "p95_sec", "message"),
     [
         (60, 29, None, ""),
         (60, 30, None, "used no CPU time for 30 min"),
@@ -61,8 +61,8 @@ def test_a_sample_holds_since_when_the_cpu_time_is_the_same(
     ],
 )
 def test_a_job_hangs_by_its_cpu_time_or_by_its_run_time(
-    ran_min: float, still_min: float, p95_sec: float | None, told: str
+    ran_min: float, still_min: float, p95_sec: float | None, message: str
 ) -> None:
     sample = Sample(100, ago(still_min))
     found = describe_hang(job(ran_min=ran_min, cpu_sec=100), sample, p95_sec=p95_sec, now=NOW, limits=LIMITS)
-    assert found == told
+    assert found == message

@@ -1,4 +1,4 @@
-"""Level 2 decides by groups, and never fails a request; a broken group goes on where it can."""
+"""Recovery decides by groups and never fails a request; a broken group continues where it can."""
 
 from __future__ import annotations
 
@@ -68,29 +68,29 @@ def test_a_hold_carries_its_evidence() -> None:
     )
     decision = decide_recovery(failures=found, rescues=1, hold_threshold=0.20, max_rescues=3)
     assert isinstance(decision, Hold)
-    told = decision.evidence
-    assert (told["failure_ratio"], told["failed_groups"], told["rescues"]) == (
+    result = decision.evidence
+    assert (result["failure_ratio"], result["failed_groups"], result["rescues"]) == (
         0.5, ["mg_000000", "mg_000001"], 1,
     )  # fmt: skip
-    assert told["bad_files"] == [{"lfn": F1, "sites": [A]}]
-    assert {"category": "data", "site": A, "exit_code": 8021, "jobs": 1} in told["counts"]
-    assert "the end" in {sample["log_tail"] for sample in told["samples"]}
+    assert result["bad_files"] == [{"lfn": F1, "sites": [A]}]
+    assert {"category": "data", "site": A, "exit_code": 8021, "jobs": 1} in result["counts"]
+    assert "the end" in {sample["log_tail"] for sample in result["samples"]}
     assert "2 of 4 groups failed" in decision.reason
 
 
 @pytest.mark.parametrize(
-    ("lost", "rescues", "told"),
+    ("lost", "rescues", "message"),
     [
         (1, 0, "1 of 1 groups failed (100%), the limit is 20%"),
         (0, 3, "0 of 1 groups failed (0%) after 3 rescues"),
     ],
 )
-def test_the_headline_of_a_hold_names_the_commonest_cause(lost: int, rescues: int, told: str) -> None:
+def test_the_headline_of_a_hold_names_the_commonest_cause(lost: int, rescues: int, message: str) -> None:
     twice = [failed(node, site=B, exit_code=60307, message="no\n space " + "left " * 99) for node in "ab"]
     decision = decide_recovery(
         failures=failures(1, lost, failed(), *twice), rescues=rescues, hold_threshold=0.2, max_rescues=3
     )
-    assert decision.reason.startswith(f"{told}; most often 60307 at {B}: no space left left ")
+    assert decision.reason.startswith(f"{message}; most often 60307 at {B}: no space left left ")
     assert len(decision.reason) < 240
 
 
@@ -218,7 +218,7 @@ def test_a_merge_that_lost_its_inputs_restarts_its_group_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {F1: frozenset()}, {F1: sites(A), F2: sites(B)}])
-def test_work_without_a_site_is_told(files: dict[str, frozenset[str]]) -> None:
+def test_work_without_a_site_is_reported(files: dict[str, frozenset[str]]) -> None:
     fitting = sites() if not files else sites(A, B)
     assert decide_repair(group(files=files, fitting=fitting)).homeless
 

@@ -1,4 +1,4 @@
-"""How sentences count."""
+"""Counts in sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wms2_project.words import counted
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(0, "0 groups"), (1, "1 group"), (2, "2 groups"), (1200, "1,200 groups")]
+    ("number", "message"), [(0, "0 groups"), (1, "1 group"), (2, "2 groups"), (1200, "1,200 groups")]
 )
-def test_one_is_not_many(number: int, told: str) -> None:
-    assert counted(number, "group") == told
+def test_one_is_not_many(number: int, message: str) -> None:
+    assert counted(number, "group") == message

@@ -1,4 +1,4 @@
-"""The block's walk: protection before release, a way back from every state."""
+"""The output pipeline: protection before release, withdrawal from every state."""
 
 from __future__ import annotations
 

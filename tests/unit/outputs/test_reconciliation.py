@@ -1,4 +1,4 @@
-"""Counting and comparing, with no catalogue in sight."""
+"""Counting and comparison, without a catalogue."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_what_a_catalogue_does_not_count_is_not_compared() -> None:
     assert str(wrong) == "DBS, /A/B/C#1: lumis 4, expected 3"
 
 
-def test_a_thing_nobody_knows_is_one_difference() -> None:
+def test_an_unknown_block_is_one_difference() -> None:
     [missing] = compare_counts("DBS", "/A/B/C#1", ours=FileCounts(2, 10, 5, 3), theirs=None)
     assert (missing.what, missing.theirs) == ("files", "none")

@@ -1,4 +1,4 @@
-"""A pilot's report is believed only if it can be true."""
+"""A pilot's report is accepted only if it is plausible."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CASES: list[Case] = [
     for name in ("oracle.json", "oracle_more.json")
     for case in json.loads((HERE / name).read_text())["cases"]
 ]
-# Counts lumis until events_per_job is passed, where EventAwareLumiBased stops before; nobody may ask for it.
+# Counts lumis until events_per_job is passed, where EventAwareLumiBased stops before; not supported.
 NOT_OFFERED = "EventAwareLumiByWork"
 OURS = [case for case in CASES if case["algo"] != NOT_OFFERED]
 
@@ -37,23 +37,23 @@ def generates(case: Case) -> bool:
 
 def planned(case: Case) -> list[JobSpec]:
     if generates(case):
-        told = case["files"][0]
-        budget = EventBudget(told["first_event"], min(told["runs"]["1"]), told["events"])
-        return list(split_generation(budget, case["params"], frozenset(told["locations"])))
-    files = [_file(told) for told in case["files"]]
+        result = case["files"][0]
+        budget = EventBudget(result["first_event"], min(result["runs"]["1"]), result["events"])
+        return list(split_generation(budget, case["params"], frozenset(result["locations"])))
+    files = [_file(result) for result in case["files"]]
     time_per_event_sec = case["performance"]["timePerEvent"]
     return list(
         split(SplittingAlgo(case["algo"]), files, case["params"], time_per_event_sec=time_per_event_sec)
     )
 
 
-def _file(told: dict[str, Any]) -> FileSpec:
-    lumis = [(int(run), lumi, lumi) for run, lumis in told["runs"].items() for lumi in lumis]
+def _file(record: dict[str, Any]) -> FileSpec:
+    lumis = [(int(run), lumi, lumi) for run, lumis in record["runs"].items() for lumi in lumis]
     return FileSpec(
-        lfn=told["lfn"],
-        events=told["events"],
-        size_bytes=told["size"],
-        sites=frozenset(told["locations"]),
+        lfn=record["lfn"],
+        events=record["events"],
+        size_bytes=record["size"],
+        sites=frozenset(record["locations"]),
         lumis=tuple(lumis),
     )
 
@@ -76,22 +76,28 @@ def _input(case: Case, job: JobSpec) -> Key:
 
 def _cost(case: Case, job: JobSpec) -> Key:
     """Time, disk and memory as WMCore reckons them, so that the events of the jobs are compared too."""
-    told = case["performance"]
-    return (job.events * told["timePerEvent"], job.events * told["sizePerEvent"], told["memoryRequirement"])
+    result = case["performance"]
+    return (
+        job.events * result["timePerEvent"],
+        job.events * result["sizePerEvent"],
+        result["memoryRequirement"],
+    )
 
 
 def theirs(case: Case) -> Counter[Key]:
-    return Counter((*_told_input(case, job), _told_cost(job), job["failedErrCode"]) for job in case["jobs"])
+    return Counter(
+        (*_expected_input(case, job), _expected_cost(job), job["failedErrCode"]) for job in case["jobs"]
+    )
 
 
-def _told_input(case: Case, job: dict[str, Any]) -> Key:
+def _expected_input(case: Case, job: dict[str, Any]) -> Key:
     if generates(case):
         return tuple(job[key] for key in ("FirstEvent", "LastEvent", "FirstLumi", "LastLumi", "FirstRun"))
     mask = sorted((run, first, last) for run, lumis in job["runAndLumis"].items() for first, last in lumis)
     return (frozenset(job["files"]), job["FirstEvent"], job["LastEvent"], tuple(mask))
 
 
-def _told_cost(job: dict[str, Any]) -> Key:
+def _expected_cost(job: dict[str, Any]) -> Key:
     return (
         job["estimatedJobTime"],
         job["estimatedDiskUsage"],
@@ -131,6 +137,6 @@ def test_the_oracle_has_cases_of_every_kind() -> None:
     assert {kind: len(cases) for kind, cases in kinds.items() if len(cases) < 5} == {}
 
 
-def test_what_is_left_out_is_an_algorithm_nobody_may_ask_for() -> None:
+def test_algorithms_left_out_cannot_be_requested() -> None:
     assert NOT_OFFERED not in set(SplittingAlgo)
     assert len(CASES) - len(OURS) == 2

@@ -1,4 +1,4 @@
-"""Files given by hand are read strictly, and what is wrong is named."""
+"""Files given by a user are parsed strictly, and errors name the field."""
 
 from __future__ import annotations
 

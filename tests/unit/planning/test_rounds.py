@@ -26,7 +26,7 @@ def test_a_site_without_the_memory_is_not_used() -> None:
     assert plan.groups[0].sites == {FNAL}
 
 
-def test_no_site_with_both_data_and_memory_is_told() -> None:
+def test_no_site_with_both_data_and_memory_is_an_error() -> None:
     pool = SitePool(names=POOL.names, by_storage={}, memory_mb_per_core={CERN: 2000})
     with pytest.raises(PlanRefused, match=r"both the memory and the data of 1 files.*f00001"):
         decide_round(
@@ -34,13 +34,13 @@ def test_no_site_with_both_data_and_memory_is_told() -> None:
         )
 
 
-def test_no_site_with_the_memory_at_all_is_told() -> None:
+def test_no_site_with_the_memory_is_an_error() -> None:
     pool = SitePool(names=POOL.names, by_storage={}, memory_mb_per_core={CERN: 2000, FNAL: 1000})
     with pytest.raises(PlanRefused, match="no usable site offers 2300 MB per core"):
         decide_round(RoundInput(spec=spec(), estimate=HINTS, sites=pool, files=[file(1)]))
 
 
-def test_nothing_left_is_told_apart_from_impossible() -> None:
+def test_nothing_left_is_distinguished_from_impossible() -> None:
     with pytest.raises(NothingToPlan):
         decide_round(RoundInput(spec=spec(), estimate=HINTS, sites=POOL, files=[]))
 
@@ -123,7 +123,7 @@ def test_memory_stays_in_the_window_of_the_cores(peak: int, cores: int, memory: 
         (8, 11.0, 8),
     ],
 )
-def test_cores_nobody_uses_are_not_asked_for_again(asked: int, used: float, cores: int) -> None:
+def test_unused_cores_are_not_requested_again(asked: int, used: float, cores: int) -> None:
     measured = [
         Measurement(jobs=3, time_per_event_sec=1, peak_rss_mb=1, size_per_event_kb=1, cores_used=used)
     ]

@@ -1,4 +1,4 @@
-"""What the filter of a Monte Carlo request is believed to pass, and when a person is asked."""
+"""Expected yield of the filter of a Monte Carlo request, and when the request is held."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_later_rounds_believe_what_was_measured(rounds: list[RoundYield], believ
         ([production(700, 0), production(700, 0)], 0.01, PoorYield(2, 1400, 0, 14.0)),
         ([production(200, 100), production(200, 0)], 0.5, PoorYield(1, 200, 0, 100.0)),
         ([production(200, 1), production(20_000, 100)], 0.5, None),  # as the second round believed
-        ([production(20, 0), production(20, 8)], 0.5, None),  # what was wrong was mended
+        ([production(20, 0), production(20, 8)], 0.5, None),  # the cause was fixed
         ([production(20, 0), production(20, 0)], 0.5, PoorYield(1, 20, 0, 10.0)),
     ],
 )

@@ -22,13 +22,15 @@ RANGES = ("FirstEvent", "LastEvent", "FirstLumi", "LastLumi", "FirstRun", "LastR
 ESTIMATES = ("estimatedJobTime", "estimatedDiskUsage", "estimatedMemoryUsage")
 
 
-def build_file(told: dict[str, Any]) -> Any:
+def build_file(record: dict[str, Any]) -> Any:
     """A file as WMCore knows it."""
-    file = File(lfn=told["lfn"], size=told["size"], events=told["events"], locations=set(told["locations"]))
-    for run, lumis in told["runs"].items():
+    file = File(
+        lfn=record["lfn"], size=record["size"], events=record["events"], locations=set(record["locations"])
+    )
+    for run, lumis in record["runs"].items():
         file.addRun(Run(int(run), *lumis))
-    if told["first_event"] is not None:
-        file["first_event"] = told["first_event"]
+    if record["first_event"] is not None:
+        file["first_event"] = record["first_event"]
     return file
 
 
@@ -36,7 +38,7 @@ def split(case: dict[str, Any]) -> list[Any]:
     """The job groups WMCore makes of the case."""
     generates = case["files"][0]["lfn"].startswith("MCFakeFile")
     subscription = Subscription(
-        fileset=Fileset(name="oracle", files={build_file(told) for told in case["files"]}),
+        fileset=Fileset(name="oracle", files={build_file(record) for record in case["files"]}),
         workflow=Workflow(),
         split_algo=case["algo"],
         type="Production" if generates else "Processing",
@@ -46,8 +48,8 @@ def split(case: dict[str, Any]) -> list[Any]:
     return groups
 
 
-def told_job(group: int, job: Any) -> dict[str, Any]:
-    """A job in the words of the oracle."""
+def job_record(group: int, job: Any) -> dict[str, Any]:
+    """Return a job in the format of the oracle."""
     mask = job["mask"]
     return {
         "group": group,
@@ -66,7 +68,7 @@ def main() -> None:
     oracle = json.loads(path.read_text())
     for case in oracle["cases"]:
         groups = split(case)
-        case["jobs"] = [told_job(index, job) for index, group in enumerate(groups) for job in group.jobs]
+        case["jobs"] = [job_record(index, job) for index, group in enumerate(groups) for job in group.jobs]
         case["njobs"], case["ngroups"] = len(case["jobs"]), len(groups)
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in oracle["cases"])
     path.write_text(f'{{"oracle": "{oracle["oracle"]}",\n "cases": [\n{lines}\n]}}\n')

@@ -59,8 +59,8 @@ def test_a_report_cannot_blame_files_that_were_not_planned(failed: World) -> Non
     failed.add_job(NODE, [failed.add_file("a", 10), failed.add_file("b", 10)])
     status = fail(failed, 8021)
     path = failed.reports / f"{NODE}.report.json"
-    told = {"bad_inputs": ["/store/data/other.root", "/store/data/b.root"], "error": "FileReadError"}
-    path.write_text(json.dumps({**failed.report(NODE), **told}))
+    report = {"bad_inputs": ["/store/data/other.root", "/store/data/b.root"], "error": "FileReadError"}
+    path.write_text(json.dumps({**failed.report(NODE), **report}))
     (failed.reports / f"{NODE}.fjr.xml").unlink()
     failed.post(NODE, status)
 

@@ -1,4 +1,4 @@
-"""The sandbox travels alone: standard library only, old enough syntax, the same bytes every time."""
+"""The sandbox is self-contained: standard library only, old syntax, deterministic bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
     first = build_sandbox(tmp_path / "one.tar.gz")
     second = build_sandbox(tmp_path / "two.tar.gz")
 
-    # Bytes 4–7 of a gzip file are the time it was made, unless it is told not to say.
+    # Bytes 4–7 of a gzip file are its creation time, unless suppressed.
     assert (tmp_path / "one.tar.gz").read_bytes()[4:8] == bytes(4)
     assert first == second == hashlib.sha256((tmp_path / "two.tar.gz").read_bytes()).hexdigest()
     with tarfile.open(tmp_path / "one.tar.gz") as archive:

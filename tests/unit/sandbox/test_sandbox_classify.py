@@ -1,4 +1,4 @@
-"""What a failure means and whether to try again."""
+"""Classification of failures, and whether to retry."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_only_data_failures_blame_files() -> None:
         (-500, 99303),
     ],
 )
-def test_without_a_report_the_signal_speaks_and_an_exit_status_does_not(return_value: int, code: int) -> None:
+def test_without_a_report_the_signal_counts_and_an_exit_status_does_not(return_value: int, code: int) -> None:
     assert code_without_report(return_value) == code
 
 

@@ -60,7 +60,7 @@ def one_job(world: World) -> World:
     return world
 
 
-def test_a_command_is_told_how_many_threads_it_may_use(one_job: World) -> None:
+def test_a_command_gets_the_number_of_its_threads(one_job: World) -> None:
     one_job.cores = 4
     check = 'import json, os; assert json.load(open(os.environ["WMS2_JOB"]))["threads"] == 4\n'
 
@@ -90,7 +90,7 @@ def test_a_command_in_pilot_mode_covers_every_event_once(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "code", "told"),
+    ("program", "code", "message"),
     [
         ("import sys; sys.exit(3)", 3, "status 3"),
         ("import os; os.kill(os.getpid(), 9)", 137, "signal 9"),
@@ -106,11 +106,11 @@ def test_a_command_in_pilot_mode_covers_every_event_once(world: World) -> None:
         (PROGRAM + "open(task['outputs'][0]['path'], 'a').write('garbage')", 60302, "cut off"),
     ],
 )
-def test_a_command_that_fails_says_why(one_job: World, program: str, code: int, told: str) -> None:
+def test_a_command_that_fails_says_why(one_job: World, program: str, code: int, message: str) -> None:
     report = run(one_job, program)
 
     assert report["exit_code"] == code
-    assert told in report["error"]
+    assert message in report["error"]
     assert report["outputs"] == []
 
 

@@ -173,7 +173,7 @@ READERS: list[Callable[[Path], object]] = [read_group_manifest, read_jobs, read_
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_missing_truncated_and_oversized_documents_are_told_apart(
+def test_missing_truncated_and_oversized_documents_are_distinguished(
     tmp_path: Path, reader: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "document.json"
@@ -216,7 +216,7 @@ def test_any_bytes_are_either_a_document_or_a_manifest_error(tmp_path: Path, con
             reader(file)
 
 
-def test_a_manifest_may_speak_only_of_its_own_plan(world: World) -> None:
+def test_a_manifest_must_match_its_own_plan(world: World) -> None:
     world.add_job("proc_000000", [world.add_file("a", 10)])
     world.plan()
     plan = read_jobs(world.group / "jobs.json")
@@ -244,7 +244,7 @@ def test_a_manifest_may_speak_only_of_its_own_plan(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
         ("storage", "relative/{site}", "storage"),
         ("outputs", [], "outputs"),
@@ -264,22 +264,24 @@ def test_a_manifest_may_speak_only_of_its_own_plan(world: World) -> None:
         ("pilot", {"initial_events": 0}, "initial_events"),
     ],
 )
-def test_a_plan_with_a_bad_field_is_refused_by_name(world: World, path: str, value: Any, told: str) -> None:
+def test_a_plan_with_a_bad_field_is_refused_by_name(
+    world: World, path: str, value: Any, message: str
+) -> None:
     world.add_job("proc_000000", [world.add_file("a", 10)])
     file = world.root / "jobs.json"
     file.write_text(json.dumps(changed(world.document(), path, value)))
 
-    with pytest.raises(ManifestError, match=told):
+    with pytest.raises(ManifestError, match=message):
         read_jobs(file)
 
 
 @pytest.mark.parametrize(
-    ("told", "understood"), [("0123abcd", "0123abcd"), ("ABCD", "0000abcd"), ("NOTSET", ""), ("", "")]
+    ("message", "understood"), [("0123abcd", "0123abcd"), ("ABCD", "0000abcd"), ("NOTSET", ""), ("", "")]
 )
 def test_a_checksum_is_understood_as_old_catalogues_write_it(
-    world: World, told: str, understood: str
+    world: World, message: str, understood: str
 ) -> None:
-    world.add_job("proc_000000", [{**world.add_file("a", 10), "adler32": told}])
+    world.add_job("proc_000000", [{**world.add_file("a", 10), "adler32": message}])
     world.plan()
 
     assert read_jobs(world.group / "jobs.json").jobs["proc_000000"].files[0].adler32 == understood
@@ -322,6 +324,6 @@ def test_a_report_keeps_free_text_harmless(tmp_path: Path) -> None:
     )
     write_report(file, report)
 
-    told = read_report(file).error
-    assert told.startswith("a?b??[31m\nsecond line")
-    assert len(told) == jsonfile.MAX_TEXT
+    message = read_report(file).error
+    assert message.startswith("a?b??[31m\nsecond line")
+    assert len(message) == jsonfile.MAX_TEXT

@@ -42,7 +42,7 @@ def test_what_is_written_is_read_and_measured_the_same(tmp_path: Path, events: l
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "header"),
         (HEADER[:-5], "header"),
@@ -54,11 +54,11 @@ def test_what_is_written_is_read_and_measured_the_same(tmp_path: Path, events: l
         (HEADER + b"1 1 1  ab\n", "line 2 is not an event"),
     ],
 )
-def test_truncation_and_garbage_are_named_by_line(tmp_path: Path, content: bytes, told: str) -> None:
+def test_truncation_and_garbage_are_named_by_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "file.root"
     path.write_bytes(content)
 
-    with pytest.raises(EventFileError, match=told):
+    with pytest.raises(EventFileError, match=message):
         list(read_events(path))
 
 

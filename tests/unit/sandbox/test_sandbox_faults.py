@@ -1,4 +1,4 @@
-"""Faults on request: they strike where the knobs say, and nowhere else."""
+"""Injected faults apply where configured, and nowhere else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inject(world: World, **knobs: Any) -> None:
     world.plan()
 
 
-def test_a_corrupt_file_fails_who_reads_it_and_is_named(pair: World) -> None:
+def test_a_corrupt_file_fails_its_reader_and_is_named(pair: World) -> None:
     inject(pair, fail_exit_code=8022, fail_files=["/store/data/b.root"], fail_sites=[SITE])
 
     assert pair.run(NODE) == 0
@@ -121,7 +121,7 @@ def test_a_memory_hog_fails_until_it_may_have_what_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("knobs", "told"),
+    ("knobs", "message"),
     [
         ({"fail_how": "explode"}, f"one of {', '.join(WAYS)}"),
         ({"fail_exit_cod": 1}, "a knob of the toy payload"),
@@ -135,10 +135,10 @@ def test_a_memory_hog_fails_until_it_may_have_what_it_needs(
     ],
 )
 def test_a_knob_out_of_range_fails_every_job_with_a_sentence(
-    pair: World, knobs: dict[str, Any], told: str
+    pair: World, knobs: dict[str, Any], message: str
 ) -> None:
     inject(pair, **knobs)
     pair.run(NODE)
 
     assert pair.report(NODE)["exit_code"] == (71105 if float("inf") in knobs.values() else 7002)
-    assert told in pair.report(NODE)["error"]
+    assert message in pair.report(NODE)["error"]

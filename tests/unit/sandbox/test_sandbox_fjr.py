@@ -118,7 +118,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "message"),
     [
         (BOMB, "document type"),
         (b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><FrameworkJobReport/>', "document type"),
@@ -135,8 +135,8 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         ),
     ],
 )
-def test_a_hostile_or_broken_report_is_refused(document: bytes, told: str) -> None:
-    with pytest.raises(FjrError, match=told):
+def test_a_hostile_or_broken_report_is_refused(document: bytes, message: str) -> None:
+    with pytest.raises(FjrError, match=message):
         parse_fjr(document)
 
 
@@ -274,8 +274,8 @@ def test_post_judges_a_job_by_the_real_report_it_left(world: World) -> None:
     (world.reports / f"{NODE}.fjr.xml").write_bytes((SAMPLES / "CMSSWFailReport.xml").read_bytes())
 
     assert world.post(NODE, 8001 % 256) == 42
-    told = world.record(NODE)["cmssw"]
-    assert (told["exit_code"], told["steps"]) == (8001, {"cmsRun1": {"status": 1, "exit_code": 8001}})
-    assert "CastorDbRecord" in told["error_message"]
-    assert told["input_files"][0].startswith("/store/data/BeamCommissioning09/")
-    assert (len(told["output_files"]), told["performance"]["events_read"]) == (2, 1)
+    result = world.record(NODE)["cmssw"]
+    assert (result["exit_code"], result["steps"]) == (8001, {"cmsRun1": {"status": 1, "exit_code": 8001}})
+    assert "CastorDbRecord" in result["error_message"]
+    assert result["input_files"][0].startswith("/store/data/BeamCommissioning09/")
+    assert (len(result["output_files"]), result["performance"]["events_read"]) == (2, 1)

@@ -1,4 +1,4 @@
-"""Whatever the planning cuts, the honest reports of its jobs are believed, with and without a filter."""
+"""Correct reports of all planned jobs are accepted, with and without a filter."""
 
 from __future__ import annotations
 

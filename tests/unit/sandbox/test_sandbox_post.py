@@ -113,7 +113,7 @@ def test_the_last_retry_is_final(failed: World) -> None:
     assert failed.record(NODE, 1)["classification"]["limit"] == ""
 
 
-def test_an_earlier_report_does_not_speak_for_a_later_attempt(failed: World) -> None:
+def test_an_earlier_report_does_not_count_for_a_later_attempt(failed: World) -> None:
     status = fail(failed, 60307)
     failed.post(NODE, status)
 
@@ -196,11 +196,11 @@ def test_the_memory_of_a_job_is_the_most_that_anything_measured(
     assert (read.memory_mb, read.memory_asked_mb) == (found_mb, 1000)
 
 
-@pytest.mark.parametrize(("told", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
+@pytest.mark.parametrize(("message", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
 def test_what_a_framework_report_measured_is_believed_within_reason(
-    failed: World, told: str, read: int
+    failed: World, message: str, read: int
 ) -> None:
-    figures = {"ApplicationMemory": {"PeakValueRss": told}, "Timing": {"TotalJobTime": told}}
+    figures = {"ApplicationMemory": {"PeakValueRss": message}, "Timing": {"TotalJobTime": message}}
     errors = (FrameworkError(50660, "OverMemory", "too much"),)
     write_fjr(failed.reports / f"{NODE}.fjr.xml", JobReport(errors=errors, performance=figures))
     failed.post(NODE, 50660 % 256)
@@ -227,7 +227,7 @@ def test_a_signal_is_recorded(failed: World) -> None:
     assert (failed.record(NODE)["job"]["exit_signal"], failed.record(NODE)["job"]["exit_code"]) == (9, 137)
 
 
-def test_the_framework_report_speaks_when_the_other_is_lost(failed: World) -> None:
+def test_the_framework_report_counts_when_the_other_is_lost(failed: World) -> None:
     status = fail(failed, 8021)
     (failed.reports / f"{NODE}.report.json").unlink()
 
@@ -315,7 +315,7 @@ READ = [
         st.sampled_from(READ),
         st.binary(max_size=200) | st.sampled_from([b"{}", b"[]", b"null", b'{"schema": 1}', LOG.encode()]),
     ),
-    told=st.none() | st.sampled_from([0, 74, 7002, 8020, 50660, 99400]),
+    reported=st.none() | st.sampled_from([0, 74, 7002, 8020, 50660, 99400]),
     arguments=st.lists(st.text(max_size=8) | st.sampled_from(["0", "1", "7.0", "-1002"]), max_size=9),
     node=st.sampled_from([NODE, "cleanup", "merge"]),
 )
@@ -323,7 +323,7 @@ def test_any_leftovers_and_arguments_get_one_of_the_answers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     files: dict[str, bytes],
-    told: int | None,
+    reported: int | None,
     arguments: list[str],
     node: str,
 ) -> None:
@@ -334,15 +334,15 @@ def test_any_leftovers_and_arguments_get_one_of_the_answers(
         place.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (group / name).write_bytes(content)
-    if told is not None:  # a whole report among the noise leads further into the script
+    if reported is not None:  # a whole report among the noise leads further into the script
         write_report(
             group / "reports" / f"{node}.report.json",
-            NodeReport(node, "", "processing", "", 0, told, "", 0.0, 1.0, 1.0, 1, 1, 1),
+            NodeReport(node, "", "processing", "", 0, reported, "", 0.0, 1.0, 1.0, 1, 1, 1),
         )
-        arguments = [str(process_exit(told)), *arguments[1:]]
+        arguments = [str(process_exit(reported)), *arguments[1:]]
     monkeypatch.chdir(group)
 
-    answers = (0, 1, 42, 43) if told == 0 else (1, 42, 43)
+    answers = (0, 1, 42, 43) if reported == 0 else (1, 42, 43)
     assert post_script.main([node, *arguments]) in answers
 
 

@@ -94,21 +94,21 @@ def test_a_missing_input_is_named(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "code", "told"),
+    ("damage", "code", "message"),
     [
         (lambda data: data[:-9], 8022, "bytes where"),
         (lambda data: data.replace(b" 10 ", b" 11 "), 8022, "checksum"),
     ],
     ids=["truncated", "changed"],
 )
-def test_a_damaged_input_is_named(world: World, damage: Any, code: int, told: str) -> None:
+def test_a_damaged_input_is_named(world: World, damage: Any, code: int, message: str) -> None:
     file = world.add_file("a", 10)
     path = world.storage / "store/data/a.root"
     path.write_bytes(damage(path.read_bytes()))
     report = run(world, [file])
 
     assert report["exit_code"] == code
-    assert told in report["error"]
+    assert message in report["error"]
     assert report["bad_inputs"] == ["/store/data/a.root"]
 
 
@@ -128,7 +128,7 @@ def test_a_storage_that_is_gone_blames_no_file(world: World) -> None:
     assert report["bad_inputs"] == []
 
 
-def test_a_failed_stage_out_is_told_as_such(world: World) -> None:
+def test_a_failed_stage_out_is_reported_as_such(world: World) -> None:
     file = world.add_file("a", 10)
     (world.storage / "store/unmerged").write_text("a file where a directory belongs")
     report = run(world, [file])

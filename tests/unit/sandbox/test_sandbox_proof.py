@@ -38,7 +38,7 @@ def judge(world: World, code: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("payload", "told"),
+    ("payload", "message"),
     [
         ({"toy": {"memory_mb": "much"}}, "memory_mb"),
         ({"command": "rm -rf /"}, "command"),
@@ -46,7 +46,7 @@ def judge(world: World, code: int) -> tuple[int, str]:
     ],
 )
 def test_a_configuration_that_every_job_refuses_aborts(
-    planned: World, payload: dict[str, object], told: str
+    planned: World, payload: dict[str, object], message: str
 ) -> None:
     planned.payload = payload
 
@@ -54,7 +54,7 @@ def test_a_configuration_that_every_job_refuses_aborts(
 
     assert answer == 43
     assert "the same for every job" in shown
-    assert told in shown
+    assert message in shown
 
 
 def test_the_same_code_from_a_good_configuration_stops_one_node(planned: World) -> None:
@@ -71,10 +71,10 @@ def test_a_damaged_manifest_on_the_submit_host_aborts(planned: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
-    [("cut", "cut off"), ("noise", "broken"), ("gone", "is not on the submit host")],
+    ("damage", "message"),
+    [("cut", "truncated"), ("noise", "broken"), ("gone", "is missing on the submit host")],
 )
-def test_a_sandbox_broken_at_its_source_aborts(planned: World, damage: str, told: str) -> None:
+def test_a_sandbox_broken_at_its_source_aborts(planned: World, damage: str, message: str) -> None:
     path = planned.root / "sandbox.tar.gz"
     content = path.read_bytes()
     path.unlink()
@@ -85,7 +85,7 @@ def test_a_sandbox_broken_at_its_source_aborts(planned: World, damage: str, told
 
     record = read_record(planned.group / f"{NODE}.post.0.json")
     assert answer == 43
-    assert told in record.proof
+    assert message in record.proof
     assert record.action == "abort_dag"
     assert record.proof in record.reason
 
@@ -100,9 +100,9 @@ def broken_report() -> str:
     numbers = dict.fromkeys(
         ("started_at", "wall_time_sec", "cpu_time_sec", "peak_rss_mb", "events_read", "events_written"), 0
     )
-    told = {"schema": 1, "node": NODE, "group": "", "role": "processing", "site": "", "attempt": 0}
+    result = {"schema": 1, "node": NODE, "group": "", "role": "processing", "site": "", "attempt": 0}
     rest = {"exit_code": 74, "error": "cannot be unpacked", "inputs": [], "outputs": [], "pilot": None}
-    return json.dumps({**told, **rest, **numbers})
+    return json.dumps({**result, **rest, **numbers})
 
 
 def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], ended: bool = True) -> Path:
@@ -156,7 +156,7 @@ def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     ],
     ids=["three files, two sites", "other codes", "one site", "two files", "corrupt"],
 )
-def test_a_dataset_is_gone_when_nobody_anywhere_could_open_it(
+def test_a_dataset_is_gone_when_no_job_at_any_site_could_open_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[tuple[int, str]], gone: bool
 ) -> None:
     for index, (code, site) in enumerate(failures, start=1):

@@ -1,4 +1,4 @@
-"""A site is banned for what it has to answer for: enough failures, of enough of the jobs there."""
+"""A site is banned for enough failures, of enough of its jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_unreadable_files_count_once_they_were_read_elsewhere() -> None:
     assert banned(failed("data"), failed("data"), failed("data"), ran=3) == []
 
 
-def test_failures_without_a_site_ban_nobody() -> None:
+def test_failures_without_a_site_ban_no_site() -> None:
     assert banned(*[failed("infrastructure", site="")] * 5) == []
 
 
@@ -118,7 +118,7 @@ def test_proof_or_different_people_make_it_a_ban_for_all(
         (Agreement(20, 0, 3), 3, False),  # eighteen of them are of one person, who counts once
     ],
 )
-def test_requests_that_succeeded_speak_for_the_site(
+def test_requests_that_succeeded_count_for_the_site(
     agreed: Agreement, succeeded: int, expected: bool
 ) -> None:
     decided = decide_promotion(agreed, threshold=3, requestors=3, succeeded=succeeded, failure_ratio=0.5)

@@ -1,4 +1,4 @@
-"""Dates as operators write them: ISO, 24 hours, UTC."""
+"""Date formats of the console: ISO 8601, 24 hours, UTC."""
 
 DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i"

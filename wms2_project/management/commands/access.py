@@ -30,7 +30,7 @@ class Command(BaseCommand):
         token = actions.add_parser("token", help="create an API token and print it once")
         token.add_argument("user")
         token.add_argument("name")
-        token.add_argument("--days", type=int, help="days until it expires; absent: valid until revoked")
+        token.add_argument("--days", type=int, help="days until expiry; default: valid until revoked")
         revoke = actions.add_parser("revoke", help="revoke an API token")
         revoke.add_argument("user")
         revoke.add_argument("name")
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         unlink = actions.add_parser("unlink", help="unlink an identity")
         unlink.add_argument("subject")
         for one in (link, unlink):
-            one.add_argument("--issuer", default=X509, help="URL of the token issuer; absent: a certificate")
+            one.add_argument("--issuer", default=X509, help="URL of the token issuer; default: a certificate")
         for one in (roles, token, revoke, link, unlink):
             one.add_argument("--reason", required=True)
 
@@ -54,10 +54,10 @@ class Command(BaseCommand):
         self.stdout.write(message)
 
     def _roles(self, options: dict[str, Any], why: dict[str, str]) -> str:
-        with transaction.atomic():  # a refused role leaves no new person behind
+        with transaction.atomic():  # an invalid role creates no account
             user, _ = User.objects.get_or_create(username=options["user"])
             set_roles(user=user, roles=options["roles"], **why)
-        return f"{user}: {', '.join(options['roles']) or 'no role of their own'}"
+        return f"{user}: {', '.join(options['roles']) or 'no roles'}"
 
     def _token(self, options: dict[str, Any], why: dict[str, str]) -> str:
         return run_operation(ISSUE, options=options)
@@ -70,7 +70,7 @@ class Command(BaseCommand):
 
     def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
         made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)
-        return f"{made} is {made.user} from now on"
+        return f"{made} is linked to {made.user}"
 
     def _unlink(self, options: dict[str, Any], why: dict[str, str]) -> str:
         known = Identity.objects.filter(issuer=options["issuer"], subject=options["subject"]).first()
@@ -83,5 +83,5 @@ class Command(BaseCommand):
 def _user(options: dict[str, Any]) -> User:
     user = User.objects.filter(username=options["user"]).first()
     if user is None:
-        raise CommandError(f"there is no {options['user']}. Create the account with: access roles")
+        raise CommandError(f"there is no account {options['user']}. Create it with: access roles")
     return user

@@ -1,4 +1,4 @@
-"""`manage.py database_access ROLE`: grant the role WMS2 runs as what it needs. Run as the tables' owner."""
+"""`manage.py database_access ROLE`: grant a database role what WMS2 needs. Run it as the tables' owner."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
 
 
 class Command(BaseCommand):
-    requires_system_checks = ()  # it runs where migrations run, which know the database and nothing else
+    requires_system_checks = ()  # like migrations, it runs with DATABASE_URL only
     help = (
         "Grant a role what WMS2 needs to run and nothing else: rows of every table, but append-only tables"
         " only to append. Repeat it after each migration, as the role that owns the tables."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The role to grant to."""
         parser.add_argument("role", help="the user name in the DATABASE_URL of the processes")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Revoke everything, then grant, in one transaction: running processes notice nothing."""
+        """Revoke everything, then grant, in one transaction, so that running processes are not affected."""
         role = options["role"]
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_user")

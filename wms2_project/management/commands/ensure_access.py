@@ -1,4 +1,4 @@
-"""`manage.py ensure_access`: the first administrator and their API token exist as the files say."""
+"""`manage.py ensure_access`: create or update the first administrator and their API token from files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ class Command(BaseCommand):
     help = "Create or update the administrator and their API token from the given files. May be repeated."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Names and files only: secrets on a command line are seen by everyone on the machine."""
+        """Take secrets from files, because command lines are visible to all users of the machine."""
         parser.add_argument("--username", required=True)
         parser.add_argument("--password-file", required=True, type=Path)
         parser.add_argument("--token-file", required=True, type=Path, help=f"holds {PREFIX}…")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Create or correct; say what was done, never a secret."""
         password = _secret(options["password_file"])
         token = _secret(options["token_file"])
         if not token.startswith(PREFIX) or len(token) < len(PREFIX) + 20:
@@ -42,7 +41,7 @@ class Command(BaseCommand):
 
 
 def _ensure_user(user: User, password: str) -> bool:
-    """An active superuser with this password; an unchanged password keeps its sessions alive."""
+    """Make the user an active superuser with this password. Sessions survive if nothing changes."""
     complete = user.is_active and user.is_staff and user.is_superuser
     if complete and user.check_password(password):
         return False
@@ -63,20 +62,20 @@ def _ensure_token(user: User, token: str) -> bool:
         name=OWN_NAME,
         clear_text=token,
         actor="system:ensure_access",
-        reason="the token file says so",
+        reason="from the token file",
     )
     return True
 
 
 def _secret(path: Path) -> str:
-    """The file's text, which nobody but its owner may be able to read."""
+    """Return the text of a file that only its owner may read."""
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise CommandError(f"{path} can be read by others; make it private: chmod 600 {path}")
+        raise CommandError(f"{path} can be read by other users. Run: chmod 600 {path}")
     if not text:
-        raise CommandError(f"{path} is empty; write the secret into it.")
+        raise CommandError(f"{path} is empty. Write the secret into it.")
     return text

@@ -1,4 +1,4 @@
-"""`manage.py role_table`: which role each method of each endpoint needs."""
+"""`manage.py role_table`: print the role that each method of each endpoint needs."""
 
 from __future__ import annotations
 

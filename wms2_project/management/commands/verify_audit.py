@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: is the audit whole, as it was written?"""
+"""`manage.py verify_audit`: check that the audit is complete and unchanged."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wms2_project.access.audit import AuditBroken, flaws, seal_pending
 from wms2_project.models import AuditEvent
 
 HEAD = re.compile(r"\b([0-9]{1,18}):([0-9a-f]{64})\b")
-MOST = 100  # flaws told; whoever has more needs no longer list
+MOST = 100  # flaws reported
 
 
 class Command(BaseCommand):
     help = "Check every row of the audit and the chain. Exit code 1 if anything was tampered with."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Only what was kept elsewhere can show that the end of the chain was cut off."""
+        """Accept earlier heads: without them a truncated chain is not detectable."""
         parser.add_argument(
             "--head", type=_head, metavar="NUMBER:SEAL", action="append", default=[],
             help="as printed by an earlier run, logged, or shipped to WMS2_AUDIT_HEAD_URL; may be repeated",
@@ -31,8 +31,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Say every flaw, then fail; or print the head of the chain."""
-        with suppress(AuditBroken):  # one of the flaws
+        """Report the flaws and fail, or print the head of the chain."""
+        with suppress(AuditBroken):  # reported by flaws()
             while seal_pending():
                 pass
         found = list(islice(flaws(), MOST))

@@ -92,18 +92,15 @@ def test_a_token_cannot_add_a_header(environment: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_uses_the_token_of_htcondor(tmp_path: Path) -> None:
-    (tmp_path / "cms.use").write_text("token")
     given = {"_CONDOR_CREDS": str(tmp_path), "WMS2_TOKEN_FILE": "cms.use", "BEARER_TOKEN": "another"}
     use_job_credentials(given)
     assert (given["BEARER_TOKEN_FILE"], given.get("BEARER_TOKEN")) == (str(tmp_path / "cms.use"), None)
 
 
-@pytest.mark.parametrize("missing", ["_CONDOR_CREDS", "WMS2_TOKEN_FILE", "file"])
+@pytest.mark.parametrize("missing", ["_CONDOR_CREDS", "WMS2_TOKEN_FILE"])
 def test_without_a_token_of_htcondor_nothing_changes(tmp_path: Path, missing: str) -> None:
-    if missing != "file":
-        (tmp_path / "cms.use").write_text("token")
     given = {"_CONDOR_CREDS": str(tmp_path), "WMS2_TOKEN_FILE": "cms.use", "BEARER_TOKEN": "another"}
-    given.pop(missing, None)
+    given.pop(missing)
     before = dict(given)
     use_job_credentials(given)
     assert given == before

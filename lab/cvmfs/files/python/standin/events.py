@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import ssl
+import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,7 @@ import uproot
 TREE = "Events"
 RUN, LUMI, EVENT = "run", "luminosityBlock", "event"
 FILE_OPEN = 8020
+CA = "ca.pem"  # in the job's directory
 Arrays = dict[str, Any]
 
 
@@ -112,23 +118,44 @@ def passes(events: Arrays, ranges: list[tuple[int, int, int]] | None) -> Any:
 
 def open_file(name: str) -> Arrays:
     try:
-        with uproot.open({name.removeprefix("file:"): TREE}) as tree:
+        with uproot.open({fetch(name): TREE}) as tree:
             return dict(tree.arrays(library="np"))
     except Exception as error:
         raise FrameworkError(FILE_OPEN, f"Failed to open the file '{name}': {error}") from error
 
 
+def fetch(name: str) -> str:
+    """Return the path of a file; one on a storage is copied first, with the job's token."""
+    if not name.startswith("https://"):
+        return name.removeprefix("file:")
+    with open(os.environ["BEARER_TOKEN_FILE"], encoding="ascii") as handle:
+        headers = {"Authorization": f"Bearer {handle.read().strip()}"}
+    authorities = next((str(path / CA) for path in Path.cwd().parents if (path / CA).exists()), None)
+    trust = ssl.create_default_context(cafile=authorities)
+    copy = Path(f"remote{hashlib.sha256(name.encode()).hexdigest()[:16]}.root").resolve()
+    with urllib.request.urlopen(
+        urllib.request.Request(name, headers=headers), timeout=60, context=trust
+    ) as answer:
+        copy.write_bytes(answer.read())
+    return str(copy)
+
+
+def content_of(events: Arrays) -> Any:
+    """Return the last branch: those of the event's number come first."""
+    return list(events.values())[-1]
+
+
 def mix(process: Any, batch: Batch) -> None:
-    """Add to each event the mass of one pileup event, file by file in the order of the configuration."""
+    """Add to each event a number of one pileup event, file by file in the order of the configuration."""
     for module in process.producers_().values():
         if module.type_() in ("MixingModule", "DataMixingModule", "PreMixingModule"):
             source = getattr(module, "input", None) or module.secsource
             names = source.fileNames.value()
-            masses = [open_file(name)["mass"] for name in names]
-            pool = np.concatenate(masses)
+            numbers = [content_of(open_file(name)) for name in names]
+            pool = np.concatenate(numbers)
             batch.events["pileup"] = np.resize(pool, len(batch.events[RUN])).astype("f4")
             batch.files += [
-                Read(name, len(one), [], "mixingFiles") for name, one in zip(names, masses, strict=True)
+                Read(name, len(one), [], "mixingFiles") for name, one in zip(names, numbers, strict=True)
             ]
 
 
