@@ -121,14 +121,14 @@ def test_a_token_for_somebody_else_is_refused(front: Front, tmp_path: Path) -> N
     path = tmp_path / "token"
     path.write_text(front.token(audience="https://se.example.org"))
 
-    with pytest.raises(ServiceRejected, match="would not let us"):
+    with pytest.raises(ServiceRejected, match="denied permission"):
         works(front.logging_in(RucioAuth.TOKEN, token_file=str(path)))
 
 
 def test_a_certificate_that_rucio_does_not_know_is_refused(front: Front) -> None:
     strange = front.certificates  # the host's own
     client = front.logging_in(RucioAuth.X509, client_cert=str(strange.host), client_key=str(strange.host_key))
-    with pytest.raises(ServiceRejected, match="would not let us"):
+    with pytest.raises(ServiceRejected, match="denied permission"):
         works(client)
 
 
