@@ -108,7 +108,7 @@ def test_a_storage_that_is_not_there_is_waited_for_and_never_skipped(
     advance_block(block.pk)
     block.refresh_from_db()
     assert (block.status, block.attempt, block.failing_since is not None) == (B.PENDING, 1, True)
-    assert f"the storage of {SITE} is not there" in block.last_error
+    assert f"the storage of {SITE} does not exist" in block.last_error
     assert block.next_check_at > timezone.now()
     away.rename(storage)
     assert (walk(block).status, block.last_error) == (B.ANNOUNCED, "")
