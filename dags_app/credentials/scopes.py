@@ -1,8 +1,8 @@
 """What the token of a workflow opens, and when it is due for renewal. Pure.
 
-A token reads the directories of the workflow's input and its own outputs, and writes to its own unmerged
-directories and to the directories of its merged datasets. Paths are LFNs: a storage maps them below its own
-base path.
+A token reads the directories of the workflow's input, secondary input included, and its own outputs. It
+writes to the workflow's own unmerged directories and to the directories of its merged datasets. Paths are
+LFNs: a storage maps them below its own base path.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from wms2_project.errors import PermanentError
 READ, MODIFY = "storage.read", "storage.modify"  # modify includes create, overwrite, rename and delete
 MAX_INPUT_DIRECTORIES = 10  # each costs about 100 bytes of a token, which travels in a header
 MIN_DEPTH = 3  # /store/<kind>/<era>: directories are never merged into anything wider
-# Where CMS keeps datasets; the files of a secondary input are not in the ledger.
-CATALOGUE_BASES = ("/store/mc", "/store/data")
 RENEW_BELOW, EXPIRING_BELOW = 0.5, 0.25  # shares of the lifetime
 
 
@@ -32,7 +30,6 @@ def build_scopes(
     *,
     workflow_id: str,
     input_directories: Iterable[str],
-    secondary_datasets: Iterable[str],
     output_datasets: Sequence[str],
     merged_base: str,
     unmerged_base: str,
@@ -46,10 +43,7 @@ def build_scopes(
             f"{names.dataset_directory(unmerged_base, dataset)}/{workflow_id}",
         )
     ]
-    secondary = [
-        names.dataset_directory(base, dataset) for dataset in secondary_datasets for base in CATALOGUE_BASES
-    ]
-    inputs = collapse_directories([*input_directories, *secondary], limit=MAX_INPUT_DIRECTORIES)
+    inputs = collapse_directories(input_directories, limit=MAX_INPUT_DIRECTORIES)
     read = {f"{READ}:{directory}" for directory in (*inputs, *own)}
     return sorted(read | {f"{MODIFY}:{directory}" for directory in own})
 

@@ -25,6 +25,7 @@ from dags_app.adapters import storage_with, token_issuer
 from dags_app.credentials.files import UnreadableCredential, read_validity, write_private
 from dags_app.credentials.scopes import EXPIRING_BELOW, MODIFY, READ, RENEW_BELOW, build_scopes
 from dags_app.models import DAG, JobToken, Workflow
+from dags_app.services.secondary import secondary_datasets
 from dags_app.states import LIVE_DAG, FileState
 from sandbox.storage import Kind, Storage, StorageError, discovered_token
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError, Wms2Error
@@ -110,11 +111,10 @@ def workflow_scopes(*, workflow: Workflow) -> list[str]:
         F("lfn"), Value("/[^/]+$"), Value(""), function="regexp_replace", output_field=TextField()
     )
     files = workflow.input_files.exclude(state=FileState.EXCLUDED).order_by()
-    return _scopes(
-        workflow,
-        input_directories=files.annotate(directory=directory).values_list("directory", flat=True).distinct(),
-        secondary_datasets=workflow.secondary_input_datasets,
-    )
+    directories = set(files.annotate(directory=directory).values_list("directory", flat=True).distinct())
+    for dataset in secondary_datasets(workflow=workflow):
+        directories |= {lfn.rpartition("/")[0] for lfn in dataset.lfns}
+    return _scopes(workflow, input_directories=directories)
 
 
 @contextmanager
@@ -158,13 +158,10 @@ def own_token(scopes: Sequence[str], *, now: datetime) -> str:
     return value
 
 
-def _scopes(
-    workflow: Workflow, *, input_directories: Iterable[str] = (), secondary_datasets: Iterable[str] = ()
-) -> list[str]:
+def _scopes(workflow: Workflow, *, input_directories: Iterable[str] = ()) -> list[str]:
     return build_scopes(
         workflow_id=str(workflow.pk),
         input_directories=input_directories,
-        secondary_datasets=secondary_datasets,
         output_datasets=workflow.output_datasets,
         merged_base=workflow.merged_lfn_base,
         unmerged_base=workflow.unmerged_lfn_base,

@@ -18,7 +18,7 @@ from condor.fake import FakeSchedd
 from condor.submitfile import token_file_name
 from dags_app.adapters import build_token_issuer
 from dags_app.credentials.scopes import InputTooScattered
-from dags_app.models import DAG, JobToken, Workflow
+from dags_app.models import DAG, JobToken, SecondaryDataset, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import credentials, production
 from dags_app.services.credentials import CredentialUnavailable
@@ -122,6 +122,17 @@ def test_a_token_opens_the_input_and_the_own_outputs(directory: Path, workflow: 
         "storage.read:/store/data/Run2031A/Muons/RAW/v1/000",
         f"storage.read:/store/unmerged/{base}/{workflow.pk}",
     ]
+
+
+def test_the_files_of_secondary_datasets_are_opened_for_reading(workflow: Workflow) -> None:
+    pileup, now = "/MinBias/Run3-Premix-v1/PREMIX", timezone.now()
+    SecondaryDataset.objects.create(
+        name=pileup, lfns=["/store/mc/Run3/MinBias/1/a.root"], resolved_at=now, located_at=now
+    )
+    workflow.secondary_input_datasets = [pileup]
+
+    scopes = credentials.workflow_scopes(workflow=workflow)
+    assert [scope for scope in scopes if "MinBias" in scope] == ["storage.read:/store/mc/Run3/MinBias/1"]
 
 
 def test_the_file_is_private_and_the_row_holds_no_token(directory: Path, workflow: Workflow) -> None:

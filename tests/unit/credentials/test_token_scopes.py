@@ -30,7 +30,6 @@ def scopes(**changes: Any) -> list[str]:
     values: dict[str, Any] = {
         "workflow_id": WORKFLOW,
         "input_directories": ["/store/data/Run2026A/Zero/RAW/v1/000"],
-        "secondary_datasets": [],
         "output_datasets": ["/Zero/Run2026A-Re-v2/AOD"],
         "merged_base": "/store/data",
         "unmerged_base": "/store/unmerged",
@@ -62,14 +61,6 @@ def test_every_output_dataset_has_its_directories() -> None:
     found = scopes(output_datasets=["/Zero/A-B-v1/AOD", "/Zero/A-B-v1/MINIAOD"])
 
     assert len([scope for scope in found if scope.startswith("storage.modify:")]) == 4
-
-
-def test_a_secondary_dataset_is_read_where_cms_keeps_it() -> None:
-    found = scopes(secondary_datasets=["/MinBias/Run3-Premix-v1/PREMIX"])
-
-    assert "storage.read:/store/mc/Run3/MinBias/PREMIX/Premix-v1" in found
-    assert "storage.read:/store/data/Run3/MinBias/PREMIX/Premix-v1" in found
-    assert not [scope for scope in found if "PREMIX" in scope and "modify" in scope]
 
 
 @pytest.mark.parametrize(
