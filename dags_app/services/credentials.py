@@ -25,6 +25,7 @@ from dags_app.adapters import storage_with, token_issuer
 from dags_app.credentials.files import UnreadableCredential, read_validity, write_private
 from dags_app.credentials.scopes import EXPIRING_BELOW, MODIFY, READ, RENEW_BELOW, build_scopes
 from dags_app.models import DAG, JobToken, Workflow
+from dags_app.services.secondary import pileup_of, unresolved
 from dags_app.states import LIVE_DAG, FileState
 from sandbox.storage import Kind, Storage, StorageError, discovered_token
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError, Wms2Error
@@ -110,10 +111,12 @@ def workflow_scopes(*, workflow: Workflow) -> list[str]:
         F("lfn"), Value("/[^/]+$"), Value(""), function="regexp_replace", output_field=TextField()
     )
     files = workflow.input_files.exclude(state=FileState.EXCLUDED).order_by()
+    read = set(files.annotate(directory=directory).values_list("directory", flat=True).distinct())
+    pileup = pileup_of(workflow=workflow).values()
     return _scopes(
         workflow,
-        input_directories=files.annotate(directory=directory).values_list("directory", flat=True).distinct(),
-        secondary_datasets=workflow.secondary_input_datasets,
+        input_directories=read | {lfn.rpartition("/")[0] for lfns in pileup for lfn in lfns},
+        secondary_datasets=unresolved(workflow=workflow),
     )
 
 
