@@ -28,6 +28,14 @@ def secondary_datasets(*, workflow: Workflow) -> list[SecondaryDataset]:
     return list(SecondaryDataset.objects.filter(pk__in=names).order_by("pk")) if names else []
 
 
+def unresolved(*, workflow: Workflow) -> list[str]:
+    """Return the secondary datasets of the workflow whose files are not known yet."""
+    if not workflow.secondary_input_datasets:
+        return []
+    known = {row.name for row in secondary_datasets(workflow=workflow)}
+    return [name for name in workflow.secondary_input_datasets if name not in known]
+
+
 def refresh_secondary(*, workflow: Workflow, now: datetime, waiting: bool = False) -> None:
     """Ask DBS and Rucio for secondary datasets that are new or were asked for days ago.
 
