@@ -69,9 +69,9 @@ def _compare_lumis(reported: Reported, found: LumiEvents) -> str:
     expected = _events_by_lumi(reported.lumi_events)
     counted = _events_by_lumi((int(run), *part) for run, ranges in found.items() for part in ranges)
     for run, lumi in sorted(expected.keys() | counted.keys()):
-        there, reported = counted[run, lumi], expected[run, lumi]
-        if there != reported:
-            return f"{there} events of run {run} lumi {lumi} in the file, {reported} reported by its job"
+        there, claimed = counted[run, lumi], expected[run, lumi]
+        if there != claimed:
+            return f"{there} events of run {run} lumi {lumi} in the file, {claimed} reported by its job"
     return ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,6 +39,16 @@ class Measured:
     may_be_root: bool
 
 
+def _is_file(url: str) -> bool:
+    """Is this a regular file? A job may have left a pipe, which nobody should wait for, or a link."""
+    try:
+        return stat.S_ISREG(os.lstat(local_path(url)).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(Kind.DOWN, error.errno or 0, f"{url}: {error.strerror}") from error
+
+
 class BlockStorage:
     """The storage of a block's site: by the settings, else as the jobs that wrote the files knew it."""
 
@@ -66,6 +78,8 @@ class BlockStorage:
     def measure(self, url: str) -> Measured | None:
         """Return what the storage has under this name, None if there is no such file."""
         try:
+            if is_mounted(url) and not _is_file(url):
+                return None
             found = self._client.stat(url)
             adler32 = found.adler32 or self._checksum(url)
             return Measured(found.size_bytes, adler32, self._may_be_root(url))

@@ -34,6 +34,9 @@ def _become_owner() -> None:
 
 _become_owner()
 django_settings.TOKEN_ISSUER = ""  # the stack has one; a test whose jobs need tokens sets it
+# Most tests report merged files that are on no storage. Tests of the output check switch it on; the processes
+# of the stack, which the e2e tests and the faults use, have it on like any other.
+django_settings.CHECK_OUTPUTS = False
 default_signals()
 # On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
 # nowhere: a run depends on no earlier one and writes nothing into the checkout.
@@ -57,14 +60,6 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """Tests that commit are cleaned up after by a TRUNCATE of every table, also of those that refuse it."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")
-
-
-@pytest.fixture(autouse=True)
-def _outputs_unchecked(settings: Any) -> None:
-    """Most tests report merged files that are on no storage. Tests of the output check switch it on, and the
-    processes of the stack, which the e2e tests and the faults use, have it on like any other.
-    """
-    settings.CHECK_OUTPUTS = False
 
 
 @pytest.fixture

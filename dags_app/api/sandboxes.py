@@ -66,4 +66,5 @@ class SandboxView(ApiView):
         """Keep a tarball of files and directories; a request names it by its SHA-256."""
         body: Any = request.data
         chunks = body.get("chunks", ())  # a call without a body has none
-        return Response({"sandbox_sha256": store_upload(chunks=chunks)})
+        digest = store_upload(chunks=chunks, actor=f"user:{request.user.get_username()}")
+        return Response({"sandbox_sha256": digest})

@@ -29,7 +29,7 @@ def secondary_datasets(*, workflow: Workflow) -> list[SecondaryDataset]:
 
 
 def unresolved(*, workflow: Workflow) -> list[str]:
-    """The secondary datasets of the workflow whose files are not known yet."""
+    """Return the secondary datasets of the workflow whose files are not known yet."""
     if not workflow.secondary_input_datasets:
         return []
     known = {row.name for row in secondary_datasets(workflow=workflow)}

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import transaction
 
 from cms.download import download
 from condor.layout import Asset
@@ -24,6 +25,7 @@ from dags_app.planning.plan import PlanRefused
 from dags_app.services.disk_space import describe, short_of_space
 from sandbox.atomic import rename_on_disk
 from sandbox.usersandbox import DIGEST_FIELD, NAME, SHA256, BadTarball, check_tarball, sha256_of
+from wms2_project.access import audit
 from wms2_project.errors import InvalidInput, ServiceRejected, TransientError
 
 DIRECTORY = "sandboxes"
@@ -86,7 +88,7 @@ def fetch_sandbox(*, url: str, digest: str) -> None:
         raise _refused("sandbox_sha256", message, "Correct the address or the digest")
 
 
-def store_upload(*, chunks: Iterable[bytes]) -> str:
+def store_upload(*, chunks: Iterable[bytes], actor: str) -> str:
     """Keep an uploaded tarball, whose size the caller bounds, and return its SHA-256.
 
     Raises InvalidInput if it is not usable, TransientError while the submit host is short of space.
@@ -95,7 +97,10 @@ def store_upload(*, chunks: Iterable[bytes]) -> str:
         raise TransientError(f"no uploads are accepted: {describe(short)}", cure="Try again later")
     with _incoming() as file:
         file.writelines(chunks)
-        return _keep(file)
+        digest = _keep(file)
+    with transaction.atomic():
+        audit.record(actor=actor, action="upload", target=digest, reason="files of a payload")
+    return digest
 
 
 def remove_unused_sandboxes(*, used: Collection[str], now: datetime) -> int:

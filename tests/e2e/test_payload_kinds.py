@@ -154,6 +154,8 @@ def test_a_program_of_the_requestor_runs_from_its_tarball(started: Started, tool
     assert sum(row.events for row, _ in found) == JOBS * EVENTS
     for row, path in found:
         assert row.size_bytes == path.stat().st_size
+        assert row.checked_at is not None
+        assert not row.checked_content, "only its size and checksum can be compared"
 
 
 def events(path: Path) -> dict[str, Any]:
@@ -173,6 +175,9 @@ def test_merged_root_files_hold_every_input_event_once(started: Started) -> None
     read = numbers(found)
     assert len(read) == len(set(read)) == wanted
     assert [row.events for row, _ in found] == [len(events(path)["event"]) for _, path in found]
+    assert all(row.checked_content for row, _ in found), (
+        "WMS2 has counted them itself before DBS heard of them"
+    )
 
 
 def test_generated_root_files_hold_a_z_peak_and_no_event_twice(started: Started) -> None:

@@ -14,7 +14,17 @@ from wms2_project.console import ReadOnlyAdmin
 pytestmark = pytest.mark.django_db
 IDS = ["junk", "9" * 30, "00000000-0000-4000-8000-000000000000", "a\0b", "_00", "../../x", "_2F", "'; --"]
 # Their pages read the row before Django does.
-OWN_PAGES = {"admissionconfig", "alert", "dag", "request", "schedd", "site"}
+OWN_PAGES = {
+    "admissionconfig",
+    "alert",
+    "apitoken",
+    "dag",
+    "quarantinedreplica",
+    "quota",
+    "request",
+    "schedd",
+    "site",
+}
 ACTIONS = [
     f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}"
     for model, page in admin.site._registry.items()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.integration.factories import (
     DOCUMENT,
     ago,
     make_dag,
+    make_quarantined,
     make_request,
     make_round,
     make_site,
@@ -34,7 +37,7 @@ from wms2_project.api.table import endpoints
 from wms2_project.models import ApiToken, AuditEvent
 
 pytestmark = pytest.mark.django_db
-Call = tuple[str, dict[str, Any]]  # the path, and a body that is accepted
+Call = tuple[str, dict[str, Any] | bytes]  # the path, and a body that is accepted
 WHY = {"reason": "a test"}
 SCHEDD = "one@pool"
 
@@ -80,6 +83,19 @@ def _alert() -> Call:
     return f"alerts/{Alert.objects.get().pk}/acknowledge", WHY
 
 
+def _quarantined() -> Call:
+    dag = make_dag(make_round(make_request().workflow))
+    return f"quarantine/{make_quarantined(dag).pk}/lift", WHY
+
+
+def tarball() -> bytes:
+    """A tarball with one file."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("run"))
+    return made.getvalue()
+
+
 def _token() -> Call:
     make_token(make_user("bob"))
     return f"tokens/{ApiToken.objects.get(user__username='bob').pk}", WHY
@@ -110,6 +126,8 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "schedds/<schedd_name:name>/fence"): _lost,
     ("POST", "schedds/<schedd_name:name>/enable"): lambda: (f"schedds/{SCHEDD}/enable", WHY),
     ("POST", "alerts/<int:alert_id>/acknowledge"): _alert,
+    ("POST", "quarantine/<int:replica_id>/lift"): _quarantined,
+    ("PUT", "sandboxes"): lambda: ("sandboxes", tarball()),
     ("PATCH", "admission/config"): lambda: ("admission/config", WHY | {"max_active_dags": 5}),
     ("PATCH", "quotas/<quota_scope:scope>/<quota_name:name>"): lambda: (
         "quotas/requestor/ana",
@@ -148,7 +166,13 @@ def test_a_write_is_audited_with_its_actor(
     path, body = CALLS[method, route]()
     before = AuditEvent.objects.count()
 
-    answer = client.generic(method, f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+    raw = isinstance(body, bytes)
+    answer = client.generic(
+        method,
+        f"/api/v1/{path}",
+        body if raw else json.dumps(body),
+        content_type="application/gzip" if raw else "application/json",
+    )
 
     assert answer.status_code == (201 if (method, route) in CREATE else 200), answer.content
     written = AuditEvent.objects.order_by("id")[before:]

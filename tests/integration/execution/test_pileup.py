@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 from dags_app.adapters import dbs, rucio
 from dags_app.models import DAG, SecondaryDataset
 from dags_app.services import production, secondary
+from dags_app.services.credentials import workflow_scopes
 from requests_app import admission
 from requests_app.lifecycle.advance import advance
 from requests_app.models import Request
@@ -234,6 +235,14 @@ def test_the_preview_of_a_document_goes_by_the_pileup_and_stores_nothing(operato
     assert seen.status_code == 200, seen.json()
     assert [group["sites"] for group in seen.json()["groups"]] == [[THERE]]
     assert not SecondaryDataset.objects.exists()
+
+
+def test_the_token_of_the_jobs_opens_the_directories_of_the_pileup() -> None:
+    row = make_secondary("/Pileup/Era-v1/PREMIX", lfns=["/store/mc/Era/Pileup/PREMIX/v1/70000/a.root"])
+    workflow = make_workflow(secondary_input_datasets=[row.name])
+    scopes = workflow_scopes(workflow=workflow)
+    assert "storage.read:/store/mc/Era/Pileup/PREMIX/v1/70000" in scopes
+    assert not [scope for scope in scopes if "modify" in scope and "Pileup" in scope]
 
 
 def test_a_site_reads_its_files_from_several_storages() -> None:

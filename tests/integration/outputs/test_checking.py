@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_a_difference_stops_the_block_and_names_file_site_and_both_values(
     assert Path(f"{storage}{files[0].lfn}").exists(), "nothing is removed"
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_what_is_no_file_is_not_read(
+    block: OutputBlock, files: list[OutputFile], storage: Path, tmp_path: Path, kind: str
+) -> None:
+    path = Path(f"{storage}{files[1].lfn}")
+    (secret := tmp_path / "secret").write_bytes(path.read_bytes())
+    path.unlink()
+    {"pipe": lambda: os.mkfifo(path), "link": lambda: path.symlink_to(secret), "directory": path.mkdir}[
+        kind
+    ]()
+    walk(block)
+    assert (block.status, "is not on the storage" in block.last_error) == (B.FAILED, True)
+
+
 def test_all_files_that_differ_are_counted(
     block: OutputBlock, files: list[OutputFile], storage: Path
 ) -> None:
@@ -108,7 +123,7 @@ def test_a_storage_that_is_not_there_is_waited_for_and_never_skipped(
     advance_block(block.pk)
     block.refresh_from_db()
     assert (block.status, block.attempt, block.failing_since is not None) == (B.PENDING, 1, True)
-    assert f"the storage of {SITE} is not there" in block.last_error
+    assert f"the storage of {SITE} does not exist" in block.last_error
     assert block.next_check_at > timezone.now()
     away.rename(storage)
     assert (walk(block).status, block.last_error) == (B.ANNOUNCED, "")
