@@ -222,7 +222,8 @@ def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
     settings.SCHEDDS = ["a@pool"]
     known = [SiteInfo(name=OTHER, rses=(OTHER,))]
     cric = SimpleNamespace(sites=lambda: known)
-    adapt(cric=cric, rucio=SimpleNamespace(used_fraction=lambda rse: 0.4))
+    rucio = SimpleNamespace(used_fraction=lambda rse: 0.4, storage_prefixes=lambda rse: ())
+    adapt(cric=cric, rucio=rucio)
     later = timezone.now() + timedelta(hours=1)
     make_request(status=S.ACTIVE)
     admission.change_limits(changes={"max_active_dags": 1}, **WHO)
