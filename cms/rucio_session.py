@@ -167,7 +167,7 @@ def translated_errors(operation: str) -> Iterator[None]:
     except _DENIED as error:
         raise ServiceRejected(
             f"Rucio denied permission to {operation}: {describe(error)}",
-            cure="Check the Rucio account, its credentials (WMS2_RUCIO_AUTH) and its rights",
+            cure="Check the Rucio account, password, certificate or token (WMS2_RUCIO_AUTH), and its rights",
         ) from error
     except _PASSING as error:
         raise ServiceUnavailable(f"Rucio could not {operation}: {describe(error)}") from error
