@@ -38,7 +38,7 @@ def reader(lab: Any, settings: Any, tmp_path: Path) -> Workflow:
         input_dataset=dataset,
         splitting_algo=SplittingAlgo.FILE_BASED,
         splitting_params={"files_per_job": 1},
-        cmssw_version="CMSSW_20_0_1",
+        payload_config={"kind": "toy"},
     )
     resolve_input(workflow=workflow, now=timezone.now())
     return workflow
