@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,11 @@ def _run_skim(task: Mapping[str, Any]) -> Document:
 
 def _run_merge(task: Mapping[str, Any]) -> Document:
     counted = merge(task["sources"], task["target"])
-    sources = [{"events": one.events, "lumi_events": one.lumi_events} for one in counted]
-    return {"events": sum(one.events for one in counted), "sources": sources}
+    return {"events": sum(one.events for one in counted), "sources": [asdict(one) for one in counted]}
 
 
 def _run_inspect(task: Mapping[str, Any]) -> Document:
-    facts = inspect(task["source"])
-    return {"events": facts.events, "lumi_events": facts.lumi_events, "trees": facts.trees}
+    return {"sources": [asdict(inspect(source)) for source in task["sources"]]}
 
 
 ACTIONS: dict[str, Callable[[Mapping[str, Any]], Document]] = {

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rootfiles.trees import LUMI, RUN, Array, Chunk
+from rootfiles.errors import ENTRIES_DIFFER, RootFileError
+from rootfiles.trees import LUMI, RUN, Array, Chunk, chunks
 
 Mask = Mapping[Any, list[list[int]]]  # run -> [[first, last], …]
 LumiEvents = dict[str, list[list[int]]]  # run -> [[first, last, events in each], …]
@@ -21,11 +22,17 @@ class LumiCounter:
         self.events = 0
 
     def add(self, run: Array, lumi: Array) -> None:
+        """Count events; those of a lumi usually follow each other, so stretches are counted, not events."""
+        if not len(run):
+            return
         self.events += len(run)
-        pairs = np.stack([run.astype(np.int64), lumi.astype(np.int64)])
-        keys, counts = np.unique(pairs, axis=1, return_counts=True)
-        for index, count in enumerate(counts.tolist()):
-            key = (int(keys[0, index]), int(keys[1, index]))
+        changes = np.flatnonzero((run[1:] != run[:-1]) | (lumi[1:] != lumi[:-1])) + 1
+        starts = np.concatenate([[0], changes])
+        counts = np.diff(np.append(starts, len(run)))
+        for number, first, count in zip(
+            run[starts].tolist(), lumi[starts].tolist(), counts.tolist(), strict=True
+        ):
+            key = (number, first)
             self._seen[key] = self._seen.get(key, 0) + count
 
     def add_chunk(self, chunk: Chunk) -> None:
@@ -57,6 +64,19 @@ class LumiCounter:
             else:
                 ranges.append([lumi, lumi])
         return found
+
+
+def count_lumis(tree: Any) -> LumiEvents | None:
+    """Return the events of each lumi of a tree; None if it has no lumis. Raises RootFileError."""
+    if RUN not in tree.keys() or LUMI not in tree.keys():  # noqa: SIM118 - it is no dictionary
+        return None
+    counter = LumiCounter()
+    for chunk in chunks(tree, (RUN, LUMI)):
+        counter.add_chunk(chunk)
+    if counter.events != tree.num_entries:
+        message = f"{counter.events} of {tree.num_entries} events could be read"
+        raise RootFileError(ENTRIES_DIFFER, message)
+    return counter.lumi_events()
 
 
 def allowed(mask: Mask | None, run: Array, lumi: Array) -> Array:

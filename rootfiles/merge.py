@@ -1,7 +1,7 @@
 """Joins ROOT files in the order given, every entry once, in bounded memory.
 
-Every tree of the first file is merged; all branches must be plain numbers. Chunks of many baskets are written
-again as large baskets, which is what makes small files worth merging.
+Every tree of the first file is merged; all branches must be plain numbers. Large baskets are copied as they
+are stored; small ones are written again as large ones, which is what makes small files worth merging.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rootfiles.baskets import pieces
 from rootfiles.errors import BAD_TASK, ENTRIES_DIFFER, MISSING_TREE, UNSUPPORTED, RootFileError
-from rootfiles.lumis import LumiCounter, LumiEvents
+from rootfiles.lumis import LumiEvents, count_lumis
 from rootfiles.trees import (
     EVENTS,
-    LUMI,
-    RUN,
     Types,
     check_types,
     chunks,
@@ -76,12 +75,14 @@ def _append(source: str, name: str, types: Types, writer: TreeWriter, *, expecte
 
 def _append_tree(tree: Any, types: Types, writer: TreeWriter) -> Counted:
     check_types(types_of(tree), types)
-    has_lumis, counter, done = RUN in types and LUMI in types, LumiCounter(), 0
-    for chunk in chunks(tree, list(types)):
-        if has_lumis:
-            counter.add_chunk(chunk)
-        done += len(chunk[next(iter(types))])
-        writer.write(chunk)
+    before = writer.entries
+    for start, stop, baskets in pieces(tree, types):
+        if baskets is not None:
+            writer.copy(baskets, stop - start)
+        else:
+            for chunk in chunks(tree, list(types), start=start, stop=stop):
+                writer.write(chunk)
+    done = writer.entries - before
     if done != tree.num_entries:
         raise RootFileError(ENTRIES_DIFFER, f"{done} of {tree.num_entries} entries could be read")
-    return Counted(done, counter.lumi_events() if has_lumis else None)
+    return Counted(done, count_lumis(tree))

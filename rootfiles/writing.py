@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import uproot
 
+from rootfiles.baskets import Basket, append_baskets
 from rootfiles.lumis import LumiCounter
 from rootfiles.trees import EVENTS, LUMI, RUN, Chunk, Types
 
@@ -42,6 +43,12 @@ class TreeWriter:
         self._events += size
         if self._events >= BASKET_EVENTS:
             self.flush()
+
+    def copy(self, baskets: Mapping[str, Basket], entries: int) -> None:
+        """Append baskets as they are stored, without counting their lumis."""
+        self.flush()
+        self.entries += entries
+        append_baskets(self._tree, baskets)
 
     def flush(self) -> None:
         if self._waiting:

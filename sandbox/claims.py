@@ -19,8 +19,9 @@ from sandbox.report import NodeReport, Output
 if TYPE_CHECKING:
     from sandbox.fjr import JobReport
 
-MERGE, CLEANUP, PROCESSING = "merge", "cleanup", "processing"
+MERGE, CLEANUP, PROCESSING, RUNNER = "merge", "cleanup", "processing", "runner"
 PRIMARY = "primaryFiles"
+MAX_LOG_BYTES = 2 * 1024 * 1024 * 1024
 
 
 def check_report(report: NodeReport, plan: JobsManifest) -> None:
@@ -29,6 +30,9 @@ def check_report(report: NodeReport, plan: JobsManifest) -> None:
     The plan needs only the report's own job, unless the node is the merge or the cleanup.
     """
     where = report.node
+    if plan.pull is not None:
+        _check_runner(report, plan)
+        return
     role = report.node if report.node in (MERGE, CLEANUP) else PROCESSING
     _same(where, "role", report.role, role)
     if report.group or not report.exit_code:  # a job without its plan does not know its group
@@ -53,6 +57,17 @@ def check_report(report: NodeReport, plan: JobsManifest) -> None:
             _same(where, f"place of {output.lfn}", output.place, 0)
     if report.outputs:
         _same(where, "events_written", report.events_written, max(one.events for one in report.outputs))
+
+
+def _check_runner(report: NodeReport, plan: JobsManifest) -> None:
+    """Compare the report of a runner with its plan: what it processed, WMS2 knows from its calls."""
+    _same(report.node, "role", report.role, RUNNER)
+    if report.group or not report.exit_code:
+        _same(report.node, "group", report.group, plan.group)
+    if report.node not in plan.jobs:
+        _refuse(report.node, "node", report.node, "a job of the group")
+    if report.outputs or report.pilot is not None:
+        _refuse(report.node, "outputs", "files or measurements", "none")
 
 
 def check_framework_report(report: JobReport, job: Job) -> None:
@@ -88,6 +103,16 @@ def check_group_manifest(manifest: GroupManifest, plan: JobsManifest, *, site: s
         strange = next((lfn for lfn in output.parents if lfn not in parents), "")
         if strange or len(set(output.parents)) != len(output.parents):
             _refuse(where, "parents", strange or "one file twice", f"some of the {len(parents)} input files")
+    _check_log(where, manifest.log, plan)
+
+
+def _check_log(where: str, log: MergedFile | None, plan: JobsManifest) -> None:
+    """Check that there is a log file if one is planned; it holds no events."""
+    planned = (plan.log.dataset, plan.log.lfn) if plan.log else None
+    _same(where, "log", (log.dataset, log.lfn) if log else None, planned)
+    if log is not None:
+        _same(where, "events of the log", (log.events, log.lumis, log.parents), (0, {}, ()))
+        _at_most(where, "size of the log", log.size_bytes, MAX_LOG_BYTES)
 
 
 def planned_lumis(jobs: Iterable[Job], plan: JobsManifest) -> Lumis | None:

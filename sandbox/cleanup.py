@@ -1,13 +1,16 @@
-"""The cleanup node: the merged files are opened and checked, the manifest is written, the unmerged files go.
+"""The cleanup node: the merged files are opened and checked, the log file is stored if one is wanted, the
+manifest is written, the unmerged files go.
 
 In that order: what is deleted here is the only other copy of the group's work.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 from sandbox.context import Context, Tally
+from sandbox.logs import stage_out_logs
 from sandbox.lumis import union
 from sandbox.manifest import (
     GroupManifest,
@@ -34,7 +37,8 @@ def run_cleanup(context: Context, tally: Tally) -> None:
     merged = read_checked_report(context.manifest, path, "merge", context.site).outputs
     for index, output in enumerate(merged):
         _check_merged(context, output, [report.outputs[index] for report in reports])
-    manifest = build_group_manifest(context.manifest, context.site, reports, merged)
+    log = stage_out_logs(context, context.manifest.log) if context.manifest.log else None
+    manifest = replace(build_group_manifest(context.manifest, context.site, reports, merged), log=log)
     write_group_manifest(context.scratch / "back" / MANIFEST_PART, manifest)
     directories = [context.manifest.unmerged_directory(output) for output in context.manifest.outputs]
     left = [lfn for directory in directories for lfn in remove_directory(context, directory)]

@@ -1,4 +1,4 @@
-"""What a running job is told (Context) and what it has done so far (Tally).
+"""The work of a running job (Context) and what it has done so far (Tally).
 
 The tally is filled while the job works, so that a report can be written at whatever point it stops.
 """
@@ -58,8 +58,17 @@ class Context:
     @property
     def prefixes(self) -> tuple[str, ...]:
         """Where the site keeps files, the primary prefix first."""
-        places = Places(default=self.manifest.storage) if self.places is None else self.places
-        return places.prefixes(self.site)
+        return self._known_places.prefixes(self.site)
+
+    def output_prefixes(self, lfn: str) -> tuple[str, ...]:
+        """Where an output file may be written, the primary prefix first."""
+        if self.manifest.is_unmerged(lfn) or self._known_places.merged_fallback:
+            return self.prefixes
+        return self.prefixes[:1]
+
+    @property
+    def _known_places(self) -> Places:
+        return Places(default=self.manifest.storage) if self.places is None else self.places
 
     @property
     def work(self) -> Path:

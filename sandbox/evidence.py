@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,6 +74,8 @@ class Evidence:
     bad_inputs: tuple[str, ...]
     log_tail: str
     source: str = PAYLOAD
+    with_log: bool = False  # the group's cleanup packs the output of its jobs
+    removal_reason: str = ""
 
     def refuse(self, why: str) -> Evidence:
         """Return the evidence without the report that was refused."""
@@ -156,6 +159,7 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
         fjr=fjr,
         site=site if names.matches(names.SITE, site) else "",
         hold_reason=clean_text(events.hold_reason),
+        removal_reason=clean_text(events.removal_reason),
         # No source is complete: HTCondor samples, and a report covers one process.
         memory_mb=max(
             report.peak_rss_mb if report else _peak_rss_mb(fjr),
@@ -165,6 +169,7 @@ def gather(node: str, return_value: int, job_id: str) -> Evidence:
         bad_inputs=_bad_inputs(_planned_inputs(node, plan), report, fjr, log_tail) if failed else (),
         log_tail=log_tail,
         source=_source(report, fjr, events.hold_code),
+        with_log=plan is not None and plan.log is not None,
     )
     return found.refuse(claims.refused) if claims.refused else found
 
@@ -209,6 +214,17 @@ def set_aside(node: str, attempt: int) -> None:
     for kind in ("report.json", "fjr.xml"):
         with suppress(OSError):
             os.replace(REPORTS / f"{node}.{kind}", REPORTS / f"{node}.attempt{attempt}.{kind}")
+
+
+def keep_streams(node: str) -> None:
+    """Put the output of a finished job beside its report, which the cleanup node gets."""
+    for suffix in names.STREAMS:
+        source, kept = Path(f"{node}{suffix}"), REPORTS / f"{node}{suffix}"
+        with suppress(OSError):
+            if stat.S_ISREG(os.lstat(source).st_mode):
+                with suppress(FileNotFoundError):
+                    kept.unlink()
+                os.link(source, kept, follow_symlinks=False)
 
 
 def read_tail(path: Path) -> str:
@@ -305,7 +321,7 @@ def _read_fjr(node: str, return_value: int, plan: JobsManifest | None) -> JobRep
     killed = not fjr.complete and bool(fjr.errors) and -64 <= return_value < 0
     if not killed and process_exit(fjr.exit_code) != return_value:
         return None
-    if plan is not None and node in plan.jobs:
+    if plan is not None and plan.pull is None and node in plan.jobs:  # files of a runner are not planned
         from sandbox.claims import check_framework_report
 
         check_framework_report(fjr, plan.jobs[node])
@@ -330,9 +346,9 @@ def _metric(fjr: JobReport | None, summary: str, name: str) -> float:
 
 
 def _bad_inputs(
-    planned: tuple[str, ...], report: NodeReport | None, fjr: JobReport | None, log_tail: str
+    planned: tuple[str, ...] | None, report: NodeReport | None, fjr: JobReport | None, log_tail: str
 ) -> tuple[str, ...]:
-    """Return the input files to blame, only files planned for this node.
+    """Return the input files to blame, only files planned for this node; None: WMS2 knows which it lent.
 
     Files named explicitly come before those in a message, and those before files in the log.
     """
@@ -341,16 +357,19 @@ def _bad_inputs(
     messages += [error.text for error in fjr.errors] if fjr else []
     trouble = [line for line in log_tail.split("\n") if _TROUBLE.search(line)]
     for source in (named, _lfns_in(messages), _lfns_in(trouble)):
-        blamed = tuple(lfn for lfn in dict.fromkeys(source) if lfn in planned)
+        known = planned if planned is not None else [one for one in source if names.matches(names.LFN, one)]
+        blamed = tuple(lfn for lfn in dict.fromkeys(source) if lfn in known)
         if blamed:
-            return blamed
-    return planned if len(planned) == 1 else ()
+            return blamed[:MAX_LISTED_FILES]
+    return planned if planned and len(planned) == 1 else ()
 
 
 def _lfns_in(texts: list[str]) -> list[str]:
     return [lfn for text in texts for lfn in _LFN_IN_TEXT.findall(text)]
 
 
-def _planned_inputs(node: str, plan: JobsManifest | None) -> tuple[str, ...]:
+def _planned_inputs(node: str, plan: JobsManifest | None) -> tuple[str, ...] | None:
+    if plan is not None and plan.pull is not None:
+        return None
     job = plan.jobs.get(node) if plan else None
     return tuple(dict.fromkeys(file.lfn for file in job.files)) if job else ()

@@ -32,7 +32,18 @@ class Tag(Enum):
     LOST = "lost"  # from a merge: the files of its jobs are missing or not as reported
     SET_UP = "set-up"  # the files that start every job may be broken on the submit host
     PAYLOAD = "payload"  # the plan or the payload configuration may be broken on the submit host
+    SITE = "site"  # the site decides it, whatever the class
+    OURS = "ours"  # WMS2 planned, configured or equipped the job wrongly
     VAGUE = "vague"  # has many causes: the message distinguishes them
+
+
+class Fault(Enum):
+    """Who has to do something about a failure."""
+
+    USER = "user"
+    SITE = "site"
+    DATA = "data"
+    WMS2 = "wms2"
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,16 @@ def tagged(tag: Tag) -> frozenset[int]:
 
 def has_tag(code: int, tag: Tag) -> bool:
     return tag in row_of(code).tags
+
+
+def fault_of(code: int) -> Fault:
+    """Return whose fault a failure with this code is."""
+    row = row_of(code)
+    if Tag.OURS in row.tags:
+        return Fault.WMS2
+    if row.category == DATA:
+        return Fault.DATA
+    return Fault.SITE if row.category == INFRASTRUCTURE or Tag.SITE in row.tags else Fault.USER
 
 
 def ran_out_of(code: int, *, used_mb: int, requested_mb: int) -> Resource | None:

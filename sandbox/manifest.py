@@ -86,11 +86,27 @@ class OutputPlan:
 
 
 @dataclass(frozen=True)
+class LogPlan:
+    """Where the reports and the output of the group's jobs are kept."""
+
+    dataset: str
+    lfn: str
+
+
+@dataclass(frozen=True)
 class PilotSettings:
     initial_events: int
     tolerance: float
     time_budget_sec: float
     target_job_sec: float
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Where runners ask for work, and the token with which they start."""
+
+    url: str
+    token: str
 
 
 @dataclass(frozen=True)
@@ -110,6 +126,8 @@ class JobsManifest:
     cores: int = 1  # that each job was given
     # Lumis of the input files that no mask applies to, as the catalogue knows them; older DAGs have none.
     lumis: dict[str, Lumis] = field(default_factory=dict)
+    log: LogPlan | None = None
+    pull: Pull | None = None  # of a group of runners, whose jobs have no files
 
     def unmerged_directory(self, output: OutputPlan) -> str:
         return names.unmerged_directory(output.unmerged_base, self.workflow_id, self.group, self.round)
@@ -171,6 +189,7 @@ class GroupManifest:
     outputs: tuple[MergedFile, ...]
     metrics: Metrics
     pilot: PilotReport | None
+    log: MergedFile | None = None
 
 
 def read_jobs(path: Path, *, payload: Path | None = None, only: str = "") -> JobsManifest:
@@ -201,6 +220,8 @@ def read_jobs(path: Path, *, payload: Path | None = None, only: str = "") -> Job
         jobs=jobs,
         cores=fields.integer("cores", minimum=1) if "cores" in fields.raw else 1,  # older DAGs do not say
         lumis=_parse_lumis(fields.optional("lumis"), jobs),
+        log=_parse_log_plan(fields.optional("log")),
+        pull=_parse_pull(fields.optional("pull")),
     )
 
 
@@ -210,7 +231,7 @@ def read_group_manifest(path: Path) -> GroupManifest:
     outputs = tuple(_parse_merged_file(one) for one in fields.children("outputs", most=MAX_LISTED))
     if not outputs or len({output.lfn for output in outputs}) != len(outputs):
         fields.refuse("outputs", "one or more different files")
-    metrics = fields.child("metrics")
+    metrics, log = fields.child("metrics"), fields.optional("log")
     return GroupManifest(
         workflow_id=fields.name("workflow_id", names.ID, "an identifier"),
         round=fields.integer("round"),
@@ -230,6 +251,7 @@ def read_group_manifest(path: Path) -> GroupManifest:
             job_wall_p95_sec=metrics.number("job_wall_p95_sec") if "job_wall_p95_sec" in metrics.raw else 0.0,
         ),
         pilot=parse_pilot(fields.optional("pilot")),
+        log=_parse_merged_file(log) if log else None,
     )
 
 
@@ -245,6 +267,15 @@ def _parse_output_plan(fields: Fields) -> OutputPlan:
     )
 
 
+def _parse_log_plan(fields: Fields | None) -> LogPlan | None:
+    if fields is None:
+        return None
+    return LogPlan(
+        dataset=fields.name("dataset", names.DATASET, "/Primary/Processed/TIER"),
+        lfn=fields.name("lfn", names.LFN, "an LFN"),
+    )
+
+
 def _parse_pilot_settings(fields: Fields | None) -> PilotSettings | None:
     if fields is None:
         return None
@@ -254,6 +285,10 @@ def _parse_pilot_settings(fields: Fields | None) -> PilotSettings | None:
         time_budget_sec=fields.number("time_budget_sec"),
         target_job_sec=fields.number("target_job_sec"),
     )
+
+
+def _parse_pull(fields: Fields | None) -> Pull | None:
+    return None if fields is None else Pull(url=fields.text("url"), token=fields.text("token"))
 
 
 def _parse_lumis(fields: Fields | None, jobs: dict[str, Job]) -> dict[str, Lumis]:
@@ -276,7 +311,8 @@ def _parse_jobs(fields: Fields, only: str) -> dict[str, Job]:
             mask=None if one.raw.get("mask") is None else one.lumis("mask"),
             events=one.integer("events"),
         )
-        if bool(jobs[node].files) == (jobs[node].generate is not None):
+        planned = bool(jobs[node].files) + (jobs[node].generate is not None)
+        if planned != (0 if fields.raw.get("pull") else 1):
             one.refuse("files", "either files to read or events to generate, not both, not neither")
     if not jobs and not (only and fields.child("jobs").raw):
         fields.refuse("jobs", "at least one job")

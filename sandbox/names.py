@@ -22,6 +22,7 @@ ADLER32 = re.compile(r"[0-9a-f]{8}", re.ASCII)
 # Checksums of older files: capital letters, no leading zeros, or never computed.
 CATALOGUE_ADLER32 = re.compile(r"[0-9A-Fa-f]{1,8}|NOTSET", re.ASCII)
 MAX_LENGTH = 500
+STREAMS = (".out", ".err")  # of a job, after the name of its node
 
 
 def matches(pattern: re.Pattern[str], value: object) -> bool:
@@ -42,6 +43,10 @@ def unmerged_directory(unmerged_base: str, workflow_id: str, group: str, round_n
 def unmerged_name(node: str, index: int, outputs: int) -> str:
     """Return the file name of a node's output number `index`, numbered only if there are several."""
     return f"{node}.root" if outputs == 1 else f"{node}.{index}.root"
+
+
+def log_lfn(base: str, log_id: str) -> str:
+    return f"{base}/{log_id}.tar.gz"
 
 
 def merged_lfn(merged_base: str, merged_id: str) -> str:

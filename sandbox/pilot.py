@@ -1,6 +1,7 @@
 """Pilot mode: the job measures itself on N, 2N, 4N … of its own events, then does the rest of them.
 
-Every event of the job is processed exactly once, so that a pilot's output is like any other job's.
+Every event of the job is processed exactly once, so that a pilot's output is like any other job's. Every
+window starts the payload anew, so N is at least a MAX_PARTS-th of all events.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sandbox.payloads import Window
 from sandbox.report import Iteration, PilotReport, Recommended, StepProfile
 
 MAX_EVENTS_PER_JOB = 10_000_000
+MAX_PARTS = 8
 MEMORY_MARGIN = 1.2
 STEP = "payload"
 
@@ -27,7 +29,7 @@ def run_pilot(
     windows: list[Window] = []
     iterations: list[Iteration] = []
     clock = Meter()
-    done, size, converged = 0, settings.initial_events, False
+    done, size, converged = 0, max(settings.initial_events, total // MAX_PARTS), False
     while done < total and not converged and clock.wall_time_sec() < settings.time_budget_sec:
         window, iteration = _measure(take(job, done, size), len(windows), run_window)
         windows.append(window)

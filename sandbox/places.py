@@ -1,7 +1,7 @@
 """Where the sites keep their files: URL prefixes by site. The name of a file on storage is prefix + LFN.
 
 `storage.json` in a DAG directory holds the prefixes for all jobs of the DAG. The first prefix of a site is
-where its files are; the others are for unmerged files while the first cannot be written to.
+where its files are; the others take files while the first cannot be written to.
 """
 
 from __future__ import annotations
@@ -28,10 +28,15 @@ _URL = re.compile(rf"(?:{'|'.join(REMOTE_SCHEMES)})://[A-Za-z0-9._-]+(:[0-9]{{1,
 
 @dataclass(frozen=True)
 class Places:
-    """`default` applies to sites that are not listed; '' = they have no storage."""
+    """`default` applies to sites that are not listed; '' = they have no storage.
+
+    `merged_fallback`: merged files may be written to other prefixes than the first, because WMS2 moves them
+    to the first one before it registers them. DAGs of earlier versions do not have it.
+    """
 
     sites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     default: str = ""
+    merged_fallback: bool = False
 
     def prefixes(self, site: str) -> tuple[str, ...]:
         """Return the prefixes of a site, the primary first; none if its storage is unknown."""
@@ -41,7 +46,12 @@ class Places:
     def as_json(self) -> bytes:
         """Return the content of `storage.json`."""
         sites = {site: list(prefixes) for site, prefixes in self.sites.items()}
-        document = {"schema": SCHEMA, "sites": sites, "default": self.default}
+        document = {
+            "schema": SCHEMA,
+            "sites": sites,
+            "default": self.default,
+            "merged_fallback": self.merged_fallback,
+        }
         return json.dumps(document, sort_keys=True).encode()
 
 
@@ -74,7 +84,8 @@ def read_places(path: Path) -> Places:
     if default and prefix_problem(default):
         fields.refuse("default", f"a storage prefix; {prefix_problem(default)}")
     sites = fields.child("sites")
-    return Places({site: _prefixes(sites, site) for site in sites.raw}, default)
+    listed = {site: _prefixes(sites, site) for site in sites.raw}
+    return Places(listed, default, fields.raw.get("merged_fallback") is True)
 
 
 def _prefixes(fields: Fields, site: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import names
-from sandbox.evidence import PLAN, Evidence, gather, note_end, promote_manifest, set_aside
+from sandbox.evidence import PLAN, Evidence, gather, keep_streams, note_end, promote_manifest, set_aside
 from sandbox.exitcodes import TRANSIENT
 from sandbox.jsonfile import SCHEMA, ClaimRefused, ManifestError, clean_text, read_json, write_json
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Resource, raise_limit, read_limits
@@ -98,6 +98,8 @@ def _judge(attempt: Attempt) -> int:
     _raise(attempt.node, record["raised"])
     if decision.exit_status != DONE:
         set_aside(attempt.node, attempt.number)
+    elif evidence.with_log:
+        keep_streams(attempt.node)
     return decision.exit_status
 
 
@@ -178,6 +180,7 @@ def build_record(attempt: Attempt, evidence: Evidence, decision: Decision, now: 
             "return_value": attempt.return_value,
             "exit_signal": -attempt.return_value if -64 <= attempt.return_value < 0 else None,
             "hold_reason": evidence.hold_reason or None,
+            "removal_reason": evidence.removal_reason or None,
             "wall_time_sec": evidence.wall_time_sec,
             "cpu_time_sec": evidence.cpu_time_sec,
             "memory_mb": evidence.memory_mb,

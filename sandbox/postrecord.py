@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +50,14 @@ class PostRecord:
     limit: str = ""
     memory_asked_mb: int = 0
     source: str = PAYLOAD
+    job_id: str = ""
+    cpu_time_sec: float = 0.0
+    removal_reason: str = ""
+
+    @property
+    def removed_by_operator(self) -> bool:
+        """Whether a person removed the job with condor_rm. WMS2 and the pool give other reasons."""
+        return self.removal_reason.startswith("via condor_rm")
 
 
 def record_name(node: str, attempt: int) -> str:
@@ -80,24 +90,28 @@ def read_record(path: Path) -> PostRecord:
         log_tail=fields.text("log_tail", limit=LOG_TAIL_CHARACTERS),
         step=verdict.text_or_empty("step"),
         hold_reason=job.text_or_empty("hold_reason"),
+        removal_reason=job.text_or_empty("removal_reason"),
         proof=verdict.text_or_empty("proof"),
         limit=verdict.text_or_empty("limit"),
         memory_asked_mb=memory.integer("requested_mb") if memory else 0,
         source=job.raw["source"] if job.raw.get("source") in SOURCES else PAYLOAD,
+        job_id=job.text_or_empty("job_id"),
+        cpu_time_sec=job.number("cpu_time_sec") if "cpu_time_sec" in job.raw else 0.0,
     )
 
 
 def last_records(group_directory: Path) -> dict[str, PostRecord]:
     """Return the record of each node's last attempt; of the one before if it cannot be read."""
+    return {record.node_name: record for record in read_records(group_directory)}
+
+
+def read_records(group_directory: Path, node: str = "*") -> Iterator[PostRecord]:
+    """Yield the readable records of one node, or of all, in the order of attempts."""
     files = []
-    for path in group_directory.glob("*.post.*.json"):
+    for path in group_directory.glob(f"{node}.post.*.json"):
         found = _FILE.fullmatch(path.name)
         if found:
             files.append((found.group(1), int(found.group(2)), path))
-    records: dict[str, PostRecord] = {}
-    for node, _, path in sorted(files):
-        try:
-            records[node] = read_record(path)
-        except ManifestError:
-            continue
-    return records
+    for _, _, path in sorted(files):
+        with suppress(ManifestError):
+            yield read_record(path)

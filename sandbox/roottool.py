@@ -103,13 +103,14 @@ def _result(action: str, result_file: Path, log_file: Path, status: int) -> dict
             raise JobFailure(OUT_OF_MEMORY, f"bad_alloc: rootfiles {action}: {message}")
         raise RootToolError(kind, message, error.text("source"))
     except ManifestError as error:
-        tail = _tail(log_file)
+        tail = log_tail(log_file)
         shown = f"signal {-status}" if status < 0 else f"status {status}"
         code = 128 - status if status < 0 else UNCAUGHT
         raise JobFailure(code, f"rootfiles {action} ended with {shown} and no result: {tail}") from error
 
 
-def _tail(path: Path) -> str:
+def log_tail(path: Path) -> str:
+    """Return the end of a program's log."""
     try:
         with open_regular(path) as handle:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - TAIL_BYTES))

@@ -41,6 +41,8 @@ from sandbox.measure import Meter, peak_rss_mb
 from sandbox.merge import run_merge
 from sandbox.places import CA_FILE, STORAGE_FILE, Places, read_places
 from sandbox.processing import run_processing
+from sandbox.pull.machine import Slot, read_slot
+from sandbox.pull.runner import run_runner
 from sandbox.registry import load_registry, shipped_plugins
 from sandbox.report import InputRead, NodeReport, Output, write_report
 from sandbox.scratch import Scratch
@@ -52,6 +54,7 @@ ROLES: dict[str, Callable[[Context, Tally], None]] = {
     "merge": run_merge,
     "cleanup": run_cleanup,
 }
+RUNNER = "runner"
 REGISTRY = load_registry(shipped_plugins())  # while the job's directory is on the import path
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
@@ -69,14 +72,22 @@ class Verdict:
 def main(arguments: Sequence[str]) -> int:
     """`<role> <node> <site>` in the scratch directory; returns the exit status of the process."""
     meter, started_at = Meter(), time.time()
-    if len(arguments) != 3 or arguments[0] not in ROLES or not names.matches(names.NODE, arguments[1]):
-        sys.stderr.write(f"usage: wrapper {'|'.join(ROLES)} <node> <site>; got {list(arguments)!r:.200}\n")
+    if (
+        len(arguments) != 3
+        or arguments[0] not in (*ROLES, RUNNER)
+        or not names.matches(names.NODE, arguments[1])
+    ):
+        sys.stderr.write(
+            f"usage: wrapper {'|'.join((*ROLES, RUNNER))} <node> <site>; got {list(arguments)!r:.200}\n"
+        )
         return BAD_ARGUMENTS
     role, node, site = arguments
     scratch, tally = Scratch(Path.cwd()), Tally()
     tree = Tree(*scratch.streams)
     group: list[str] = []
-    verdict = _guarded(lambda: _work(role, node, site, tree, tally, group))
+    slots: list[Slot] = []
+    verdict = _guarded(lambda: _work(role, node, site, tree, tally, group, slots))
+    site = slots[0].site if slots else site
     verdict = _without_payload(verdict, tree, scratch)
     if verdict.error:
         sys.stderr.write(f"{node}: {verdict.code}: {verdict.error}\n")
@@ -85,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         group=group[0] if group else "",
         role=role,
         site=site if names.matches(names.SITE, site) else "",
-        attempt=_told("WMS2_ATTEMPT") or 0,
+        attempt=_number("WMS2_ATTEMPT") or 0,
         exit_code=verdict.code,
         source=verdict.source,
         error=verdict.error or tally.note,
@@ -104,10 +115,15 @@ def main(arguments: Sequence[str]) -> int:
     return _leave(scratch.back, report, tally)
 
 
-def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list[str]) -> None:
+def _work(
+    role: str, node: str, site: str, tree: Tree, tally: Tally, group: list[str], slots: list[Slot]
+) -> None:
     _handle_signals(_on_signal)
     scratch = Path.cwd()
     (scratch / "back").mkdir(exist_ok=True)
+    if role == RUNNER:  # any site: only HTCondor knows which
+        slots.append(read_slot())
+        site = slots[0].site
     if not names.matches(names.SITE, site):
         raise JobFailure(BAD_ARGUMENTS, f"{site!r:.80} is not a site name such as T2_CH_CERN")
     manifest = read_jobs(scratch / "jobs.json", payload=scratch / "payload.json")
@@ -117,17 +133,22 @@ def _work(role: str, node: str, site: str, tree: Tree, tally: Tally, group: list
         manifest=manifest,
         node=node,
         site=site,
-        attempt=_told("WMS2_ATTEMPT") or 0,
+        attempt=_number("WMS2_ATTEMPT") or 0,
         scratch=scratch,
         tree=tree,
         registry=REGISTRY,
-        memory_mb=_told("WMS2_MEMORY_MB"),
+        memory_mb=_number("WMS2_MEMORY_MB"),
         places=places,
         storage=_storage(scratch, places.prefixes(site)),
         transfers=tally.transfers,
     )
     context.work.mkdir(exist_ok=True)
-    ROLES[role](context, tally)
+    if role != RUNNER:
+        ROLES[role](context, tally)
+        return
+    (scratch / "jobs.json").unlink()  # its token starts runners: no payload may read it
+    run_runner(context, tally, slots[0])
+    tally.inputs.clear()  # WMS2 knows them from the calls
 
 
 def _places(scratch: Path, manifest: JobsManifest) -> Places:
@@ -222,8 +243,8 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Ha
         signal.signal(number, handler)
 
 
-def _told(variable: str) -> int | None:
-    """A whole number the submit file put into the environment."""
+def _number(variable: str) -> int | None:
+    """Return a whole number that the submit file set in the environment; None if it is missing or invalid."""
     text = os.environ.get(variable, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
 

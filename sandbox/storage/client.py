@@ -15,7 +15,7 @@ from typing import BinaryIO, Generic, TypeVar
 from sandbox.storage.base import RETRIED, Backend, Entry, FileStat, Kind, StorageError, Timeouts
 from sandbox.storage.davs import Davs
 from sandbox.storage.posix import Posix
-from sandbox.storage.tokens import discovered_token
+from sandbox.storage.tokens import discovered_token, token_end
 from sandbox.storage.xrdcp import Xrdcp
 
 PAUSES_SEC = (0.5, 2.0)  # between the tries of a transfer
@@ -59,6 +59,14 @@ class Storage:
     def has_token(self) -> bool:
         """Is there a token to show to storages?"""
         return bool(self._token())
+
+    def token_expired_at(self) -> float | None:
+        """Return when the token ended, in Unix time; None if it has not, or does not say."""
+        try:
+            end = token_end(self._token())
+        except StorageError:  # there is none that could be read
+            return None
+        return end if end is not None and end <= time.time() else None
 
     def backend(self, url: str) -> Backend:
         """Return the backend of a URL, made at the first call."""

@@ -8,12 +8,14 @@ is missing or damaged, never for a storage that does not answer.
 from __future__ import annotations
 
 import hashlib
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox.failure import (
     CLAIM_REFUSED,
+    CREDENTIAL_EXPIRED,
     FILE_CORRUPT,
     FILE_OPEN,
     FILE_READ,
@@ -118,14 +120,11 @@ def unreadable(lfn: str, why: str) -> JobFailure:
 def stage_out(context: Context, local: Path, lfn: str, adler32: str) -> None:
     """Copy a local file to storage; it takes its name there only when all of it is written and checked.
 
-    An unmerged file goes to the next prefix of the site if one fails. A merged file does not: it is
-    registered at the site.
+    It goes to the next prefix of the site if one fails. WMS2 brings merged files from there to the first.
     """
-    prefixes = _prefixes(context)
-    if not context.manifest.is_unmerged(lfn):
-        prefixes = prefixes[:1]
+    _prefixes(context)
     first: StorageError | None = None
-    for number, prefix in enumerate(prefixes):
+    for number, prefix in enumerate(context.output_prefixes(lfn)):
         try:
             done = _placed(context, local, f"{prefix}{lfn}", prefix, adler32)
         except StorageError as error:
@@ -219,18 +218,31 @@ def _transfer(
 
 
 def _input_failure(context: Context, lfn: str, error: StorageError) -> JobFailure:
-    why = f"{error.message} at {context.site}"
     if error.kind in _BLAMED:
-        return _blame(*_BLAMED[error.kind], lfn, why)
+        return _blame(*_BLAMED[error.kind], lfn, f"{error.message} at {context.site}")
     code, word = _READING.get(error.kind, (STORAGE_DOWN, "StorageDown"))
-    return JobFailure(code, f"{word}: {why}", source=WRAPPER)
+    message = f"{lfn} at {context.site}: {error.message}"
+    return _expired(context, message, error) or JobFailure(code, f"{word}: {message}", source=WRAPPER)
 
 
 def _output_failure(context: Context, lfn: str, error: StorageError) -> JobFailure:
-    message = f"StageOutFailure: {lfn} at {context.site}: {error.message}"
+    message = f"{lfn} at {context.site}: {error.message}"
     if error.kind is Kind.LOCAL:  # the payload's own file
-        return JobFailure(STAGE_OUT, message)
-    return JobFailure(_WRITING.get(error.kind, STAGE_OUT), message, source=WRAPPER)
+        return JobFailure(STAGE_OUT, f"StageOutFailure: {message}")
+    code = _WRITING.get(error.kind, STAGE_OUT)
+    return _expired(context, message, error) or JobFailure(
+        code, f"StageOutFailure: {message}", source=WRAPPER
+    )
+
+
+def _expired(context: Context, message: str, error: StorageError) -> JobFailure | None:
+    """Return the failure of a job that was denied access because its token was not renewed; else None."""
+    ended = context.storage.token_expired_at() if error.kind is Kind.DENIED else None
+    if ended is None:
+        return None
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ended))
+    text = f"CredentialExpired: the job's token ended at {when} UTC: {message}"
+    return JobFailure(CREDENTIAL_EXPIRED, text, source=WRAPPER)
 
 
 def _blame(code: int, kind: str, lfn: str, why: str) -> JobFailure:

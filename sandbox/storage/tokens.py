@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 from collections.abc import MutableMapping
@@ -29,6 +31,16 @@ def discovered_token() -> str:
     if not _TOKEN.fullmatch(token):
         raise StorageError(Kind.DENIED, 0, "the bearer token holds characters that no token has")
     return token
+
+
+def token_end(token: str) -> float | None:
+    """Return when a JSON Web Token ends, in Unix time; None if it does not say. It is not verified."""
+    try:
+        claims = token.split(".")[1]
+        end = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
+        return float(end)
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def use_job_credentials(environment: MutableMapping[str, str]) -> None:
