@@ -79,6 +79,12 @@ class DbsClient:
         check(Name.DATASET, dataset)
         return frozenset(str(row["block_name"]) for row in self._rows("blocks", {"dataset": dataset}))
 
+    def open_blocks(self, dataset: str) -> frozenset[str]:
+        """Return the names of the dataset's blocks that still take files."""
+        check(Name.DATASET, dataset)
+        rows = self._rows("blocks", {"dataset": dataset, "detail": 1})
+        return frozenset(str(row["block_name"]) for row in rows if row.get("open_for_writing"))
+
     def block(self, block_name: str) -> dict[str, Any] | None:
         """Return DBS's record of the block; None if it does not know it."""
         check(Name.BLOCK, block_name)

@@ -171,6 +171,15 @@ class RucioClient:
             except rucio_errors.RuleNotFound:
                 return
 
+    def closed_datasets(self, pattern: str, *, since: datetime) -> list[str]:
+        """Return the containers closed since then whose names match a pattern with `*`, sorted.
+
+        Rucio filters by the time of the last closing: a container that was opened again is included.
+        """
+        filters = [{"name": pattern, "closed_at.gte": since.astimezone(UTC)}]
+        with translated_errors(f"list the datasets {pattern} closed since {since:%F %R}"):
+            return sorted(self._client.list_dids(self._config.scope, filters, did_type="container"))
+
     def rses(self, expression: str) -> list[str]:
         """Return the storages of an expression, sorted; an empty list if there are none."""
         with translated_errors(f"resolve the storage expression {expression}"):

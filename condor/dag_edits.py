@@ -13,8 +13,8 @@ from pathlib import Path
 from condor.dagtext import GROUP_DAG, OUTER_DAG, amend_group, drop_groups
 from condor.layout import check_int
 from condor.statusfile import highest_rescue, read_status
-from condor.submitfile import PRIORITY_FILE, render_priority
-from condor.types import UnreadableFile
+from condor.submitfile import LANDING_SITES_INCLUDE, PRIORITY_FILE, render_priority
+from condor.types import NO_SITE, UnreadableFile
 from sandbox.atomic import replacing
 from sandbox.elect_site import ELECTED_SITE
 from wms2_project.errors import TransientError
@@ -49,6 +49,14 @@ def write_landing_sites(directory: Path, sites: Mapping[str, Collection[str]]) -
         for group, found in sorted(sites.items())
     )
     replace_file(directory / LANDING_SITES, "".join(lines).encode("ascii"))
+
+
+def write_runner_sites(directory: Path, sites: Mapping[str, Collection[str]]) -> None:
+    """Set where runners of these groups that are submitted later may run."""
+    for group, found in sorted(sites.items()):
+        names = ",".join(check(Name.SITE, site, field="sites") for site in sorted(found)) or NO_SITE
+        include = LANDING_SITES_INCLUDE.rpartition(" ")[2]
+        replace_file(directory / group / include, f"landing_sites = {names}\n".encode("ascii"))
 
 
 def reads_landing_sites(directory: Path) -> bool:
@@ -99,12 +107,17 @@ def settle_killed(directory: Path, *, done: Collection[str]) -> bool:
     return True
 
 
+def write_rescue(dag_file: Path, *, done: Collection[str]) -> None:
+    """Write a further rescue file, so that the next DAGMan skips these nodes."""
+    last = highest_rescue(dag_file)
+    number = int(last.name.rpartition("rescue")[2]) + 1 if last else 1
+    lines = "".join(f"DONE {name}\n" for name in sorted(done))
+    replace_file(dag_file.with_name(f"{dag_file.name}.rescue{number:03d}"), lines.encode("ascii"))
+
+
 def _settle(dag_file: Path, *, done: Collection[str]) -> None:
     if done:
-        last = highest_rescue(dag_file)
-        number = int(last.name.rpartition("rescue")[2]) + 1 if last else 1
-        lines = "".join(f"DONE {name}\n" for name in sorted(done))
-        replace_file(dag_file.with_name(f"{dag_file.name}.rescue{number:03d}"), lines.encode("ascii"))
+        write_rescue(dag_file, done=done)
     dag_file.with_name(f"{dag_file.name}.nodes.log").unlink(missing_ok=True)
     dag_file.with_name(f"{dag_file.name}.lock").unlink()
 

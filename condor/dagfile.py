@@ -20,9 +20,13 @@ from condor.dagtext import CONFIG, GROUP_DAG, OUTER_DAG, render_config, render_g
 from condor.layout import Asset, DagLayout, refuse
 from condor.submitfile import (
     BACK_DIRECTORY,
+    LANDING_SITES_INCLUDE,
     MANIFEST,
     PAYLOAD,
     PRIORITY_FILE,
+    PULL_ROLES,
+    PUSH_ROLES,
+    RAISED_LIMITS_INCLUDE,
     Role,
     SubmitDescription,
     goes_to,
@@ -46,6 +50,7 @@ __all__ = [
 ]
 
 DIGEST_FILE = "layout.sha256"
+REPORTS = "reports"
 # Up to this many files, each is synced; beyond, one sync of the file system is much cheaper.
 _SYNC_SINGLY = 64
 
@@ -77,10 +82,13 @@ def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
         names[group.name] = None
         yield DagEntry(group.name, None)
         yield DagEntry(f"{group.name}/{GROUP_DAG}", render_group(layout, group).encode())
-        yield DagEntry(f"{group.name}/{MANIFEST}", group.manifest)
+        # The manifest of runners has a token with which they start
+        yield DagEntry(f"{group.name}/{MANIFEST}", group.manifest, 0o600 if layout.pull else 0o644)
+        if layout.pull:
+            yield from _runner_entries(group.name)
     if not names:
         raise refuse("groups", "a DAG needs at least one group")
-    for role in Role:
+    for role in PULL_ROLES if layout.pull else PUSH_ROLES:
         yield DagEntry(role.submit_file, _submit_text(layout, role).encode())
     yield DagEntry(CONFIG, render_config(layout.settings).encode())
     yield DagEntry(PRIORITY_FILE, render_priority(layout.priority).encode())
@@ -88,6 +96,13 @@ def dag_entries(layout: DagLayout) -> Iterator[DagEntry]:
     yield DagEntry(PAYLOAD, layout.payload)
     yield from _asset_entries(layout)
     yield DagEntry(OUTER_DAG, render_outer(layout, list(names)).encode())
+
+
+def _runner_entries(group: str) -> Iterator[DagEntry]:
+    """Yield what the landing makes in other groups: the directory of reports, and files to include."""
+    yield DagEntry(f"{group}/{REPORTS}", None)
+    for include in (LANDING_SITES_INCLUDE, RAISED_LIMITS_INCLUDE):
+        yield DagEntry(f"{group}/{include.rpartition(' ')[2]}", b"\n")
 
 
 def write_dag(layout: DagLayout, directory: Path) -> WrittenDag:

@@ -32,8 +32,9 @@ _VARS = r'NODE="\$\(JOB\)" RETRY="\$\(RETRY\)" MEM="\d+" CPUS="\d+" DISK="\d+" W
 
 def _block(role: str, scripts: str, category: str) -> str:
     """Return the grammar of one node: lines with its name (`@` in `scripts`) and the landing's sites."""
-    name = "proc_[0-9]{6}" if role == "proc" else role
-    sites = rf'(?P<sites>"{_SITE}(?:,{_SITE})*"\n)' if role == "landing" else "(?P=sites)"
+    name = "proc_[0-9]{6}" if role in ("proc", "runner") else role
+    listed = rf'"{_SITE}(?:,{_SITE})*"\n'
+    sites = {"landing": f"(?P<sites>{listed})", "runner": listed}.get(role, "(?P=sites)")
     known = f"(?P={role})"
     return (
         rf"JOB (?P<{role}>{name}) \.\./{role}\.sub\n"
@@ -64,6 +65,11 @@ _GROUP_GRAMMAR = re.compile(
     r"PARENT merge CHILD cleanup\n",
     re.ASCII,
 )
+_RUNNERS_GRAMMAR = re.compile(
+    r"CONFIG \.\./dagman\.config\nNODE_STATUS_FILE group\.dag\.status \d+\nMAXJOBS Processing \d+\n"
+    + f"(?:{_block('runner', _CLASSIFY, 'Processing')})+",
+    re.ASCII,
+)
 _OUTER_GRAMMAR = re.compile(
     r"CONFIG dagman\.config\nNODE_STATUS_FILE workflow\.dag\.status \d+\nMAXJOBS MergeGroup \d+\n"
     r"(?:SUBDAG EXTERNAL (?P<group>mg_[0-9]{6}) group\.dag DIR (?P=group)\n"
@@ -90,7 +96,9 @@ def render_outer(layout: DagLayout, group_names: Sequence[str]) -> str:
 
 
 def render_group(layout: DagLayout, group: GroupLayout) -> str:
-    """Render `group.dag`: landing, then processing nodes, then merge, then cleanup."""
+    """Render `group.dag`: landing, then processing nodes, then merge, then cleanup. Or runners alone."""
+    if layout.pull:
+        return _render_runners(layout, group)
     retries, throttles, scripts = layout.retries, layout.throttles, _scripts(layout)
     sites = ",".join(group.sites)
     elect = (
@@ -112,6 +120,20 @@ def render_group(layout: DagLayout, group: GroupLayout) -> str:
         f"PARENT landing CHILD {names}\nPARENT {names} CHILD merge\nPARENT merge CHILD cleanup\n",
     ]
     return _checked("".join(parts), _GROUP_GRAMMAR, f"{group.name}/{GROUP_DAG}")
+
+
+def _render_runners(layout: DagLayout, group: GroupLayout) -> str:
+    """Render `group.dag` of a batch of runners, which depend on nothing."""
+    head = (
+        f"CONFIG ../{CONFIG}\n"
+        f"NODE_STATUS_FILE {GROUP_DAG}.status {layout.settings.status_interval_sec}\n"
+        f"MAXJOBS Processing {layout.throttles.processing}\n"
+    )
+    render = _node_renderer(
+        "runner", ",".join(group.sites), _scripts(layout), layout.retries.processing, "Processing"
+    )
+    text = head + "".join(map(render, group.nodes))
+    return _checked(text, _RUNNERS_GRAMMAR, f"{group.name}/{GROUP_DAG}")
 
 
 def amend_group(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from condor.analysis import MatchAnalysis
 from condor.dagtext import CONFIG
+from condor.fake_queue import DAGMAN, JOB, Ad, AdQueue
 from condor.jobads import build_ad, build_running_job, build_stuck_job, gather_ads, group_of, one_line
 from condor.layout import check_int
 from condor.schedd import (
@@ -26,14 +27,13 @@ from condor.schedd import (
     check_priority,
     check_seconds,
 )
+from condor.submitfile import boost
 from condor.types import DagmanAd, JobStatus, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected
 
 if TYPE_CHECKING:
     from condor.ports import ScheddPort
 
-Ad = dict[str, Any]
-DAGMAN, JOB = 7, 5  # JobUniverse
 _GROUP = re.compile(r"^SUBDAG EXTERNAL ", re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ class FakeSchedd:
     def __init__(self, name: str = "fake@pool", *, now: Callable[[], float] = time.time) -> None:
         self._name = name
         self._now = now
-        self._queue: list[Ad] = []
+        self._queue = AdQueue()
         self._history: list[Ad] = []
         self._last_cluster = 0
         self._silent: Collection[str] | None = ()  # operations without an answer; None: all
@@ -84,9 +84,7 @@ class FakeSchedd:
 
     def start_group(self, batch_name: str, group: str, **ad: Any) -> int:
         """Put the DAGMan of a group into the queue; return its cluster id."""
-        outer = self._outer(batch_name)
-        inner = {"JobUniverse": DAGMAN, "DAGManJobId": outer["ClusterId"], "Iwd": f"{outer['Iwd']}/{group}"}
-        return self._add(batch_name, inner | ad)
+        return int(self._put_group(batch_name, group, **ad)["ClusterId"])
 
     def start_job(
         self,
@@ -124,7 +122,7 @@ class FakeSchedd:
 
     def clear_jobs(self) -> None:
         """Remove every job from the queue, but no DAGMan."""
-        self._queue = [ad for ad in self._queue if ad["JobUniverse"] == DAGMAN]
+        self._queue.remove(self._all(JobUniverse=JOB))
 
     def jobs(self, batch_name: str) -> list[Ad]:
         """Return the ads of the batch in the queue, DAGMans included."""
@@ -132,7 +130,7 @@ class FakeSchedd:
 
     def forget_dag(self, batch_name: str) -> None:
         """Drop the DAG from queue and history, like a schedd that lost its disk."""
-        self._queue = [ad for ad in self._queue if ad["JobBatchName"] != batch_name]
+        self._queue.remove(self._batch(batch_name))
         self._history = [ad for ad in self._history if ad["JobBatchName"] != batch_name]
 
     # The port.
@@ -266,15 +264,15 @@ class FakeSchedd:
         check_batch_name(batch_name)
         self._asked("set_priority", batch_name=batch_name, priority=priority)
         for ad in self._batch(batch_name):
-            ad["JobPrio"] = priority
+            ad["JobPrio"] = priority + boost(ad.get("CMS_NodeRole", ""))
         return len(self._batch(batch_name))
 
     def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
         lists = build_landing_lists(sites)
-        check_batch_name(batch_name)
-        self._asked("place_landings", batch_name=batch_name, sites=sites)
+        self._asked("place_landings", batch_name=check_batch_name(batch_name), sites=sites)
         changed = 0
-        for ad in self._all(JobBatchName=batch_name, CMS_NodeRole="landing", JobStatus=JobStatus.IDLE):
+        idle = self._all(JobBatchName=batch_name, JobStatus=JobStatus.IDLE)
+        for ad in (one for one in idle if one.get("CMS_NodeRole") in ("landing", "runner")):
             wanted = lists.get(group_of(ad), ad["DESIRED_Sites"])
             changed += wanted != ad["DESIRED_Sites"]
             ad["DESIRED_Sites"] = wanted
@@ -324,8 +322,7 @@ class FakeSchedd:
     def _asked(self, operation: str, **arguments: Any) -> None:
         self.calls.append((operation, arguments))
         if self._silent is None or operation in self._silent:
-            what = f"{operation}: {self._name} does not answer"
-            raise ScheddUnreachable(what, cure="Retried automatically")
+            raise ScheddUnreachable(f"{operation}: {self.name} does not answer", cure="Retried automatically")
 
     def _acted(self, operation: str, batch_name: str, **arguments: Any) -> None:
         check_batch_name(batch_name)
@@ -336,22 +333,30 @@ class FakeSchedd:
             )
 
     def _add(self, batch_name: str, ad: Ad) -> int:
+        return int(self._put(batch_name, ad)["ClusterId"])
+
+    def _put_group(self, batch_name: str, group: str, **ad: Any) -> Ad:
+        outer = self._outer(batch_name)
+        inner = {"JobUniverse": DAGMAN, "DAGManJobId": outer["ClusterId"], "Iwd": f"{outer['Iwd']}/{group}"}
+        return self._put(batch_name, inner | ad)
+
+    def _put(self, batch_name: str, ad: Ad) -> Ad:
         now = self._now()
         known: Ad = {"JobBatchName": batch_name, "JobStatus": int(JobStatus.RUNNING), "JobPrio": 0}
         known |= {"QDate": now, "EnteredCurrentStatus": now, "JobCurrentStartExecutingDate": now}
         known |= {"ClusterId": self._last_cluster + 1} | ad
         self._last_cluster = max(self._last_cluster, known["ClusterId"])
-        self._queue.append(known)
-        return int(known["ClusterId"])
+        self._queue.add(known)
+        return known
 
     def _all(self, **wanted: Any) -> list[Ad]:
-        return [ad for ad in self._queue if all(ad.get(key) == value for key, value in wanted.items())]
+        return self._queue.all(**wanted)
 
     def _batch(self, batch_name: str) -> list[Ad]:
         return self._all(JobBatchName=batch_name)
 
     def _outer(self, batch_name: str) -> Ad:
-        return next(ad for ad in self._batch(batch_name) if _is_outer(ad))
+        return next(ad for ad in self._all(JobBatchName=batch_name, JobUniverse=DAGMAN) if _is_outer(ad))
 
     def _move(self, ads: list[Ad], status: JobStatus, **changes: Any) -> int:
         for ad in ads:
@@ -361,7 +366,7 @@ class FakeSchedd:
     def _leave(self, ads: list[Ad], status: JobStatus, **changes: Any) -> int:
         self._move(ads, status, **changes)
         self._history += [ad for ad in ads if _is_outer(ad)]
-        self._queue = [ad for ad in self._queue if not any(ad is gone for gone in ads)]
+        self._queue.remove(ads)
         return len(ads)
 
     def _past(self, batch_name: str, not_before: float, cluster_id: int = 0) -> DagmanAd | None:

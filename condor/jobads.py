@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from condor.layout import GROUP_NAME
-from condor.types import DagmanAd, JobStatus, RunningJob, StuckJob
+from condor.types import DagmanAd, GroupNodes, JobStatus, RunningJob, StuckJob
+
+_GROUP_COUNTS = ("DAG_NodesDone", "DAG_NodesFailed", "DAG_JobsRunning", "DAG_JobsIdle", "DAG_JobsHeld")
 
 
 def gather_ads(ads: Iterable[Mapping[str, Any]]) -> dict[str, DagmanAd]:
@@ -56,7 +58,7 @@ def build_ad(ad: Mapping[str, Any], inner: list[Mapping[str, Any]], *, finished:
         groups_running=sum(one["JobStatus"] == JobStatus.RUNNING for one in inner),
         groups_held=sum(one["JobStatus"] == JobStatus.HELD for one in inner),
         groups={  # a group that has just started has no counts yet
-            group_of(one): (int(one["DAG_NodesDone"]), int(one.get("DAG_NodesFailed", 0)))
+            group_of(one): GroupNodes(*(int(one.get(key, 0)) for key in _GROUP_COUNTS))
             for one in inner
             if "DAG_NodesDone" in one and group_of(one)
         },

@@ -205,6 +205,7 @@ class DagLayout:
     with_token: bool = False
     job_proxy: str = ""
     required_os: str = ANY_OS
+    pull: bool = False  # its groups are batches of runners
 
     def __post_init__(self) -> None:
         check(Name.REQUEST, self.request_name, field="request_name")

@@ -16,12 +16,12 @@ from condor.analysis import MatchAnalysis, parse_analysis
 from condor.bounded import BindingsError, BoundedCalls
 from condor.jobads import build_ad, build_running_job, build_stuck_job, gather_ads, group_of, one_line
 from condor.layout import check_int, refuse
-from condor.types import DagmanAd, Presence, RunningJob, ScheddLimits, StuckJob
+from condor.submitfile import Role, boost
+from condor.types import NO_SITE, DagmanAd, Presence, RunningJob, ScheddLimits, StuckJob
 from wms2_project.errors import ScheddUnreachable, ServiceRejected, TransientError
 from wms2_project.grammar import Name, check, matches
 
 BATCH_PREFIX = "wms2-"
-NO_SITE = "none"  # DESIRED_Sites of a landing without a site: matches none
 _DAGMAN = "JobUniverse == 7"
 _OUTER = f"{_DAGMAN} && DAGManJobId is undefined"
 MAX_GROUPS = "DAGMan_MaxJobs"  # DAGMan reads it at each update of its ad
@@ -197,7 +197,13 @@ class Schedd:
         constraint = _batch(batch_name)
         if not self._query(constraint, ["ClusterId"], limit=1):
             return 0
-        return int(self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority)))
+        changed = self._call("edit", constraint=constraint, attribute="JobPrio", value=str(priority))
+        for role in Role:
+            own = f'{constraint} && CMS_NodeRole == "{role}"'
+            if boost(role) and self._query(own, ["ClusterId"], limit=1):
+                value = str(priority + boost(role))
+                self._call("edit", constraint=own, attribute="JobPrio", value=value)
+        return int(changed)
 
     def limit_groups(self, batch_names: Iterable[str], max_groups: int) -> int:
         check_int("max_groups", max_groups, 1, 1_000_000)
@@ -209,7 +215,8 @@ class Schedd:
 
     def place_landings(self, batch_name: str, sites: Mapping[str, Collection[str]]) -> int:
         lists = build_landing_lists(sites)
-        waiting = f'{_batch(batch_name)} && CMS_NodeRole == "landing" && JobStatus == 1'
+        role = '(CMS_NodeRole == "landing" || CMS_NodeRole == "runner")'  # runners land by themselves
+        waiting = f"{_batch(batch_name)} && {role} && JobStatus == 1"
         by_list: dict[str, list[int]] = {}
         for ad in self._query(waiting, ["ClusterId", "Iwd", "DESIRED_Sites"]):
             wanted = lists.get(group_of(ad))

@@ -32,6 +32,12 @@ RAISED_LIMITS_INCLUDE = "include : raised.inc"
 LANDING_SITES_INCLUDE = "include : landing_sites.inc"
 PRIORITY_FILE = "priority.inc"
 PRIORITY_INCLUDE = f"include ifexist : ../{PRIORITY_FILE}"
+# What has begun is finished first: merges and cleanups before processing of any request, and processing that
+# is tried again before the first attempts of the same request. Landings come last, so that a group lands
+# only where no job of an equal request waits: else every landing would go to the first site with a free slot.
+FINISHING_BOOST = 2_000_000
+RETRY_BOOST = 1
+LANDING_BOOST = -1
 BACK_DIRECTORY = "back"
 EXECUTABLE = "run.sh"
 SANDBOX = "sandbox.tar.gz"
@@ -45,9 +51,9 @@ TOKEN_SERVICE = "cms"  # noqa: S105 — names the file of a token, and where HTC
 _COMMON_KEYS = (
     "universe", "executable", "arguments", "should_transfer_files", "output", "error", "notification",
     "request_cpus", "request_memory", "disk_wanted", "request_disk", "wall_minutes", "wall_sec",
-    "allowed_job_duration", "priority", "periodic_remove", "ulog_execute_attrs", "My.DESIRED_Sites",
-    "My.REQUIRED_OS", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID", "My.CMS_NodeRole",
-    "My.CMS_NodeName",
+    "allowed_job_duration", "boosted", "priority", "periodic_remove", "ulog_execute_attrs",
+    "My.DESIRED_Sites", "My.REQUIRED_OS", "My.MaxWallTimeMins", "My.CMS_RequestName", "My.CMS_WorkflowID",
+    "My.CMS_NodeRole", "My.CMS_NodeName",
 )  # fmt: skip
 _TRANSFER_KEYS = (
     "initialdir", "environment", "when_to_transfer_output", "transfer_input_files", "transfer_output_files",
@@ -62,6 +68,7 @@ class Role(StrEnum):
     PROCESSING = "processing"
     MERGE = "merge"
     CLEANUP = "cleanup"
+    RUNNER = "runner"
 
     @property
     def submit_file(self) -> str:
@@ -70,8 +77,8 @@ class Role(StrEnum):
 
 # Files of the DAG's directory that only jobs of these roles get.
 ROLES_OF_FILES: dict[str, frozenset[Role]] = {
-    **{name: frozenset({Role.PROCESSING}) for name in PSET_NAMES},
-    USER_SANDBOX: frozenset({Role.PROCESSING, Role.MERGE}),
+    **{name: frozenset({Role.PROCESSING, Role.RUNNER}) for name in PSET_NAMES},
+    USER_SANDBOX: frozenset({Role.PROCESSING, Role.RUNNER, Role.MERGE}),
 }
 ALLOWED_KEYS: dict[Role, frozenset[str]] = {
     Role.LANDING: frozenset((*_COMMON_KEYS, "transfer_executable")),
@@ -79,8 +86,13 @@ ALLOWED_KEYS: dict[Role, frozenset[str]] = {
         role: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted"))
         for role in (Role.MERGE, Role.CLEANUP)
     },
-    Role.PROCESSING: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted", "request_gpus")),
+    **{
+        role: frozenset((*_COMMON_KEYS, *_TRANSFER_KEYS, "memory_wanted", "request_gpus"))
+        for role in (Role.PROCESSING, Role.RUNNER)
+    },
 }
+PUSH_ROLES = (Role.LANDING, Role.PROCESSING, Role.MERGE, Role.CLEANUP)
+PULL_ROLES = (Role.RUNNER,)
 # The credential of jobs that use storage; absent where none is configured.
 OPTIONAL_KEYS: dict[Role, frozenset[str]] = {
     role: frozenset() if role is Role.LANDING else frozenset((TOKEN_KEY, PROXY_KEY)) for role in Role
@@ -148,6 +160,13 @@ def render_priority(priority: int) -> str:
     return f"job_priority = {check_int('priority', priority, -1_000_000_000, 1_000_000_000)}\n"
 
 
+def boost(role: Role | str) -> int:
+    """Return by how much the priority of the role's jobs is above that of their request."""
+    if role == Role.LANDING:
+        return LANDING_BOOST
+    return FINISHING_BOOST if role in (Role.MERGE, Role.CLEANUP) else 0
+
+
 def parse_submit(text: str, role: Role) -> dict[str, str]:
     """Parse a submit file strictly: known keys once each, the includes, one final queue."""
     includes = _includes(role)
@@ -170,9 +189,11 @@ def parse_submit(text: str, role: Role) -> dict[str, str]:
 
 
 def _includes(role: Role) -> list[str]:
-    landing = role is Role.LANDING
-    own = [LANDING_SITES_INCLUDE] if landing else [PINNED_SITE_INCLUDE, RAISED_LIMITS_INCLUDE]
-    return [*own, PRIORITY_INCLUDE]
+    own = {
+        Role.LANDING: [LANDING_SITES_INCLUDE],
+        Role.RUNNER: [LANDING_SITES_INCLUDE, RAISED_LIMITS_INCLUDE],
+    }
+    return [*own.get(role, [PINNED_SITE_INCLUDE, RAISED_LIMITS_INCLUDE]), PRIORITY_INCLUDE]
 
 
 def _entries(description: SubmitDescription) -> dict[str, str]:
@@ -188,7 +209,8 @@ def _entries(description: SubmitDescription) -> dict[str, str]:
         "wall_minutes": "max({$(WALL), $(wall_time_$(NODE):0)})",
         "wall_sec": "$(wall_minutes) * 60",
         "allowed_job_duration": "$INT(wall_sec)",
-        "priority": "$(job_priority:0)",
+        "boosted": f"$(job_priority:0) + {boost(role)} + {RETRY_BOOST} * min({{$(RETRY), 1}})",
+        "priority": "$INT(boosted)",
         # A held job never reaches POST, so it is removed; unless a person held it (1) or it is spooling (16).
         "periodic_remove": "JobStatus == 5 && HoldReasonCode =!= 1 && HoldReasonCode =!= 16"
         f" && time() - EnteredCurrentStatus >= {grace}",
@@ -227,7 +249,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
     if role in (Role.MERGE, Role.CLEANUP):
         inputs.append("../reports")
     gpus = {"request_gpus": str(check_int("gpus", description.gpus, 0, 64))}
-    varying = (gpus if role is Role.PROCESSING else {}) | _credential_entries(description)
+    varying = (gpus if role in (Role.PROCESSING, Role.RUNNER) else {}) | _credential_entries(description)
     return varying | {
         # The executable is found from the group's directory, everything else from its initial directory.
         "executable": f"../{executable}",
@@ -245,7 +267,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
         # Never less than planned: the plan may have been raised since the file was written.
         "memory_wanted": "max({$(MEM), $(memory_$(NODE):0)})",
         "request_memory": "$INT(memory_wanted)",
-        "My.DESIRED_Sites": '"$(elected_site:$(SITES))"',
+        "My.DESIRED_Sites": f'"$({"landing_sites" if role is Role.RUNNER else "elected_site"}:$(SITES))"',
     }
 
 

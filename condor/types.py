@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from wms2_project.errors import PermanentError
 
+NO_SITE = "none"  # DESIRED_Sites of a job without a usable site: matches none
+
 
 class RenderError(PermanentError):
     """A rendered submit or DAG file differs from what was intended; nothing was written."""
@@ -56,6 +58,16 @@ class NodeState(IntEnum):
     FUTILE = 7
 
 
+class GroupNodes(NamedTuple):
+    """Nodes of a running group: done, failed finally, and those whose jobs run, are idle or held."""
+
+    done: int
+    failed: int = 0
+    running: int = 0
+    idle: int = 0
+    held: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class DagmanAd:
     """The outer DAGMan of a DAG: `nodes_*` count its merge groups, `jobs_*` the jobs in all of them.
@@ -83,7 +95,7 @@ class DagmanAd:
     jobs_held: int = 0
     groups_running: int = 0
     groups_held: int = 0
-    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # running: nodes done, failed
+    groups: Mapping[str, GroupNodes] = field(default_factory=dict)  # those that run
     submitted_at: datetime | None = None
     entered_status_at: datetime | None = None
     updated_at: datetime | None = None
