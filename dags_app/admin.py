@@ -23,6 +23,7 @@ from dags_app.models import (
     Workflow,
 )
 from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OPERATIONS
+from dags_app.pull import admin as pull_admin
 from dags_app.services.quarantine import state_of
 from dags_app.states import DAGStatus, FileState, GroupStatus, QuarantineState, ScheddStatus
 from wms2_project.access.roles import may_steer_site, sites_of
@@ -41,6 +42,7 @@ from wms2_project.console import (
 )
 from wms2_project.operations.console import OperationAdmin
 
+__all__ = ["pull_admin"]  # registers its pages
 DAG_COLOURS: dict[str, str] = {
     DAGStatus.READY: "info", DAGStatus.SUBMITTED: "info", DAGStatus.RUNNING: "primary",
     DAGStatus.HALTED: "warning", DAGStatus.COMPLETED: "success", DAGStatus.PARTIAL: "warning",

@@ -11,7 +11,6 @@ from condor.schedd import find_job_owner
 from sandbox.registry import load_registry
 from wms2_project.checks import JOB_USER_HINT, JOB_USER_ID, STARTUP, own_account
 from wms2_project.errors import ScheddUnreachable
-from wms2_project.settings.environment import LAB
 
 
 @register(STARTUP)
@@ -31,7 +30,7 @@ def check_payloads(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.security, deploy=True)
 def check_job_owner(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Check at each schedd that jobs do not run as WMS2's own account, whose secrets they could read."""
-    if LAB or settings.JOB_USERS:
+    if settings.LAB or settings.JOB_USERS:
         return []
     found: list[CheckMessage] = []
     for name in settings.SCHEDDS or [""]:

@@ -41,6 +41,24 @@ class InputFile(models.Model):
     first_group = models.PositiveIntegerField(null=True, blank=True)
     last_group = models.PositiveIntegerField(null=True, blank=True)
     whole = models.BooleanField(default=True)
+    # Pull mode: the storages that hold the file, as a set, and the runner that it is lent to
+    place_set = models.ForeignKey(
+        "dags_app.PlaceSet",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="files",
+        db_index=False,
+    )
+    runner = models.ForeignKey(
+        "dags_app.Runner",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="files",
+        db_index=False,
+    )
+    first_event = models.PositiveBigIntegerField(null=True, blank=True)  # of a counter
     excluded_reason = models.TextField(blank=True, default="")
     excluded_by = models.CharField(max_length=250, blank=True, default="")  # empty: excluded by WMS2 itself
 
@@ -57,10 +75,29 @@ class InputFile(models.Model):
         indexes = [
             models.Index(fields=["workflow", "state"], name="input_file_by_state"),
             models.Index(fields=["round", "first_group"], name="input_file_by_group"),
+            models.Index(
+                fields=["workflow", "place_set", "attempts", "id"],
+                name="input_file_to_lend",
+                condition=Q(place_set__isnull=False, state__in=[FileState.FRESH, FileState.ATTEMPTED]),
+            ),
+            models.Index(fields=["runner"], name="input_file_lent", condition=Q(runner__isnull=False)),
         ]
 
     def __str__(self) -> str:
         return self.lfn
+
+
+class FoldedInput(models.Model):
+    """The ledger of an ended workflow as `/ledger` shows it. The rows of its files were removed."""
+
+    workflow = models.OneToOneField(
+        "dags_app.Workflow", primary_key=True, on_delete=models.PROTECT, related_name="folded_input"
+    )
+    ledger = models.JSONField()
+    folded_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"input of {self.workflow_id}, folded at {self.folded_at:%F}"
 
 
 class SecondaryDataset(models.Model):

@@ -1,7 +1,7 @@
 """How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
 These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
-manifests on disk and in HTCondor.
+manifests on disk and in HTCondor. Runners are the exception (`dags_app.pull.models`): files are lent to them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q, Value
 from django.utils import timezone
 
 from dags_app.credentials.models import JobToken
 from dags_app.failures.models import BadReplica, FailureCluster, QuarantinedReplica
-from dags_app.input_models import InputFile, SecondaryDataset
+from dags_app.input_models import FoldedInput, InputFile, SecondaryDataset
+from dags_app.pull.models import PlaceSet, Runner, RunnerCount, RunnerEvent, RunnerOutput
+from dags_app.schedd_models import Schedd
 from dags_app.states import (
     LIVE_DAG,
     DAGKind,
@@ -23,7 +26,6 @@ from dags_app.states import (
     GroupStatus,
     RoundKind,
     RoundStatus,
-    ScheddStatus,
     SplittingAlgo,
 )
 from wms2_project.fields import enum_field, name_field, one_of
@@ -34,38 +36,21 @@ __all__ = [
     "BadReplica",
     "DAGEvent",
     "FailureCluster",
+    "FoldedInput",
     "InputFile",
     "JobToken",
     "MergeGroup",
+    "PlaceSet",
     "QuarantinedReplica",
     "Round",
+    "Runner",
+    "RunnerCount",
+    "RunnerEvent",
+    "RunnerOutput",
     "Schedd",
     "SecondaryDataset",
     "Workflow",
 ]
-
-
-class Schedd(models.Model):
-    """A schedd: its status set by operators, and whether it answers."""
-
-    name = models.CharField(primary_key=True, max_length=200)
-    status = enum_field(ScheddStatus, default=ScheddStatus.ENABLED)
-    reason = models.TextField(blank=True, default="")
-    drain_deadline = models.DateTimeField(null=True, blank=True)  # when DAGs that still run there are stopped
-    asked_at = models.DateTimeField(null=True, blank=True)
-    answered_at = models.DateTimeField(null=True, blank=True)
-    silent_since = models.DateTimeField(null=True, blank=True)
-    dagmans_allowed = models.PositiveIntegerField(null=True, blank=True)  # None: no limit
-    dagmans_running = models.PositiveIntegerField(default=0)  # outer and inner ones
-    counted_at = models.DateTimeField(null=True, blank=True)
-    version = models.PositiveIntegerField(default=0)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        constraints = [one_of(ScheddStatus, field="status", name="schedd_status")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Workflow(models.Model):
@@ -79,8 +64,10 @@ class Workflow(models.Model):
 
     # Input and output
     input_dataset = name_field(Name.DATASET, null=True, blank=True)
+    further_input_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
     secondary_input_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
     output_datasets = ArrayField(name_field(Name.DATASET), default=list, blank=True)
+    log_dataset = name_field(Name.DATASET, null=True, blank=True)
     primary_dataset = models.CharField(max_length=100, blank=True, default="")
     merged_lfn_base = name_field(Name.LFN_BASE, default="/store/data")
     unmerged_lfn_base = name_field(Name.LFN_BASE, default="/store/unmerged")
@@ -106,6 +93,18 @@ class Workflow(models.Model):
     allocation = models.CharField(max_length=8, default="push")
     category_throttles = models.JSONField(default=dict, blank=True)
 
+    # Pull mode: runners at a time, how far they may read (see dags_app.pull.distances), until when the input
+    # may grow, and the workflow whose outputs are the input. The number is part of names of outputs.
+    number = models.BigIntegerField(
+        unique=True, editable=False, db_default=Func(Value("dags_app_workflow_number"), function="nextval")
+    )
+    pull_jobs = models.PositiveIntegerField(default=100)
+    max_distance = models.PositiveSmallIntegerField(default=0)
+    follow_input_until = models.DateTimeField(null=True, blank=True)
+    input_from = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="consumers"
+    )
+
     # The requestor's estimates, used until there are measurements
     memory_mb = models.PositiveIntegerField(default=2048)
     cores = models.PositiveSmallIntegerField(default=1)
@@ -115,6 +114,7 @@ class Workflow(models.Model):
     site_whitelist = ArrayField(name_field(Name.SITE), default=list, blank=True)
     site_blacklist = ArrayField(name_field(Name.SITE), default=list, blank=True)
     pilot_metrics = models.JSONField(null=True, blank=True)
+    learned = models.JSONField(null=True, blank=True)  # from its campaign, at admission; null = not yet
 
     # Monte Carlo: offsets only increase, so ranges are unique
     total_events = models.PositiveBigIntegerField(null=True, blank=True)
@@ -151,7 +151,9 @@ class Workflow(models.Model):
         constraints = [
             one_of(SplittingAlgo, field="splitting_algo", name="workflow_splitting_algo"),
             models.CheckConstraint(
-                condition=Q(input_dataset__isnull=False) | Q(total_events__isnull=False),
+                condition=Q(input_dataset__isnull=False)
+                | Q(total_events__isnull=False)
+                | Q(input_from__isnull=False),
                 name="workflow_has_input_or_events",
             ),
             models.CheckConstraint(
@@ -160,7 +162,10 @@ class Workflow(models.Model):
             ),
             models.CheckConstraint(condition=Q(allocation__in=["push", "pull"]), name="workflow_allocation"),
         ]
-        indexes = [models.Index(fields=["input_dataset"], name="workflow_by_input")]
+        indexes = [
+            models.Index(fields=["input_dataset"], name="workflow_by_input"),
+            GinIndex(fields=["further_input_datasets"], name="workflow_by_further_input"),
+        ]
 
     def __str__(self) -> str:
         return self.request_name
@@ -168,7 +173,27 @@ class Workflow(models.Model):
     @property
     def generates(self) -> bool:
         """Whether events come from a generator instead of files."""
-        return self.input_dataset is None
+        return self.input_from_id is None and self.input_dataset is None
+
+    @property
+    def pulls(self) -> bool:
+        """Whether jobs ask for their files instead of getting them by the plan."""
+        return self.allocation == "pull"
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether its work is accounted by files: those it reads, or counters of a pull workflow."""
+        return self.pulls or not self.generates
+
+    @property
+    def input_datasets(self) -> tuple[str, ...]:
+        """The datasets to process; empty if the workflow generates events."""
+        return (self.input_dataset, *self.further_input_datasets) if self.input_dataset else ()
+
+    @property
+    def written_datasets(self) -> tuple[str, ...]:
+        """The output datasets, and the log dataset if there is one."""
+        return (*self.output_datasets, self.log_dataset) if self.log_dataset else (*self.output_datasets,)
 
 
 class Round(models.Model):
@@ -190,6 +215,9 @@ class Round(models.Model):
     # Next removal of files that its jobs left on the sites' storage; null once they are removed
     sweep_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
     directory_removed_at = models.DateTimeField(null=True, blank=True)
+    # Pull rounds: since when no more files are lent because too many runners failed, and why
+    lending_stopped_at = models.DateTimeField(null=True, blank=True)
+    lending_stopped_reason = models.TextField(blank=True, default="")
 
     class Meta:
         constraints = [
@@ -295,7 +323,7 @@ class DAG(models.Model):
 
 
 class DAGEvent(models.Model):
-    """An event of a DAG. Append-only."""
+    """An event of a DAG. Append-only: a trigger refuses edits, and deletions before a month has passed."""
 
     dag = models.ForeignKey(DAG, on_delete=models.PROTECT, related_name="events")
     event_type = models.CharField(max_length=50)
@@ -327,6 +355,10 @@ class MergeGroup(models.Model):
     # Nodes of its DAG that are done or failed finally, until the group is done
     nodes_done = models.PositiveIntegerField(default=0)
     nodes_failed = models.PositiveIntegerField(default=0)
+    # Nodes with jobs in the queue, while the group runs
+    nodes_running = models.PositiveIntegerField(default=0)
+    nodes_idle = models.PositiveIntegerField(default=0)
+    nodes_held = models.PositiveIntegerField(default=0)
     input_events = models.PositiveBigIntegerField(default=0)
     estimated_output_kb = models.PositiveBigIntegerField(default=0)
     events_read = models.PositiveBigIntegerField(default=0)
@@ -346,6 +378,9 @@ class MergeGroup(models.Model):
         ]
         indexes = [
             models.Index(fields=["round"], name="group_uncollected", condition=Q(status=GroupStatus.DONE)),
+            models.Index(
+                fields=["finished_at"], name="group_by_finish", condition=Q(finished_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Count, Sum
 
-from dags_app.models import DAG, InputFile, MergeGroup, Schedd, Workflow
+from dags_app.models import DAG, FoldedInput, InputFile, MergeGroup, Schedd, Workflow
 from dags_app.planning.estimates import estimate_from_rounds
 from dags_app.planning.layout import json_ranges
 from dags_app.planning.lumis import normalised, subtract
+from dags_app.pull.selectors import pull_states
 from dags_app.services import ledger
 from dags_app.services.estimating import measurements
 from dags_app.states import UNFINISHED_FILE, FileState, GroupStatus, RoundKind, RoundStatus
@@ -22,6 +24,99 @@ from wms2_project.errors import InvalidInput, NotFound
 
 MAX_MEMORY_MB = 10_000_000
 LISTED = 1000  # files listed by name; more are only counted
+MAX_RANGES = 20_000
+
+Lumis = Annotated[dict[str, list[list[int]]], "Run → [[first, last], …]."]
+PartOfFile = Annotated[
+    Ranges, "[run, first, last] of lumis; of events, with run 0, if the splitting is by events."
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedInput:
+    """The selected input."""
+
+    files: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputShare:
+    """Input in one state."""
+
+    files: int
+    events: int
+    lumis: Lumis
+
+
+@dataclass(frozen=True, slots=True)
+class HalfDoneFile:
+    """A file of which a part is processed."""
+
+    lfn: str
+    done: PartOfFile
+    missing: PartOfFile
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedFile:
+    """A file that is not processed, and why."""
+
+    lfn: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputLedger:
+    """The input of a request that reads datasets, by state."""
+
+    input_dataset: str | None
+    input_datasets: list[str]
+    asked: AskedInput
+    states: Annotated[dict[str, InputShare], "By state of the files."]
+    missing: InputShare
+    half_done_files: list[HalfDoneFile]
+    excluded_files: list[ExcludedFile]
+    pull: Annotated[dict[str, int] | None, "Files by the states of justIN; null without pull allocation."]
+    folded_at: Annotated[datetime | None, "When the rows of its files were removed; null before."] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A number of events."""
+
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskedEvents:
+    """The requested events, after the filter."""
+
+    events: int
+    filter_efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvents:
+    """The events that a round generates."""
+
+    round: int
+    first_event: int | None
+    last_event: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedLedger:
+    """The events of a request that generates them, by round."""
+
+    input_dataset: str | None
+    asked: AskedEvents
+    planned: list[PlannedEvents]
+    generated: Events
+    produced: Events
+    missing: Events
+    next_first_event: int
+    next_first_lumi: int
 
 
 # The newest rounds of workflow w as JSON, newest first, each with its groups by status and its DAGs.
@@ -94,14 +189,35 @@ def rounds_of(*, workflow: Workflow) -> list[dict[str, Any]]:
     return rounds
 
 
-def ledger_of(*, workflow: Workflow) -> dict[str, Any]:
-    """Return the requested, planned, processed, attempted, excluded and missing input, with ranges."""
-    return _generated_ledger(workflow) if workflow.generates else _input_ledger(workflow)
+def ledger_of(*, workflow: Workflow) -> InputLedger | GeneratedLedger:
+    """Return the requested, planned, processed, attempted, excluded and missing input, with ranges.
+
+    Of a workflow that ended long ago it is the ledger that was stored when its files were folded.
+    """
+    if not workflow.has_ledger:
+        return _generated_ledger(workflow)
+    folded = FoldedInput.objects.filter(workflow=workflow).first()
+    return _input_ledger(workflow) if folded is None else _folded_ledger(folded)
 
 
-def _input_ledger(workflow: Workflow) -> dict[str, Any]:
+def _folded_ledger(folded: FoldedInput) -> InputLedger:
+    kept = folded.ledger
+    return InputLedger(
+        **kept
+        | {
+            "asked": AskedInput(**kept["asked"]),
+            "states": {state: InputShare(**share) for state, share in kept["states"].items()},
+            "missing": InputShare(**kept["missing"]),
+            "half_done_files": [HalfDoneFile(**one) for one in kept["half_done_files"]],
+            "excluded_files": [ExcludedFile(**one) for one in kept["excluded_files"]],
+            "folded_at": folded.folded_at,
+        }
+    )
+
+
+def _input_ledger(workflow: Workflow) -> InputLedger:
     books = {state: _Book() for state in FileState}
-    gap, half_done = _Book(), list[dict[str, Any]]()
+    gap, half_done = _Book(), list[HalfDoneFile]()
     reader, read = ledger.AccountReader(workflow), _read_by_open_round(workflow)
     files = InputFile.objects.filter(workflow=workflow).order_by("lfn")
     for row in ledger.ledger_rows(files):
@@ -122,20 +238,27 @@ def _input_ledger(workflow: Workflow) -> dict[str, Any]:
         if state is FileState.EXCLUDED and row.wanted != []:
             gap.enter(1, reader.share(row, left), lumis if reader.by_events else left)
         if done and len(half_done) < LISTED:
-            half_done.append({"lfn": row.lfn, "done": done, "missing": left})
+            half_done.append(HalfDoneFile(row.lfn, done, left))
     missing = _Book.sum_of([*(books[state] for state in sorted(UNFINISHED_FILE)), gap])
-    excluded = files.filter(state=FileState.EXCLUDED)[:LISTED]
-    return {
-        "input_dataset": workflow.input_dataset,
-        "asked": {
-            "files": sum(book.files for book in books.values()),
-            "events": sum(book.events for book in books.values()),
-        },
-        "states": {state.value: book.as_json() for state, book in books.items()},
-        "missing": missing.as_json(),
-        "half_done_files": half_done,  # [run, first, last] of lumis; of events, with run 0, if cut by events
-        "excluded_files": [{"lfn": row.lfn, "reason": row.excluded_reason} for row in excluded],
-    }
+    return InputLedger(
+        input_dataset=workflow.input_dataset,
+        input_datasets=list(workflow.input_datasets),
+        asked=AskedInput(
+            files=sum(book.files for book in books.values()),
+            events=sum(book.events for book in books.values()),
+        ),
+        states={state.value: book.share() for state, book in books.items()},
+        missing=missing.share(),
+        half_done_files=half_done,
+        excluded_files=excluded_of(workflow=workflow),
+        pull=pull_states(workflow) if workflow.pulls else None,
+    )
+
+
+def excluded_of(*, workflow: Workflow) -> list[ExcludedFile]:
+    """Return the excluded files with their reasons, limited in number."""
+    rows = InputFile.objects.filter(workflow=workflow, state=FileState.EXCLUDED).order_by("lfn")
+    return [ExcludedFile(row.lfn, row.excluded_reason) for row in rows[:LISTED]]
 
 
 def _read_by_open_round(workflow: Workflow) -> dict[str, list[LumiRange]]:
@@ -157,38 +280,44 @@ class _Book:
     files: int = 0
     events: int = 0
     lumis: list[LumiRange] = field(default_factory=list)
+    joined: int = 0  # ranges when they were joined last
 
     def enter(self, files: int, events: int, lumis: Ranges) -> None:
+        """Add a file or part. Ranges are joined now and then, so that memory does not grow with files."""
         self.files += files
         self.events += events
         self.lumis.extend(lumis)
+        if len(self.lumis) > max(MAX_RANGES, 2 * self.joined):
+            self.lumis = list(normalised(self.lumis))
+            self.joined = len(self.lumis)
 
     @classmethod
     def sum_of(cls, books: Sequence[_Book]) -> _Book:
         every = [one for book in books for one in book.lumis]
         return cls(sum(book.files for book in books), sum(book.events for book in books), every)
 
-    def as_json(self) -> dict[str, Any]:
-        return {"files": self.files, "events": self.events, "lumis": json_ranges(normalised(self.lumis))}
+    def share(self) -> InputShare:
+        return InputShare(self.files, self.events, json_ranges(normalised(self.lumis)))
 
 
-def _generated_ledger(workflow: Workflow) -> dict[str, Any]:
+def _generated_ledger(workflow: Workflow) -> GeneratedLedger:
     collected = MergeGroup.objects.filter(round__workflow=workflow, status=GroupStatus.COLLECTED)
     made = collected.aggregate(read=Sum("events_read"), written=Sum("events_written"))
     asked = workflow.total_events or 0
-    return {
-        "input_dataset": None,
-        "asked": {"events": asked, "filter_efficiency": workflow.filter_efficiency},
-        "planned": [
-            {"round": row.number, "first_event": row.first_event, "last_event": row.last_event}
+    generated, produced = made["read"] or 0, made["written"] or 0
+    return GeneratedLedger(
+        input_dataset=None,
+        asked=AskedEvents(asked, workflow.filter_efficiency),
+        planned=[
+            PlannedEvents(row.number, row.first_event, row.last_event)
             for row in workflow.rounds.order_by("number")
         ],
-        "generated": {"events": made["read"] or 0},
-        "produced": {"events": made["written"] or 0},
-        "missing": {"events": max(asked - (made["written"] or 0), 0)},
-        "next_first_event": workflow.next_first_event,
-        "next_first_lumi": workflow.next_first_lumi,
-    }
+        generated=Events(generated),
+        produced=Events(produced),
+        missing=Events(max(asked - produced, 0)),
+        next_first_event=workflow.next_first_event,
+        next_first_lumi=workflow.next_first_lumi,
+    )
 
 
 def forecast_of(*, workflow: Workflow) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""States of rounds, DAGs, merge groups and input files. Pure data."""
+"""States of rounds, DAGs, merge groups, input files and runners. Pure data."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class RoundKind(StrEnum):
 
     PILOT = "pilot"  # one job that measures; its output counts
     PRODUCTION = "production"
+    PULL = "pull"  # of runners, which ask for their files
 
 
 class RoundStatus(StrEnum):
@@ -69,6 +70,48 @@ class FileState(StrEnum):
     EXCLUDED = "excluded"
 
 
+class RunnerState(StrEnum):
+    """State of a runner, which is a job of a pull round that asked for work."""
+
+    RUNNING = "running"  # may be lent files
+    RECORDED = "recorded"  # named its outputs and uploads them
+    ENDED = "ended"
+
+
+class RunnerOutcome(StrEnum):
+    """How a runner ended."""
+
+    PROCESSED = "processed"  # at least one of its files
+    UNPROCESSED = "unprocessed"  # ended well and processed none of the files that it was lent
+    LATE = "late"  # no file was left when it asked
+    FAILED = "failed"  # its jobscript or payload failed, or its outputs could not be stored
+    LOST = "lost"  # no heartbeat, or its job left the queue
+    STOPPED = "stopped"  # by a clean stop, a drain or an operator
+
+
+class RunnerEventKind(StrEnum):
+    """What happened to a runner and the files lent to it."""
+
+    STARTED = "started"
+    ALLOCATED = "allocated"  # files were lent
+    RESET = "reset"  # files went back
+    FAILED = "failed"  # files that went back were attempted as often as allowed
+    CREATED = "created"  # outputs were recorded
+    UPLOADED = "uploaded"  # outputs were confirmed
+    PROCESSED = "processed"  # files are done
+    STALLED = "stalled"  # its lease ended without a heartbeat
+    ENDED = "ended"
+
+
+class UploadState(StrEnum):
+    """State of an output that a runner recorded."""
+
+    RECORDED = "recorded"
+    CONFIRMED = "confirmed"  # in an output block, or on scratch storage
+    VOID = "void"  # its runner ended without a confirmation; may be on a storage
+    REMOVED = "removed"  # void, and deleted from the storages
+
+
 class ScheddStatus(StrEnum):
     """Whether new DAGs may go to a schedd. A draining one keeps its DAGs until its deadline."""
 
@@ -90,4 +133,7 @@ IN_QUEUE = LIVE_DAG - {DAGStatus.READY}
 FAILED_DAG = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED})
 # Ended incomplete without a stop by WMS2.
 ENDED_BY_ITSELF = FAILED_DAG | {DAGStatus.REMOVED}
+LIVE_RUNNER = frozenset({RunnerState.RUNNING, RunnerState.RECORDED})
+# Outcomes that count as failures of the round. A late runner loses nothing, a stopped one is no failure.
+FAILED_RUNNER = frozenset({RunnerOutcome.UNPROCESSED, RunnerOutcome.FAILED, RunnerOutcome.LOST})
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

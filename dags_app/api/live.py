@@ -23,6 +23,7 @@ from dags_app.dag_files import (
     read_tail,
 )
 from dags_app.models import DAG
+from dags_app.node_files import NodeDetail, read_node
 from dags_app.selectors import dag_by_id
 from dags_app.services.directories import check_directory
 from wms2_project.api.reads import reads
@@ -76,6 +77,14 @@ def dags_nodes(
     )
     further = f"{page.next.group}.{page.next.skip}" if page.next is not None else None
     return NodesPage(further, page.nodes)
+
+
+@reads("dags/<uuid:dag_id>/nodes/<group_name:group>/<node_name:node>")
+def dags_node(request: HttpRequest, dag_id: UUID, group: str, node: str) -> NodeDetail:
+    """Return one node with its attempts, resources and HTCondor ids."""
+    dag = dag_by_id(dag_id)
+    (known,) = _groups(dag, group)
+    return read_node(check_directory(dag), group=known, node=node)
 
 
 class LogsQuery(Input):

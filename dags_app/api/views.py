@@ -22,13 +22,14 @@ from wms2_project.api.views import AnyOfFilter, ApiView, ListView, versioned
 from wms2_project.fields import choices
 
 STATUSES = choices(DAGStatus)
+KINDS = choices(DAGKind)
 
 
 class DAGFilter(filters.FilterSet):  # type: ignore[misc]
     """Filters of DAGs."""
 
     status = AnyOfFilter(choices=STATUSES)
-    kind = AnyOfFilter(choices=choices(DAGKind))
+    kind = AnyOfFilter(choices=KINDS)
     workflow = filters.UUIDFilter(field_name="workflow_id")
     request_name = filters.CharFilter(field_name="workflow__request_name")
     schedd_name = filters.CharFilter()

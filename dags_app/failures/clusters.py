@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sandbox.exitcodes import DATA, INFRASTRUCTURE, PERMANENT, Tag, has_tag, ran_out_of
 from sandbox.failure import PAYLOAD
 from sandbox.limits import Resource
+from sandbox.postrecord import PostRecord
 from wms2_project.words import counted
 
 _T = TypeVar("_T", int, str)
@@ -67,11 +68,43 @@ class FailedJob:
     log_tail: str = ""
     source: str = PAYLOAD  # who set the exit code
 
+    @classmethod
+    def of(cls, group: str, record: PostRecord) -> FailedJob:
+        """Convert the record of a failed attempt."""
+        return cls(
+            group=group,
+            node=record.node_name,
+            site=record.site,
+            category=record.category,
+            exit_code=record.exit_code,
+            message=record.error_message or record.reason,
+            step=record.step,
+            action=record.action,
+            reason=record.reason,
+            proof=record.proof,
+            bad_files=record.bad_input_files,
+            memory_mb=record.memory_mb,
+            memory_asked_mb=record.memory_asked_mb,
+            limit=record.limit[:200],
+            log_tail=record.log_tail,
+            source=record.source,
+        )
+
     @property
     def resource(self) -> str:
         """The resource the job ran out of; empty if none."""
         found = ran_out_of(self.exit_code, used_mb=self.memory_mb, requested_mb=self.memory_asked_mb)
         return found.value.name if found and found is not Resource.DISK else ""
+
+    @property
+    def cause(self) -> str:
+        """The cause of the failure, without what differs between jobs."""
+        return _cause(self.resource, self.exit_code, normalise(self.message))
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same cause at any site and in any request."""
+        return fingerprint_of(self.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +216,7 @@ def build_clusters(failures: RoundFailures) -> list[Cluster]:
     alike: dict[tuple[str, str], list[FailedJob]] = {}
     ran_at: Counter[str] = Counter()
     for job in failures.jobs:
-        cause = _cause(job.resource, job.exit_code, normalise(job.message))
+        cause = job.cause
         alike.setdefault((cause, job.site), []).append(job)
         ran_at[cause] += bool(job.site)
     ran = sum(failures.ran.values())

@@ -1,4 +1,4 @@
-"""Hanging jobs: their CPU time does not grow, or they run far longer than others. Pure."""
+"""Hanging jobs: their CPU time does not grow, or they run far longer than others. Stragglers. Pure."""
 
 from __future__ import annotations
 
@@ -42,11 +42,18 @@ def describe_hang(
     """Return why the job counts as hanging; empty if it does not."""
     if now - sample.since >= timedelta(seconds=limits.cpu_sec):
         return f"used no CPU time for {_minutes(now - sample.since)}"
+    return describe_slow(job, p95_sec=p95_sec, now=now, factor=limits.runtime_factor, limits=limits)
+
+
+def describe_slow(
+    job: RunningJob, *, p95_sec: float | None, now: datetime, factor: float, limits: HangLimits
+) -> str:
+    """Return why the job counts as slow: it runs longer than this multiple of the p95. Empty if it is not."""
     ran = now - job.started_at
-    if p95_sec and ran.total_seconds() >= max(limits.runtime_factor * p95_sec, limits.min_runtime_sec):
-        usual = _minutes(timedelta(seconds=p95_sec))
-        return f"has run for {_minutes(ran)}, where 95% of the finished jobs took at most {usual}"
-    return ""
+    if not factor or not p95_sec or ran.total_seconds() < max(factor * p95_sec, limits.min_runtime_sec):
+        return ""
+    usual = _minutes(timedelta(seconds=p95_sec))
+    return f"has run for {_minutes(ran)}, where 95% of the finished jobs took at most {usual}"
 
 
 def _minutes(time: timedelta) -> str:

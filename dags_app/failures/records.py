@@ -22,6 +22,7 @@ from dags_app.failures.clusters import (
     build_clusters,
 )
 from dags_app.failures.recovery import common_sites
+from dags_app.failures.runner_records import read_runner_failures
 from dags_app.models import (
     DAG,
     BadReplica,
@@ -52,16 +53,27 @@ LEARNED = "failures learned"  # the event
 CREDITED = (GroupStatus.DONE, GroupStatus.COLLECTED)
 
 
-def read_failures(*, dag: DAG) -> RoundFailures:
-    """Return the round's failures after this DAG, from the records on disk."""
-    groups = list(dag.round.groups.only("index", "status", "site", "jobs").order_by("index"))
+def read_failures(*, dag: DAG, sites: SitePool | None = None) -> RoundFailures:
+    """Return the round's failures after this DAG, from the records on disk.
+
+    While the DAG runs, only groups with failed nodes are read: the others have a record per finished job.
+    `sites` is needed to attribute bad copies to sites in a pull round.
+    """
+    if dag.round.kind == RoundKind.PULL:
+        return read_runner_failures(dag=dag, sites=sites)
+    groups = list(dag.round.groups.defer("metrics", "parts", "last_error").order_by("index"))
     failed = [group for group in groups if group.status not in CREDITED]
+    live = dag.status in LIVE_DAG
+    failing = [group for group in failed if group.nodes_failed or group.status == GroupStatus.FAILED]
+    read = (failing if live else failed)[:MAX_GROUPS]
     ran = Counter({"": 0})
     for group in groups:
-        if group.site and group.status in CREDITED:
+        if group.status in CREDITED:
             ran[group.site] += group.jobs
+        elif group not in read:
+            ran[group.site] += min(max(group.nodes_done - 1, 0), group.jobs)  # the first node is the landing
     jobs: list[FailedJob] = []
-    for group in failed[:MAX_GROUPS]:
+    for group in read:
         records = last_records(Path(dag.submit_dir) / group.name)
         ran.update(record.site for record in records.values() if record.site)
         jobs += _failed_jobs(dag, group, records.values())
@@ -79,39 +91,20 @@ def _failed_jobs(dag: DAG, group: MergeGroup, records: Iterable[PostRecord]) -> 
     for record in records:
         if record.category != SUCCESS and record.final:
             found = True
-            yield _failed_job(group.name, record)
+            yield FailedJob.of(group.name, record)
     directory = Path(dag.submit_dir) / group.name
     began = (directory / "group.dag.dagman.out").exists()
     if not found and began and dag.status in FAILED_DAG:
         site = elected_site(directory)
         message = "the group ended without a record" if site else "the landing found no site"
+        if dag.exit_code is None:  # DAGMan was killed on the submit host: no site is to blame
+            site, message = "", "DAGMan ended without an exit code, and the group with it"
         yield FailedJob(group.name, "landing", site, INFRASTRUCTURE, 0, message)
 
 
-def _failed_job(group: str, record: PostRecord) -> FailedJob:
-    return FailedJob(
-        group=group,
-        node=record.node_name,
-        site=record.site,
-        category=record.category,
-        exit_code=record.exit_code,
-        message=record.error_message or record.reason,
-        step=record.step,
-        action=record.action,
-        reason=record.reason,
-        proof=record.proof,
-        bad_files=record.bad_input_files,
-        memory_mb=record.memory_mb,
-        memory_asked_mb=record.memory_asked_mb,
-        limit=record.limit[:200],
-        log_tail=record.log_tail,
-        source=record.source,
-    )
-
-
-def record_failures(*, dag: DAG) -> RoundFailures:
+def record_failures(*, dag: DAG, sites: SitePool | None = None) -> RoundFailures:
     """Store the clusters and unreadable replicas of an ended DAG. May be repeated."""
-    found = read_failures(dag=dag)
+    found = read_failures(dag=dag, sites=sites)
     clusters = []
     for cluster in build_clusters(found):
         values = asdict(cluster) | {"groups": list(cluster.groups), "bad_files": list(cluster.bad_files)}

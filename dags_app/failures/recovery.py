@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from dags_app.failures.clusters import RoundFailures, bad_files_of, build_clusters, counts_of
+from sandbox.exitcodes import fault_of
 
 MAX_SAMPLES = 5
 MAX_EXAMPLE = 120
@@ -74,6 +75,7 @@ def build_evidence(failures: RoundFailures, *, ratio: float, rescues: int) -> di
                 "node": cluster.node,
                 "site": cluster.site,
                 "exit_code": cluster.exit_code,
+                "fault": fault_of(cluster.exit_code).value,
                 "message": cluster.example,
                 "log_tail": cluster.log_tail,
             }

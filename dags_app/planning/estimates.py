@@ -129,6 +129,22 @@ def estimate_from_rounds(
     )
 
 
+def common_estimate(
+    measured: Sequence[Estimate], *, at_least: int, tolerance: float, cores: int
+) -> Estimate | None:
+    """Return one estimate of several requests; None if they are too few or their times differ too much."""
+    times = [one.time_per_event_sec for one in measured]
+    if len(measured) < at_least or not times or max(times) > min(times) * (1 + tolerance):
+        return None
+    return Estimate(
+        time_per_event_sec=_median([(time, 1) for time in times]),
+        memory_mb=max(one.memory_mb for one in measured),
+        size_per_event_kb=_median([(one.size_per_event_kb, 1) for one in measured]),
+        source="campaign",
+        cores=cores,
+    )
+
+
 def fitting_cores(*, asked: int, used: float) -> int:
     """Return the smallest power of two, at least four, that covers the usage; at most `asked`."""
     cores = LEAST_CORES

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from condor.layout import Asset, DagLayout, DagmanSettings, GroupLayout, NodeLayout, Retries, Throttles
 from dags_app.planning import names
 from dags_app.planning.payloads import CMSSW
 from dags_app.planning.types import Estimate, FileWindow, GroupSpec, JobSpec, Plan, PlanSpec
+from dags_app.pull.tokens import TokenKind, group_subject, make_token
 from sandbox.lumis import LumiRange, by_run
 from sandbox.scram import ANY_OS
 
@@ -20,6 +21,16 @@ MIN_WALL_MINUTES = 60
 MIN_DISK_KB = 100_000
 MIN_MERGE_MEMORY_MB = 500
 MERGE_MEMORY_MB = {CMSSW: 2000}  # cmsRun itself merges its files
+
+
+@dataclass(frozen=True, slots=True)
+class PullSpec:
+    """Where runners reach WMS2, the key of their tokens, and what each needs of a slot."""
+
+    url: str
+    token_key: str
+    wall_minutes: int
+    disk_kb: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,8 @@ class LayoutSpec:
     with_token: bool = False
     job_proxy: str = ""
     required_os: str = ANY_OS
+    log_dataset: str = ""
+    pull: PullSpec | None = None  # of a pull round
 
 
 def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout:
@@ -73,6 +86,7 @@ def build_layout(*, plan: Plan, spec: PlanSpec, layout: LayoutSpec) -> DagLayout
         with_token=layout.with_token,
         job_proxy=layout.job_proxy,
         required_os=layout.required_os,
+        pull=layout.pull is not None,
     )
 
 
@@ -89,10 +103,16 @@ class _Groups:
 
 
 def _group(group: GroupSpec, estimate: Estimate, spec: PlanSpec, layout: LayoutSpec) -> GroupLayout:
+    nodes = [node_layout(group.first_job + number, job, estimate) for number, job in enumerate(group.jobs)]
+    if layout.pull is not None:
+        nodes = [
+            replace(node, wall_minutes=layout.pull.wall_minutes, disk_kb=layout.pull.disk_kb)
+            for node in nodes
+        ]
     return GroupLayout(
         name=names.group_name(group.index),
         sites=sorted(group.sites),
-        nodes=[node_layout(group.first_job + number, job, estimate) for number, job in enumerate(group.jobs)],
+        nodes=nodes,
         manifest=json.dumps(
             build_manifest(group, spec, layout, cores=estimate.cores), sort_keys=True
         ).encode(),
@@ -137,21 +157,47 @@ def build_manifest(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec, *, core
         )
         for dataset in layout.output_datasets
     }
-    return {
-        "schema": 1,
-        "request_name": spec.request_name,
-        "workflow_id": spec.workflow_id,
-        "round": layout.round_number,
-        "group": names.group_name(group.index),
-        "outputs": outputs,
-        "merged_ids": merged_ids,
-        "cores": cores,
-        "pilot": dict(layout.pilot) if layout.pilot else None,
-        "jobs": {
-            names.node_name(group.first_job + number): _job(job) for number, job in enumerate(group.jobs)
-        },
-        "lumis": _known_lumis(group),
-    }
+    return (
+        {
+            "schema": 1,
+            "request_name": spec.request_name,
+            "workflow_id": spec.workflow_id,
+            "round": layout.round_number,
+            "group": names.group_name(group.index),
+            "outputs": outputs,
+            "merged_ids": merged_ids,
+            "cores": cores,
+            "pilot": dict(layout.pilot) if layout.pilot else None,
+            "jobs": {
+                names.node_name(group.first_job + number): _job(job) for number, job in enumerate(group.jobs)
+            },
+            "lumis": _known_lumis(group),
+        }
+        | _log_plan(group, spec, layout)
+        | _pull(group, spec, layout)
+    )
+
+
+def _log_plan(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+    """Return where the group's log file is stored; empty if none is wanted."""
+    if not layout.log_dataset:
+        return {}
+    lfn = names.log_lfn(
+        layout.merged_lfn_base, spec.workflow_id, round_number=layout.round_number, group=group.index,
+        dataset=layout.log_dataset,
+    )  # fmt: skip
+    return {"log": {"dataset": layout.log_dataset, "lfn": lfn}}
+
+
+def _pull(group: GroupSpec, spec: PlanSpec, layout: LayoutSpec) -> dict[str, Any]:
+    """Return where the group's runners start, and the token for it; empty in other rounds."""
+    if layout.pull is None:
+        return {}
+    subject = group_subject(round_number=layout.round_number, group=group.index)
+    token = make_token(
+        key=layout.pull.token_key, workflow_id=spec.workflow_id, kind=TokenKind.GROUP, subject=subject
+    )
+    return {"pull": {"url": layout.pull.url, "token": token}}
 
 
 def _known_lumis(group: GroupSpec) -> dict[str, dict[str, list[list[int]]]]:

@@ -30,6 +30,11 @@ def dag_id(workflow_id: str, *, round_number: int) -> uuid.UUID:
     return uuid.uuid5(NAMESPACE, f"dag {workflow_id} {round_number}")
 
 
+def next_dag_id(parent: uuid.UUID) -> uuid.UUID:
+    """Return the id of the DAG that continues a round after `parent`: preparing it again gives the same."""
+    return uuid.uuid5(NAMESPACE, f"dag after {parent}")
+
+
 def token(dag: uuid.UUID) -> str:
     """Return the DAG's JobBatchName, by which a submission is found again."""
     return f"wms2-{dag.hex}"
@@ -44,6 +49,12 @@ def merged_lfn(base: str, workflow_id: str, *, round_number: int, group: int, da
     """Return the name of a group's merged file in a dataset, below an LFN base."""
     unique = merged_id(workflow_id, round_number=round_number, group=group, dataset=dataset)
     return file_names.merged_lfn(dataset_directory(base, dataset), unique)
+
+
+def log_lfn(base: str, workflow_id: str, *, round_number: int, group: int, dataset: str) -> str:
+    """Return the name of a group's log file in a dataset, below an LFN base."""
+    unique = merged_id(workflow_id, round_number=round_number, group=group, dataset=dataset)
+    return file_names.log_lfn(dataset_directory(base, dataset), unique)
 
 
 def dataset_directory(base: str, dataset: str) -> str:

@@ -126,7 +126,7 @@ class Estimate:
     time_per_event_sec: float
     memory_mb: int
     size_per_event_kb: float
-    source: str  # hints | pilot | measured
+    source: str  # hints | campaign | pilot | measured
     cores: int = 1
     decided: tuple[str, ...] = ()  # members set by an operator
 

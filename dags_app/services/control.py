@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from condor.analysis import MatchAnalysis
-from condor.dag_edits import write_landing_sites, write_priority
+from condor.dag_edits import write_landing_sites, write_priority, write_runner_sites
 from condor.types import DagmanAd
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent, Workflow
@@ -21,7 +21,7 @@ from dags_app.services.landing_sites import find_landings, usable_now
 from dags_app.services.production import newest_dag
 from dags_app.services.schedds import is_fenced
 from dags_app.services.submission import settle_submission
-from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus
+from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, RoundKind
 from wms2_project.access import audit
 from wms2_project.errors import Conflict
 from wms2_project.failpoints import failpoint
@@ -174,6 +174,8 @@ def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> li
     found = find_landings(dag=dag, sites=sites)
     write_priority(directory, priority)  # files first, for jobs that are submitted meanwhile
     write_landing_sites(directory, found.waiting)
+    if dag.round.kind == RoundKind.PULL:
+        write_runner_sites(directory, found.waiting)
     jobs = port.set_priority(dag.token, priority)
     landings = port.place_landings(dag.token, found.waiting)
     usable = usable_now(dag=dag, sites=sites)

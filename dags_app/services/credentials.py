@@ -162,7 +162,7 @@ def _scopes(workflow: Workflow, *, input_directories: Iterable[str] = ()) -> lis
     return build_scopes(
         workflow_id=str(workflow.pk),
         input_directories=input_directories,
-        output_datasets=workflow.output_datasets,
+        output_datasets=workflow.written_datasets,
         merged_base=workflow.merged_lfn_base,
         unmerged_base=workflow.unmerged_lfn_base,
     )

@@ -1,4 +1,4 @@
-"""Removal of the submit directories of requests that ended long ago, for a bounded time per call."""
+"""Archiving and removal of the submit directories of requests that ended long ago."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from dags_app.models import DAG, DAGEvent, Round
+from dags_app.services.archives import archive_directory, archive_path
 from dags_app.services.leftovers import has_left_queue
 from dags_app.services.storage_places import is_storage_configured
 from dags_app.states import LIVE_DAG, GroupStatus
@@ -25,10 +26,11 @@ REMOVED = "directory_removed"  # the event
 
 
 def remove_directories(*, ended: QuerySet[Any, Any], now: datetime, seconds: float) -> int:
-    """Remove the directories of the ended workflows' rounds; return how many were removed.
+    """Archive and remove the directories of the ended workflows' rounds; return how many were removed.
 
     Rounds with a live DAG, with uncollected groups, or with files still to be removed from the sites'
-    storage are kept. An interrupted removal continues at the next call.
+    storage are kept. The time limit holds between directories and while one is emptied; an interrupted
+    removal continues at the next call.
     """
     kept = Round.objects.filter(directory_removed_at__isnull=True, workflow__in=ended)
     idle = kept.exclude(dags__status__in=sorted(LIVE_DAG)).exclude(groups__status=GroupStatus.DONE)
@@ -48,9 +50,15 @@ def check_directory(dag: DAG) -> Path:
     if removed is not None:
         raise NotFound(
             f"The directory of DAG {dag.pk} was removed on {removed:%F} by policy",
-            cure="Failures, groups and events are kept: see the DAG and /errors of its request",
+            cure=f"See /errors of its request{_where_archived(dag.round)}",
         )
     return Path(dag.submit_dir)
+
+
+def _where_archived(round_: Round) -> str:
+    first = round_.dags.order_by("created_at").first()
+    archive = archive_path(first.pk) if first is not None else None
+    return f", or the archive {archive} on the submit host" if archive and archive.exists() else ""
 
 
 def _remove(round_: Round, *, now: datetime, ends: float) -> bool:
@@ -62,6 +70,7 @@ def _remove(round_: Round, *, now: datetime, ends: float) -> bool:
         logger.warning("%s is not removed: it is not the directory of DAG %s", directory, first.pk)
         return False
     try:
+        archive_directory(directory, dag_id=first.pk)
         if not _empty(directory, ends):
             return False
     except OSError as error:
@@ -69,7 +78,8 @@ def _remove(round_: Round, *, now: datetime, ends: float) -> bool:
         return False
     with transaction.atomic():
         Round.objects.filter(pk=round_.pk).update(directory_removed_at=now)
-        detail = {"directory": str(directory), "reason": "its request ended long ago"}
+        archive = str(archive_path(first.pk))
+        detail = {"directory": str(directory), "archive": archive, "reason": "its request ended long ago"}
         DAGEvent.objects.create(dag=dags[-1], event_type=REMOVED, detail=detail)
     return True
 

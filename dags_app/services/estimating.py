@@ -19,6 +19,7 @@ from dags_app.planning.estimates import (
     estimate_from_rounds,
     steer_events_per_job,
 )
+from dags_app.planning.payloads import passes_events
 from dags_app.planning.splitters import SPLITTERS
 from dags_app.planning.types import Estimate, PlanSpec
 from dags_app.planning.yields import RoundYield
@@ -55,18 +56,37 @@ def current_estimate(workflow: Workflow) -> Estimate:
 
 
 def _best_estimate(workflow: Workflow) -> Estimate:
-    """Return the estimate of earlier rounds, of the pilot, or of the requestor."""
-    measured = estimate_from_rounds(
+    """Return the estimate of earlier rounds, of the pilot, of the campaign, or of the requestor."""
+    measured = measured_estimate(workflow)
+    if measured is not None:
+        return measured
+    if workflow.pilot_metrics:
+        return pilot_estimate(workflow, workflow.pilot_metrics)
+    return learned_estimate(workflow) or hinted_estimate(workflow)
+
+
+def measured_estimate(workflow: Workflow) -> Estimate | None:
+    """Return the estimate of the workflow's finished groups; None while they are too few."""
+    return estimate_from_rounds(
         measurements(workflow),
         cores=workflow.cores,
         memory_per_core_mb=(settings.MEMORY_PER_CORE_MIN_MB, settings.MEMORY_PER_CORE_MAX_MB),
         follows_cores=workflow.adaptive and workflow.payload_config.get("follows_cores") is True,
     )
-    if measured is not None:
-        return measured
-    if workflow.pilot_metrics:
-        return pilot_estimate(workflow, workflow.pilot_metrics)
-    return hinted_estimate(workflow)
+
+
+def learned_estimate(workflow: Workflow) -> Estimate | None:
+    """Return the estimate of the workflow's campaign; None if there is none."""
+    known = (workflow.learned or {}).get("estimate")
+    if not known:
+        return None
+    return Estimate(
+        time_per_event_sec=known["time_per_event_sec"],
+        memory_mb=known["memory_mb"],
+        size_per_event_kb=known["size_per_event_kb"],
+        source="campaign",
+        cores=workflow.cores,
+    )
 
 
 def pilot_estimate(workflow: Workflow, report: Mapping[str, Any]) -> Estimate:
@@ -85,14 +105,21 @@ def pilot_windows(workflow: Workflow) -> Windows | None:
 
 
 def hinted_estimate(workflow: Workflow) -> Estimate:
-    """Return the requestor's estimate."""
+    """Return the requestor's estimate; the output of a merge is as large as its input."""
+    size_kb = input_kb_per_event(workflow) if passes_events(workflow.payload_config) else None
     return Estimate(
         time_per_event_sec=workflow.time_per_event_sec,
         memory_mb=workflow.memory_mb,
-        size_per_event_kb=workflow.size_per_event_kb,
+        size_per_event_kb=workflow.size_per_event_kb if size_kb is None else size_kb,
         source="hints",
         cores=workflow.cores,
     )
+
+
+def input_kb_per_event(workflow: Workflow) -> float | None:
+    """Return the mean size of an event in the input files; None without events."""
+    sums = workflow.input_files.aggregate(size=Sum("size_bytes"), events=Sum("events"))
+    return sums["size"] / 1024 / sums["events"] if sums["events"] else None
 
 
 def measurements(workflow: Workflow) -> list[Measurement]:
@@ -137,6 +164,8 @@ def steered_spec(workflow: Workflow, estimate: Estimate) -> PlanSpec:
         )
     elif estimate.source == "pilot" and not spec.params.get("events_per_job_fixed"):
         events = int((workflow.pilot_metrics or {})["recommended"]["events_per_job"])
+    elif estimate.source == "campaign" and not spec.params.get("events_per_job_fixed"):
+        events = max(1, round(settings.TARGET_JOB_SEC / estimate.time_per_event_sec))
     else:
         events = current
     return replace(spec, params=_with_whole_lumis(spec.params, events))

@@ -24,6 +24,7 @@ from dags_app.failures.hanging import HangLimits, Sample, describe_hang, next_sa
 from dags_app.models import DAG, MergeGroup
 from dags_app.services.schedds import may_be_asked
 from dags_app.services.stalls import Stall, StallKind, Stalls
+from dags_app.services.stragglers import move_stragglers
 from dags_app.states import IN_QUEUE, GroupStatus
 from sandbox.classify import HANG_MARK
 from wms2_project import redis_state
@@ -37,9 +38,9 @@ KEPT_SEC = 86_400
 _TURN, _SAMPLES = "wms2:hanging:looked", "wms2:hanging:samples:"
 
 
-class _P95(Aggregate):
+class _Percentile(Aggregate):
     function = "PERCENTILE_DISC"
-    template = "%(function)s(0.95) WITHIN GROUP (ORDER BY %(expressions)s)"
+    template = "%(function)s(%(fraction)s) WITHIN GROUP (ORDER BY %(expressions)s)"
 
 
 def find_hanging(*, now: datetime) -> Stalls | None:
@@ -80,7 +81,8 @@ def _hanging_at(name: str, dags: Mapping[str, DAG], now: datetime, limits: HangL
         job.cluster_id: next_sample(job, before.get(job.cluster_id), now=now, limits=limits) for job in jobs
     }
     _save_samples(name, samples)
-    usual = usual_runtimes([dag.round_id for dag in dags.values()])
+    rounds = [dag.round_id for dag in dags.values()]
+    usual = usual_runtimes(rounds)
     found: dict[str, list[tuple[RunningJob, str]]] = {}
     for job in jobs:
         p95_sec = usual.get(dags[job.batch_name].round_id)
@@ -89,6 +91,9 @@ def _hanging_at(name: str, dags: Mapping[str, DAG], now: datetime, limits: HangL
             found.setdefault(job.batch_name, []).append((job, why))
     if settings.HANG_RETRY:
         _remove(name, found)
+    hanging = {job.cluster_id for jobs in found.values() for job, _ in jobs}
+    others = [job for job in jobs if job.cluster_id not in hanging or not settings.HANG_RETRY]
+    move_stragglers(name=name, dags=dags, jobs=others, typical=typical_runtimes(rounds), now=now)
     return [
         Stall(dags[token].workflow_id, StallKind.HANGING, describe(hanging))
         for token, hanging in found.items()
@@ -97,9 +102,20 @@ def _hanging_at(name: str, dags: Mapping[str, DAG], now: datetime, limits: HangL
 
 def usual_runtimes(rounds: Collection[UUID]) -> dict[UUID, float]:
     """Return the measured p95 of job run times by round, if enough jobs have finished."""
+    return _runtimes(rounds, fraction=0.95)
+
+
+def typical_runtimes(rounds: Collection[UUID]) -> dict[UUID, float]:
+    """Return the p95 of a typical group by round: groups with stragglers of their own do not raise it."""
+    return _runtimes(rounds, fraction=0.5)
+
+
+def _runtimes(rounds: Collection[UUID], *, fraction: float) -> dict[UUID, float]:
     done = MergeGroup.objects.filter(round__in=rounds, status=GroupStatus.COLLECTED).order_by()
     wall_sec = Cast(KT("metrics__job_wall_p95_sec"), FloatField())
-    measured = done.values_list("round").annotate(measured=Sum("jobs"), p95_sec=_P95(wall_sec))
+    measured = done.values_list("round").annotate(
+        measured=Sum("jobs"), p95_sec=_Percentile(wall_sec, fraction=fraction)
+    )
     return {round_: p95 for round_, jobs, p95 in measured if p95 and jobs >= MIN_MEASURED_JOBS}
 
 

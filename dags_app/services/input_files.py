@@ -55,28 +55,35 @@ def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.in
     """
     blocks_left = 0
     if workflow.input_resolved_at is None:
-        dataset = workflow.input_dataset or ""
-        info = dbs().dataset(dataset)
-        if info is None:
-            raise NoInput(f"DBS does not know dataset {dataset}", cure="Check the name of the input dataset")
-        if info.access_type not in READABLE:
-            raise NoInput(f"{dataset} is {info.access_type} in DBS", cure="Choose a valid dataset")
-        if info.files == 0:
-            raise NoInput(f"{dataset} has no valid files", cure="Wait for data or choose another dataset")
+        found = [_readable_dataset(name) for name in workflow.input_datasets]
         if not workflow.resolved_through:  # before the first file, to detect later changes
-            _save(workflow, input_seen=_sums(info))
+            _save(workflow, input_seen=_sums(found))
         blocks_left = _read_blocks(workflow, seconds=seconds)
         if not blocks_left:
-            _close(workflow, info, now)
+            _close(workflow, found, now)
     totals = workflow.input_files.aggregate(events=Sum("events"))
     files = workflow.input_files.count()
     return InputSummary(files=files, events=totals["events"] or 0, blocks_left=blocks_left)
 
 
+def _readable_dataset(name: str) -> DatasetInfo:
+    """Return what DBS says of a dataset. Raises NoInput if there is nothing to read."""
+    info = dbs().dataset(name)
+    if info is None:
+        raise NoInput(f"DBS does not know dataset {name}", cure="Check the name of the input dataset")
+    if info.access_type not in READABLE:
+        raise NoInput(f"{name} is {info.access_type} in DBS", cure="Choose a valid dataset")
+    if info.files == 0:
+        raise NoInput(f"{name} has no valid files", cure="Wait for data or choose another dataset")
+    return info
+
+
 def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
     """Store the files of the remaining blocks until the time is over; return how many are left."""
     wants, ends = _Wants(workflow), time.monotonic() + seconds
-    named = sorted(name for name in dbs().blocks(workflow.input_dataset or "") if wants.block(name))
+    named = sorted(
+        block for name in workflow.input_datasets for block in dbs().blocks(name) if wants.block(block)
+    )
     blocks = [name for name in named if name > workflow.resolved_through]
     for number, block in enumerate(blocks):
         if number and time.monotonic() >= ends:
@@ -89,11 +96,28 @@ def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
     return 0
 
 
-def _close(workflow: Workflow, info: DatasetInfo, now: datetime) -> None:
+def read_new_files(*, workflow: Workflow) -> None:
+    """Add files that DBS has and the ledger has not, if the datasets have changed since they were read."""
+    found = [_readable_dataset(name) for name in workflow.input_datasets]
+    if workflow.input_seen == _sums(found):
+        return
+    wants = _Wants(workflow)
+    for batch in batches(file for info in found for file in dbs().files(info.name)):
+        known = set(
+            workflow.input_files.filter(lfn__in=[file.lfn for file in batch]).values_list("lfn", flat=True)
+        )
+        fresh = [file for file in batch if file.lfn not in known and wants(file)]
+        if fresh:
+            _store(workflow, fresh, rucio().replicas([file.lfn for file in fresh]))
+    _save(workflow, input_seen=_sums(found))
+
+
+def _close(workflow: Workflow, found: Sequence[DatasetInfo], now: datetime) -> None:
     if not workflow.input_files.exclude(state=FileState.EXCLUDED).exists():
         _save(workflow, resolved_through="")
         raise NoInput(
-            f"run lists, block lists, lumi mask and operators exclude all {info.files} files of {info.name}",
+            f"run lists, block lists, lumi mask and operators exclude all"
+            f" {sum(info.files for info in found)} files of {' and '.join(workflow.input_datasets):.500}",
             cure="Extend the run list, the block list or the mask",
         )
     _save(workflow, input_resolved_at=now, located_at=now, located_through=None, resolved_through="")
@@ -106,16 +130,18 @@ def _save(workflow: Workflow, **values: Any) -> None:
         setattr(workflow, name, value)
 
 
-def _sums(info: DatasetInfo) -> dict[str, int]:
-    """Return numbers that change with every change of the dataset's files."""
-    return {name: getattr(info, name) for name in ("blocks", "files", "events", "size_bytes", "changed_at")}
+def _sums(found: Sequence[DatasetInfo]) -> dict[str, dict[str, int]]:
+    """Return numbers that change with every change of the datasets' files."""
+    names = ("blocks", "files", "events", "size_bytes", "changed_at")
+    return {info.name: {name: getattr(info, name) for name in names} for info in found}
 
 
 def read_input(*, workflow: Workflow, sites: SitePool) -> list[FileSpec]:
     """Return the selected files for planning, directly from DBS and Rucio, without storing them."""
     files: list[FileSpec] = []
     wants = _Wants(workflow)
-    for batch in batches(dbs().files(workflow.input_dataset or "")):
+    every = (file for name in workflow.input_datasets for file in dbs().files(name))
+    for batch in batches(every):
         wanted = [file for file in batch if wants(file)]
         places = rucio().replicas([file.lfn for file in wanted]) if wanted else {}
         files.extend(
@@ -154,24 +180,19 @@ class _Wants:
 def check_input(*, workflow: Workflow) -> None:
     """Raise InputLost if DBS no longer has the input as it was resolved.
 
-    This takes two calls if the dataset is unchanged; after a change its valid files are listed once.
+    This takes two calls for an unchanged dataset; after a change the valid files are listed once.
     """
-    dataset = workflow.input_dataset or ""
-    info = dbs().dataset(dataset)
-    if info is None:
-        raise InputLost(f"DBS does not know dataset {dataset} any more", cure=_RESTORE)
-    if info.access_type not in READABLE:
-        raise InputLost(f"{dataset} has become {info.access_type} in DBS", cure=_RESTORE)
-    if workflow.input_seen == _sums(info):
+    found = [_dataset_still_there(name) for name in workflow.input_datasets]
+    if workflow.input_seen == _sums(found):
         return
     unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE)
     blocks = set(unfinished.order_by().values_list("block_name", flat=True).distinct())
-    lost = sorted(blocks - dbs().blocks(dataset))
+    lost = sorted(blocks.difference(*(dbs().blocks(info.name) for info in found)))
     if lost:
         raise InputLost(
             f"DBS has lost {len(lost)} blocks of the input, the first is {lost[0]}", cure=_RESTORE
         )
-    valid = dbs().valid_lfns(dataset)
+    valid = frozenset[str]().union(*(dbs().valid_lfns(info.name) for info in found))
     names = unfinished.order_by("lfn").values_list("lfn", flat=True)
     gone = [lfn for lfn in names.iterator(chunk_size=5000) if lfn not in valid]
     if gone:
@@ -179,7 +200,16 @@ def check_input(*, workflow: Workflow) -> None:
             f"{len(gone)} files of the input are not valid in DBS any more, the first is {gone[0]}",
             cure="Have them restored in DBS or exclude them, then release the request; or abort it",
         )
-    _save(workflow, input_seen=_sums(info))
+    _save(workflow, input_seen=_sums(found))
+
+
+def _dataset_still_there(name: str) -> DatasetInfo:
+    info = dbs().dataset(name)
+    if info is None:
+        raise InputLost(f"DBS does not know dataset {name} any more", cure=_RESTORE)
+    if info.access_type not in READABLE:
+        raise InputLost(f"{name} has become {info.access_type} in DBS", cure=_RESTORE)
+    return info
 
 
 def _store(workflow: Workflow, files: list[DatasetFile], places: Mapping[str, Sequence[str]]) -> None:

@@ -37,6 +37,9 @@ def find_landings(*, dag: DAG, sites: SitePool) -> Landings:
     landed: dict[str, str] = {}
     waiting: dict[str, frozenset[str]] = {}
     for group in dag.round.groups.exclude(status__in=CREDITED).order_by("index"):
+        if dag.round.kind == RoundKind.PULL:
+            waiting[group.name] = fitting
+            continue
         if site := elected_site(directory / group.name):
             landed[group.name] = site
             continue

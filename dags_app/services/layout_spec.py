@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Max
 
 from condor.dagfile import read_assets
 from condor.layout import Asset, DagmanSettings, Retries, Throttles
 from dags_app.models import Workflow
 from dags_app.planning.configurations import system_of
-from dags_app.planning.layout import LayoutSpec
+from dags_app.planning.layout import MIN_DISK_KB, MIN_WALL_MINUTES, LayoutSpec, PullSpec
 from dags_app.services.decisions import decided_numbers
 from dags_app.services.estimating import pilot_windows
 from dags_app.services.payloads import payload_of, payload_rules
@@ -86,6 +87,19 @@ def layout_spec(
         with_token=bool(settings.TOKEN_ISSUER),
         job_proxy=settings.JOB_PROXY,
         required_os=system_of(payload, workflow.scram_arch),
+        log_dataset=workflow.log_dataset or "",
+        pull=_pull(workflow) if kind == RoundKind.PULL else None,
+    )
+
+
+def _pull(workflow: Workflow) -> PullSpec:
+    """Return what runners need: a slot as long as a job may be, and disk for several files."""
+    largest = workflow.input_files.aggregate(size=Max("size_bytes"))["size"] or 0
+    return PullSpec(
+        url=settings.JOBS_URL,
+        token_key=settings.JOB_TOKEN_KEY,
+        wall_minutes=max(MIN_WALL_MINUTES, settings.TARGET_JOB_SEC // 60),
+        disk_kb=max(MIN_DISK_KB, 4 * largest // 1024),
     )
 
 

@@ -281,7 +281,7 @@ def give_back(*, round_: Round) -> None:
 
 def work_left(*, workflow: Workflow) -> str:
     """Describe what is still to be planned; empty if nothing is."""
-    if workflow.generates:
+    if not workflow.has_ledger:
         made = Workflow.objects.values_list("produced_events", flat=True).get(pk=workflow.pk)
         missing = (workflow.total_events or 0) - made
         return f"{missing} of {workflow.total_events} events are missing" if missing > 0 else ""

@@ -127,7 +127,7 @@ def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[st
                 continue
             sweeper = _Sweeper(access, prefix, swept, ends)
             try:
-                for dataset in workflow.output_datasets:
+                for dataset in workflow.written_datasets:
                     base = names.dataset_directory(workflow.unmerged_lfn_base, dataset)
                     sweeper.empty_unmerged(f"{base}/{workflow.pk}", round_.number)
                     base = names.dataset_directory(workflow.merged_lfn_base, dataset)

@@ -15,6 +15,7 @@ from dags_app.adapters import rucio
 from dags_app.failures.records import bad_copies
 from dags_app.models import InputFile, Workflow
 from dags_app.planning.types import SitePool
+from dags_app.pull.places import sync_places
 from dags_app.states import IN_QUEUE, UNFINISHED_FILE, FileState
 
 BATCH = 1000  # names per call to Rucio
@@ -38,13 +39,15 @@ def refresh_locations(
     The next call goes on where this one stopped. Nothing is asked while the last look-up is fresh. Where
     files of a running DAG have moved, its landings are decided anew.
     """
-    if workflow.generates or are_fresh(workflow=workflow, now=now, max_age_sec=max_age_sec):
+    if not workflow.input_datasets or are_fresh(workflow=workflow, now=now, max_age_sec=max_age_sec):
         return 0
     unfinished = workflow.input_files.filter(state__in=UNFINISHED_FILE).order_by("pk")
     rest = unfinished.filter(pk__gt=workflow.located_through or 0).values_list("pk", "lfn", "locations")
     ends = time.monotonic() + seconds
     for batch in batches(rest.iterator(chunk_size=BATCH)):
         _note_moved(workflow, _store(batch), now)
+        if workflow.pulls:
+            sync_places(workflow=workflow)
         _save(workflow, located_through=batch[-1][0])
         if time.monotonic() >= ends:
             left = unfinished.filter(pk__gt=batch[-1][0]).count()
@@ -94,7 +97,11 @@ def can_place(*, workflow: Workflow, sites: SitePool) -> bool:
 
 def note_waiting(*, workflow: Workflow, sites: SitePool, now: datetime) -> None:
     """Store since when files wait for a replica that a usable site can read."""
-    waits = not workflow.generates and waiting_files(workflow=workflow, sites=sites).exists()
+    waits = (
+        not workflow.generates
+        and not workflow.pulls
+        and waiting_files(workflow=workflow, sites=sites).exists()
+    )
     if waits != (workflow.unplaced_since is not None):
         _save(workflow, unplaced_since=now if waits else None)
 
@@ -124,7 +131,7 @@ def _store(files: Sequence[Located]) -> list[int]:
         if found != tuple(known):
             moved.setdefault(found, []).append(key)
     for found, keys in moved.items():
-        InputFile.objects.filter(pk__in=keys).update(locations=list(found))
+        InputFile.objects.filter(pk__in=keys).update(locations=list(found), place_set=None)
     return [key for keys in moved.values() for key in keys]
 
 

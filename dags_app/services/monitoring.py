@@ -7,28 +7,27 @@ disk never means "gone": then nothing changes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, F, Sum
 
-from condor.dagtext import GROUP_DAG
 from condor.statusfile import highest_rescue, parse_metrics, read_status
-from condor.types import DagmanAd, FileStamp, JobStatus, StatusFile, UnreadableFile
+from condor.types import DagmanAd, FileStamp, GroupNodes, JobStatus, StatusFile, UnreadableFile
 from dags_app.adapters import schedd
-from dags_app.models import DAG, DAGEvent, MergeGroup
+from dags_app.models import DAG, DAGEvent, MergeGroup, Workflow
 from dags_app.planning.names import group_index, group_name
 from dags_app.planning.types import SERVICE_NODES
 from dags_app.schedd_choice import share_groups
 from dags_app.services import schedds
-from dags_app.states import IN_QUEUE, DAGStatus, GroupStatus
-from sandbox.elect_site import elected_site
+from dags_app.services.group_counts import GroupCount, count_nodes, last_count
+from dags_app.states import IN_QUEUE, DAGStatus, GroupStatus, RoundKind
+from wms2_project.changes import announce_requests
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
 
@@ -41,7 +40,7 @@ class Known:
 
     stamp: FileStamp | None = None
     done: frozenset[str] = frozenset()
-    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    groups: Mapping[str, GroupNodes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +50,9 @@ class Sight:
     dag: DAG
     ad: DagmanAd
     known: Known
-    counted: Mapping[str, tuple[int, int]]  # stored progress of its running groups
+    counted: Mapping[str, GroupNodes]  # stored progress of its running groups
     fresh: tuple[int, ...] = ()
     failed: int | None = None
-
-
-class GroupCount(NamedTuple):
-    """The done and failed nodes of a group, and its site, if known."""
-
-    round_id: UUID
-    number: int
-    done: int
-    failed: int
-    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +195,18 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
     with transaction.atomic():
         DAG.objects.filter(pk__in=[sight.dag.pk for sight in sights]).update(observed_at=now)
         marked = {sight.dag.pk for sight in sights if sight.fresh and _mark(sight.dag, sight.fresh, now)}
-        _count_nodes([count for sight in sights for count in _news_of_groups(sight)])
+        counts = [count for sight in sights for count in _news_of_groups(sight)]
+        count_nodes(counts)
         done = _nodes_done([sight.dag.round_id for sight in sights if sight.dag.pk in marked])
+        changes = {sight.dag.pk: _changes(sight, done) for sight in sights}
+        rounds = {count.round_id for count in counts}
+        _announce({
+            sight.dag.workflow_id
+            for sight in sights
+            if sight.dag.round_id in rounds or _differs(sight.dag, changes[sight.dag.pk])
+        })  # fmt: skip
         moved = {
-            sight.dag.pk for sight in sights if _update(sight.dag, _changes(sight, done), event="observed")
+            sight.dag.pk for sight in sights if _update(sight.dag, changes[sight.dag.pk], event="observed")
         }
     failpoint("monitor.recorded")
     _known.update((sight.dag.pk, sight.known) for sight in sights)  # only after the commit
@@ -217,24 +214,16 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
 
 
 def _news_of_groups(sight: Sight) -> Iterator[GroupCount]:
-    for name, (done, failed) in sight.ad.groups.items():
+    """Yield the groups whose counts differ from the stored ones; a group that left the queue runs no jobs."""
+    left = {
+        name: GroupNodes(nodes.done, nodes.failed)
+        for name, nodes in sight.counted.items()
+        if name not in sight.ad.groups
+    }
+    for name, nodes in (left | dict(sight.ad.groups)).items():
         index = group_index(name)
-        if index is not None and sight.counted.get(name) != (done, failed):
-            yield GroupCount(sight.dag.round_id, index, done, failed)
-
-
-def _count_nodes(counts: Sequence[GroupCount]) -> None:
-    """Store the progress of groups that are not done, in one update; an empty site changes nothing."""
-    if not counts:
-        return
-    sql = """
-        UPDATE dags_app_mergegroup AS m
-           SET nodes_done = c.done, nodes_failed = c.failed, site = coalesce(nullif(c.site, ''), m.site)
-          FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::int[], %s::text[])
-            AS c (round_id, number, done, failed, site)
-         WHERE m.round_id = c.round_id AND m.index = c.number AND m.status IN ('planned', 'failed')"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [list(column) for column in zip(*counts, strict=True)])
+        if index is not None and sight.counted.get(name) != nodes:
+            yield GroupCount(sight.dag.round_id, index, *nodes)
 
 
 def _changes(sight: Sight, done: Mapping[UUID, int]) -> dict[str, object]:
@@ -273,9 +262,14 @@ def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
 def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
     """Store the end of the DAG. Every manifest on disk counts, whatever the last status file said."""
     groups = list(dag.round.groups.all())
-    done = {group.index for group in groups if _has_manifest(dag, group) or _is_credited(group)}
+    ended = _ended_groups(dag) if dag.round.kind == RoundKind.PULL else None
+    done = {
+        group.index
+        for group in groups
+        if _is_credited(group) or (_has_manifest(dag, group) if ended is None else group.name in ended)
+    }
     failed = [group.pk for group in groups if group.index not in done]
-    counts = [_last_count(dag, group) for group in groups if group.index not in done]
+    counts = [last_count(dag, group) for group in groups if group.index not in done]
     complete = ending.exit_code == 0 and not failed
     # A DAG that ended by itself before its removal was not stopped: its failures count.
     stopped = dag.stop_requested_at is not None and (ending.removed or ending.exit_code is None)
@@ -301,11 +295,12 @@ def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
     }
     with transaction.atomic():
         _mark(dag, done, now)
-        _count_nodes(counts)
+        count_nodes(counts)
         if status != DAGStatus.STOPPED:
             MergeGroup.objects.filter(pk__in=failed).update(status=GroupStatus.FAILED)
         done_nodes = _nodes_done([dag.round_id]).get(dag.round_id, 0)
         _update(dag, changes | {"nodes_done": done_nodes}, event="ended")
+        _announce([dag.workflow_id])
     failpoint("monitor.ended")
     _known.pop(dag.pk, None)
 
@@ -323,18 +318,15 @@ def _has_manifest(dag: DAG, group: MergeGroup) -> bool:
     return (Path(dag.submit_dir) / group_name(group.index) / "merge_output.json").exists()
 
 
-def _last_count(dag: DAG, group: MergeGroup) -> GroupCount:
-    """Return the final progress of the group; what its files do not have stays as last observed."""
-    directory = Path(dag.submit_dir) / group.name
-    known = GroupCount(group.round_id, group.index, group.nodes_done, group.nodes_failed)
-    known = known._replace(site=elected_site(directory))
+def _ended_groups(dag: DAG) -> frozenset[str]:
+    """Return the groups of runners whose nodes all succeeded, by the last status file."""
     try:
-        reading = read_status(directory / f"{GROUP_DAG}.status")
+        reading = read_status(Path(f"{dag.dag_file_path}.status"))
     except (UnreadableFile, OSError):
-        return known
-    if reading is None:
-        return known
-    return known._replace(done=reading.status.nodes_done, failed=reading.status.nodes_failed)
+        return frozenset()
+    return (
+        frozenset(reading.status.done) if reading is not None and _is_of(dag, reading.status) else frozenset()
+    )
 
 
 def _is_credited(group: MergeGroup) -> bool:
@@ -352,14 +344,27 @@ def _nodes_done(rounds: Collection[UUID]) -> dict[UUID, int]:
     done = MergeGroup.objects.filter(
         round__in=rounds, status__in=[GroupStatus.DONE, GroupStatus.COLLECTED]
     ).order_by()
-    sums = done.values_list("round").annotate(groups=Count("id"), jobs=Sum("jobs"))
-    return {round_: jobs + SERVICE_NODES * groups for round_, groups, jobs in sums}
+    sums = done.values_list("round", "round__kind").annotate(groups=Count("id"), jobs=Sum("jobs"))
+    return {
+        round_: jobs + (0 if kind == RoundKind.PULL else SERVICE_NODES * groups)
+        for round_, kind, groups, jobs in sums
+    }
+
+
+def _announce(workflows: Collection[UUID]) -> None:
+    """Announce the progress of these workflows to open pages."""
+    if workflows:
+        announce_requests(*Workflow.objects.filter(pk__in=workflows).values_list("request_name", flat=True))
+
+
+def _differs(dag: DAG, changes: Mapping[str, object]) -> bool:
+    return any(getattr(dag, name) != value for name, value in changes.items())
 
 
 def _update(dag: DAG, changes: dict[str, object], *, event: str) -> bool:
     """Update the DAG by compare-and-set, with an event if the status changed; return whether it did."""
     before = dag.status
-    if all(getattr(dag, field) == value for field, value in changes.items()):
+    if not _differs(dag, changes):
         return False
     moved = changes["status"] != before
     if moved:

@@ -25,6 +25,7 @@ from dags_app.planning.layout import build_layout
 from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import EventBudget, Plan, SitePool
 from dags_app.planning.yields import believed_efficiency
+from dags_app.pull.ending import end_round_runners
 from dags_app.services import ledger
 from dags_app.services.configurations import pset_assets
 from dags_app.services.estimating import (
@@ -38,6 +39,7 @@ from dags_app.services.estimating import (
 from dags_app.services.input_files import check_input
 from dags_app.services.landing_sites import usable_now
 from dags_app.services.layout_spec import layout_spec
+from dags_app.services.storage_places import jobs_ca_file
 from dags_app.services.submission import ensure_submitted
 from dags_app.services.user_sandboxes import user_sandbox_assets
 from dags_app.states import LIVE_DAG, DAGKind, DAGStatus, GroupStatus, RoundKind, RoundStatus
@@ -139,7 +141,12 @@ def write_round(
         priority=priority,
         prefixes=sites.prefixes if sites is not None else {},
     )
-    further = (*user_sandbox_assets(workflow=workflow), *pset_assets(workflow=workflow, payload=spec.payload))
+    own = jobs_ca_file() if kind == RoundKind.PULL else ()
+    further = (
+        *own,
+        *user_sandbox_assets(workflow=workflow),
+        *pset_assets(workflow=workflow, payload=spec.payload),
+    )
     spec = replace(spec, job_files=(*spec.job_files, *further))
     write_dag(build_layout(plan=plan, spec=plan_spec(workflow), layout=spec), directory)
     failpoint("plan.written")
@@ -195,15 +202,19 @@ def _assign_files(round_: Round, reading: Reading) -> int:
 def _record_dag(round_: Round, plan: Plan, dag: DAG) -> DAG:
     groups = len(plan.groups)
     dag.token = names.token(dag.pk)
-    dag.total_nodes = plan.total_nodes
-    dag.total_edges = 2 * plan.jobs + groups
-    dag.node_counts = {
-        "Processing": plan.jobs,
-        "Landing": groups,
-        "Merge": groups,
-        "Cleanup": groups,
-        "MergeGroup": groups,
-    }
+    if round_.kind == RoundKind.PULL:
+        dag.total_nodes = plan.jobs
+        dag.node_counts = {"Processing": plan.jobs, "MergeGroup": groups}
+    else:
+        dag.total_nodes = plan.total_nodes
+        dag.total_edges = 2 * plan.jobs + groups
+        dag.node_counts = {
+            "Processing": plan.jobs,
+            "Landing": groups,
+            "Merge": groups,
+            "Cleanup": groups,
+            "MergeGroup": groups,
+        }
     dag.save(force_insert=True)
     DAGEvent.objects.create(dag=dag, event_type="planned", to_status=dag.status, detail={"groups": groups})
     return dag
@@ -216,6 +227,7 @@ def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
         if existing is not None:
             return existing
         dag = DAG(
+            id=names.next_dag_id(parent.pk),
             workflow=parent.workflow,
             round=parent.round,
             parent=parent,
@@ -233,9 +245,14 @@ def prepare_dag(*, parent: DAG, kind: DAGKind) -> DAG:
     return dag
 
 
-def resolve_round(*, round_: Round, now: datetime) -> None:
-    """Close the round: collected groups are credited, the rest may be planned again."""
+def resolve_round(*, round_: Round, now: datetime, stopped: bool = False) -> None:
+    """Close the round: collected groups are credited, the rest may be planned again.
+
+    `stopped`: by a clean stop. Then files that runners held do not lose an attempt.
+    """
     with transaction.atomic():
+        if round_.kind == RoundKind.PULL:
+            end_round_runners(round_=round_, stopped=stopped)
         _discard_uncollected(round_)
         ledger.give_back(round_=round_)
         Round.objects.filter(pk=round_.pk, status=RoundStatus.PLANNED).update(
@@ -259,13 +276,15 @@ def _discard_uncollected(round_: Round) -> None:
 
 
 def merged_lfns(group: MergeGroup) -> list[str]:
-    """Return the merged files of the group, one per output dataset."""
-    workflow, number = group.round.workflow, group.round.number
+    """Return the merged files of the group, one per output dataset, and its log file if it has one."""
+    workflow = group.round.workflow
+    kinds = dict.fromkeys(workflow.output_datasets, names.merged_lfn)
+    if workflow.log_dataset:
+        kinds[workflow.log_dataset] = names.log_lfn
+    base, number, index = workflow.merged_lfn_base, group.round.number, group.index
     return [
-        names.merged_lfn(
-            workflow.merged_lfn_base, str(workflow.pk), round_number=number, group=group.index, dataset=one
-        )
-        for one in workflow.output_datasets
+        name(base, str(workflow.pk), round_number=number, group=index, dataset=dataset)
+        for dataset, name in kinds.items()
     ]
 
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from condor.types import ScheddLimits
@@ -18,6 +17,7 @@ from dags_app.models import DAG, Schedd
 from dags_app.schedd_choice import Candidate, decide_schedd, has_room, share_groups
 from dags_app.states import IN_QUEUE, LIVE_DAG, DAGStatus, ScheddStatus
 from wms2_project.access import audit
+from wms2_project.changes import Topic, announce, request_topic
 from wms2_project.errors import Conflict, NotFound, ScheddUnreachable, TransientError
 from wms2_project.wakeups import SCHEDDS, wake_waiting
 
@@ -154,16 +154,25 @@ def may_be_asked(name: str, *, now: datetime) -> bool:
 
 def note_answer(name: str, *, now: datetime) -> None:
     """Record that the schedd answered."""
-    values = {"asked_at": now, "answered_at": now, "silent_since": None}
-    if not Schedd.objects.filter(name=name).update(**values) and name:
-        Schedd.objects.get_or_create(name=name, defaults=values)
+    _note(name, {"asked_at": now, "answered_at": now}, silent_since=None)
 
 
 def note_silence(name: str, *, now: datetime) -> None:
     """Record that the schedd did not answer, and since when."""
-    values = {"asked_at": now, "silent_since": Coalesce("silent_since", Value(now))}
-    if not Schedd.objects.filter(name=name).update(**values) and name:
-        Schedd.objects.get_or_create(name=name, defaults={"asked_at": now, "silent_since": now})
+    _note(name, {"asked_at": now}, silent_since=now)
+
+
+def _note(name: str, values: dict[str, datetime], *, silent_since: datetime | None) -> None:
+    """Store the values. If the schedd fell silent or came back, announce it with its requests."""
+    rows = Schedd.objects.filter(name=name)
+    if not name or rows.filter(silent_since__isnull=silent_since is None).update(**values):
+        return
+    changed = values | {"silent_since": silent_since}
+    if not rows.update(**changed):
+        Schedd.objects.get_or_create(name=name, defaults=changed)
+    queued = DAG.objects.filter(status__in=sorted(IN_QUEUE), schedd_name=name)
+    requests = queued.values_list("workflow__request_name", flat=True)
+    announce(Topic.FLEET, *map(request_topic, requests))
 
 
 def silent_schedds(*, now: datetime) -> list[Schedd]:

@@ -12,6 +12,7 @@ from condor.layout import Asset
 from dags_app.models import DAG
 from sandbox.manifest import ManifestError, ManifestMissing
 from sandbox.places import CA_FILE, STORAGE_FILE, Places, read_places
+from sandbox.pull.runner import CA_FILE as JOBS_CA_FILE
 from wms2_project.errors import PermanentError
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ def storage_places(*, prefixes: Mapping[str, Sequence[str]]) -> Places:
     """Return the storage of every site; `prefixes` are those that Rucio gives, by site."""
     known = {site: tuple(found) for site, found in prefixes.items() if found}
     own = {site: tuple(found) for site, found in settings.SITE_STORAGE.items()}
-    return Places(sites=known | own, default=settings.STORAGE_PREFIX)
+    return Places(known | own, settings.STORAGE_PREFIX, merged_fallback=settings.CHECK_OUTPUTS)
 
 
 def storage_files(*, prefixes: Mapping[str, Sequence[str]]) -> tuple[Asset, ...]:
@@ -40,6 +41,19 @@ def storage_files(*, prefixes: Mapping[str, Sequence[str]]) -> tuple[Asset, ...]
                 cure="Set WMS2_STORAGE_CA_FILE to a file with the certificate authorities of the storages",
             ) from error
     return tuple(files)
+
+
+def jobs_ca_file() -> tuple[Asset, ...]:
+    """Return the file with the certificate authorities by which runners verify WMS2, if one is set."""
+    if not settings.JOBS_CA_FILE:
+        return ()
+    try:
+        return (Asset(JOBS_CA_FILE, Path(settings.JOBS_CA_FILE).read_bytes()),)
+    except OSError as error:
+        raise StorageUnusable(
+            f"{settings.JOBS_CA_FILE} cannot be read: {error.strerror}",
+            cure="Set WMS2_JOBS_CA_FILE to a file with the certificate authorities of WMS2",
+        ) from error
 
 
 def dag_places(dag: DAG | None) -> Places:

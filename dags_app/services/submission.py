@@ -2,6 +2,7 @@
 
 The row names the schedd before anything is sent there, so that after a crash there is one place to search.
 Another schedd is used only after the first has answered that it does not know the token, or was fenced.
+The schedd is recorded in the directory, too: a database restored from a backup may not have it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from condor.dag_edits import settle_killed, write_priority
+from condor.dag_edits import settle_killed, write_priority, write_rescue
 from condor.dagfile import submit_lock
+from condor.dagtext import OUTER_DAG
 from condor.types import Presence
 from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
+from dags_app.services import placements
 from dags_app.services.credentials import ensure_token
 from dags_app.services.schedds import choose_schedd, groups_of_next_dag, is_fenced, open_schedds
 from dags_app.states import DAGStatus
@@ -65,13 +68,19 @@ def settle_submission(*, dag: DAG) -> DAG:
 def _adopted(dag: DAG) -> DAG:
     """Return the current row after searching the DAG's schedd for it. The caller holds the lock."""
     dag = DAG.objects.select_related("round", "workflow").get(pk=dag.pk)
+    forgotten = placements.read(dag) if dag.status == DAGStatus.READY and not dag.schedd_name else None
+    if forgotten is not None:
+        _record_place(dag, forgotten.schedd_name)
     if dag.status != DAGStatus.READY or not dag.schedd_name or is_fenced(dag.schedd_name):
         return dag
-    presence, ad = schedd(dag.schedd_name).find_dag(dag.token, not_before=_placed_at(dag).timestamp())
+    since = forgotten.at if forgotten is not None else _placed_at(dag).timestamp()
+    presence, ad = schedd(dag.schedd_name).find_dag(dag.token, not_before=since)
     if presence is Presence.UNKNOWN:
         what = f"it is unknown whether {dag.token} is in the queue"
         raise ScheddUnreachable(what, cure="Retried automatically")
     if ad is None:
+        if forgotten is not None:  # it may have run so long ago that the history has forgotten it
+            _settle_lost(Path(dag.submit_dir))
         return dag
     return _record_submission(dag, cluster=ad.cluster_id, how="adopted")
 
@@ -82,15 +91,21 @@ def _place(dag: DAG) -> None:
         return
     if is_fenced(dag.schedd_name):
         _settle_lost(Path(dag.submit_dir))
-    dag.schedd_name = choose_schedd()
+    name = choose_schedd()
+    placements.write(dag, schedd_name=name, now=timezone.now())
+    _record_place(dag, name)
+
+
+def _record_place(dag: DAG, name: str) -> None:
+    dag.schedd_name = name
     with transaction.atomic():
-        DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=dag.schedd_name)
+        DAG.objects.filter(pk=dag.pk, status=DAGStatus.READY).update(schedd_name=name)
         DAGEvent.objects.create(
             dag=dag,
             event_type=PLACED,
             from_status=DAGStatus.READY,
             to_status=DAGStatus.READY,
-            detail={"schedd": dag.schedd_name},
+            detail={"schedd": name},
         )
 
 
@@ -101,8 +116,10 @@ def _placed_at(dag: DAG) -> datetime:
 
 
 def _settle_lost(directory: Path) -> None:
-    """Keep what is done: the DAG may have started at the lost schedd without a record."""
-    settle_killed(directory, done=[path.parent.name for path in directory.glob("*/merge_output.json")])
+    """Keep finished groups of a DAG that may have run without a record, so that they do not run again."""
+    done = [path.parent.name for path in directory.glob("*/merge_output.json")]
+    if not settle_killed(directory, done=done) and done:
+        write_rescue(directory / OUTER_DAG, done=done)
 
 
 def _record_submission(dag: DAG, *, cluster: int, how: str, version: int = 0) -> DAG:

@@ -1,0 +1,1 @@
+"""Pull mode: runners, the jobs of a pull round, ask for their files one by one."""
