@@ -35,6 +35,7 @@ BLOCK_COLOURS: dict[str, str] = {
 }  # fmt: skip
 DATASET_COLOURS: dict[str, str] = {
     DatasetStatus.ACTIVE: "success", DatasetStatus.SUPERSEDED: "warning", DatasetStatus.INVALIDATED: "danger",
+    DatasetStatus.REMOVED: "info", DatasetStatus.RELEASED: "info",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from outputs_app.file_check import Reported, compare_bytes, compare_content
 from outputs_app.inspecting import Uninspectable, inspect_files
 from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.states import BlockStatus
-from outputs_app.storage import BlockStorage
+from outputs_app.storage import BlockStorage, Measured
 from wms2_project.observation import counters
 
 BATCH = 10  # files that one process inspects
@@ -69,15 +69,20 @@ def _check_batch(block: OutputBlock, files: Sequence[OutputFile], now: datetime)
     for file in files:
         began, url = time.monotonic(), storage.url(file)
         found = storage.measure(url)
-        if found is None:
-            problem = f"is not on the storage ({url})"
-        else:
-            problem = compare_bytes(reported(file), size_bytes=found.size_bytes, adler32=found.adler32)
+        problem = _compare(file, url, found)
+        if problem and (moved := storage.fetch_from_fallback(file)):
+            found, problem = moved, _compare(file, url, moved)
         if not problem and found is not None and found.may_be_root and _has_events(block):
             to_open[url] = file
         else:
             _record(file, problem, now, began=began)
     _check_content(storage, to_open, now)
+
+
+def _compare(file: OutputFile, url: str, found: Measured | None) -> str:
+    if found is None:
+        return f"is not on the storage ({url})"
+    return compare_bytes(reported(file), size_bytes=found.size_bytes, adler32=found.adler32)
 
 
 def _check_content(storage: BlockStorage, files: Mapping[str, OutputFile], now: datetime) -> None:
@@ -93,7 +98,8 @@ def _check_content(storage: BlockStorage, files: Mapping[str, OutputFile], now: 
 
 
 def _has_events(block: OutputBlock) -> bool:
-    return not block.dataset.dataset_name.rpartition("/")[2].startswith(WITHOUT_EVENTS)
+    name = block.dataset.dataset_name
+    return block.dataset.in_dbs and not name.rpartition("/")[2].startswith(WITHOUT_EVENTS)
 
 
 def reported(file: OutputFile) -> Reported:

@@ -1,19 +1,22 @@
 """Ownership of output datasets: by claims in the WMS2 database and by the content of DBS.
 
-Block names are unique and stored before they are sent to DBS. So a block in DBS that the WMS2 database does
-not have was registered by another system, and a dataset is proven to be WMS2's if all its blocks are.
+Block names are unique and stored before they are sent to DBS, in the database and in the groups' directories.
+So a block in DBS that neither has was registered by another system, and a dataset is proven to be WMS2's if
+all its blocks are.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from cms.dbs import DbsClient
 from dags_app.adapters import dbs
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile
-from outputs_app.states import DatasetStatus
+from outputs_app.registered_notes import noted_blocks
+from outputs_app.states import WITHDRAWN
 from wms2_project.errors import PermanentError
 from wms2_project.words import counted
 
@@ -32,17 +35,19 @@ def claims_on(*names: str) -> QuerySet[DatasetClaim]:
     return DatasetClaim.objects.filter(HELD, dataset_name__in=names)
 
 
-def find_conflict(name: str, catalogue: DbsClient) -> str:
+def find_conflict(name: str, catalogue: DbsClient, *, workflow_id: UUID | None = None) -> str:
     """Describe what DBS has under this name that WMS2 did not register; empty if there is nothing.
 
     A dataset without blocks belongs to WMS2 only if DBS names it as the creator and a registration was
-    begun.
+    begun. Blocks that only the notes of the workflow know were registered before a restore of the database.
     """
     found = catalogue.content(name)
     if found is None:
         return ""
     known = OutputBlock.objects.filter(dataset__dataset_name=name).values_list("block_name", flat=True)
     strange = found.blocks - frozenset(known)
+    if strange and workflow_id is not None:
+        strange -= noted_blocks(workflow_id)
     begun = claims_on(name).filter(registering_at__isnull=False)
     if not strange and (found.blocks or (found.created_by == catalogue.account and begun.exists())):
         return ""
@@ -62,7 +67,7 @@ def check_registration(dataset: OutputDataset, now: datetime) -> None:
     claim = claims_on(name).filter(workflow=dataset.workflow_id).first()
     if claim is None:
         raise NotOurs(f"{dataset.workflow} has no claim on {name}", cure=_owner_of(name))
-    if dataset.blocks.filter(dbs_registered_at__isnull=False).exists():
+    if not dataset.in_dbs or dataset.blocks.filter(dbs_registered_at__isnull=False).exists():
         return
     check_claim(claim, now)
     if claim.conflict and not claim.allowed_by:
@@ -74,7 +79,8 @@ def check_registration(dataset: OutputDataset, now: datetime) -> None:
 
 def check_claim(claim: DatasetClaim, now: datetime) -> None:
     """Query DBS for the claimed name and store the result on the claim."""
-    claim.conflict, claim.checked_at = find_conflict(claim.dataset_name, dbs()), now
+    claim.conflict = find_conflict(claim.dataset_name, dbs(), workflow_id=claim.workflow_id)
+    claim.checked_at = now
     claim.save(update_fields=["conflict", "checked_at"])
 
 
@@ -87,7 +93,7 @@ def _invalidate_leftovers(dataset: OutputDataset) -> None:
     """Invalidate files withdrawn with the whole dataset, before new ones are added to it."""
     back = OutputFile.objects.filter(
         block__dataset__dataset_name=dataset.dataset_name,
-        block__dataset__status=DatasetStatus.INVALIDATED,
+        block__dataset__status__in=sorted(WITHDRAWN),
         block__dbs_registered_at__isnull=False,
     ).exclude(block__dataset=dataset)
     if taken_back := set(back.values_list("lfn", flat=True)):
@@ -105,8 +111,8 @@ def is_ours_alone(dataset: OutputDataset) -> bool:
 def is_shared(*, dataset: OutputDataset) -> bool:
     """Return whether another workflow has, or will have, usable files in the dataset of the same name."""
     others = OutputDataset.objects.filter(dataset_name=dataset.dataset_name).exclude(pk=dataset.pk)
-    if others.exclude(status=DatasetStatus.INVALIDATED).exists():
+    if others.exclude(status__in=sorted(WITHDRAWN)).exists():
         return True
-    back = others.filter(status=DatasetStatus.INVALIDATED).values("workflow")
+    back = others.filter(status__in=sorted(WITHDRAWN)).values("workflow")
     writers = claims_on(dataset.dataset_name).exclude(workflow__in=back)
     return writers.filter(~Q(workflow=dataset.workflow_id) | ~Q(conflict="")).exists()

@@ -63,9 +63,11 @@ class OutputDataset(models.Model):
     workflow = models.ForeignKey(Workflow, on_delete=models.PROTECT, related_name="datasets")
     dataset_name = name_field(Name.DATASET)
     status = enum_field(DatasetStatus, default=DatasetStatus.ACTIVE)
+    in_dbs = models.BooleanField(default=True)  # false: in Rucio only, such as log files
+    lifetime_days = models.PositiveIntegerField(null=True, blank=True)  # of the rules at the source
     primary_type = models.CharField(max_length=32, blank=True, default="")  # that of its input
     announced_at = models.DateTimeField(null=True, blank=True)  # VALID in DBS since then
-    invalidated_at = models.DateTimeField(null=True, blank=True)
+    invalidated_at = models.DateTimeField(null=True, blank=True)  # or removed or released
     invalidation_reason = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -159,6 +161,9 @@ class OutputFile(models.Model):
     check_problem = models.TextField(blank=True, default="")  # how it differs from the manifest
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        indexes = [models.Index(fields=["-created_at"], name="output_file_newest")]
+
     def __str__(self) -> str:
         return self.lfn
 
@@ -189,15 +194,15 @@ class RucioRule(models.Model):
 
 
 class ReqMgr2Report(models.Model):
-    """The last status of a workflow that ReqMgr2 accepted (`told`), and the next attempt."""
+    """The last status of a workflow that ReqMgr2 accepted, and the next attempt."""
 
     workflow = models.OneToOneField(
         Workflow, primary_key=True, on_delete=models.PROTECT, related_name="reqmgr2_report"
     )
-    told = models.CharField(max_length=32, blank=True, default="")
+    reported = models.CharField(max_length=32, blank=True, default="", db_column="told")
     attempt = models.PositiveIntegerField(default=0)
     last_error = models.TextField(blank=True, default="")
     next_check_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.workflow_id} {self.told}"
+        return f"{self.workflow_id} {self.reported}"

@@ -13,10 +13,10 @@ from django.db.models.functions import Left
 
 from cms.types import RuleState
 from dags_app.models import Workflow
-from outputs_app.dataset_ownership import HELD
+from outputs_app.dataset_ownership import HELD, is_shared
 from outputs_app.models import DatasetClaim, OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.pipeline import MOVING
-from outputs_app.states import BlockStatus, RuleKind
+from outputs_app.states import WITHDRAWN, BlockStatus, DatasetStatus, RuleKind
 from wms2_project.words import counted
 
 MAX_ERROR = 1000  # characters of an error
@@ -33,6 +33,7 @@ class DatasetSummary:
     status: Annotated[
         str, "`awaiting_announcement`: all blocks are ready, the dataset is not VALID in DBS yet."
     ]
+    in_dbs: Annotated[bool, "Registered in DBS; false for datasets in Rucio only, such as log files."]
     transfers_complete: bool
     blocks: int
     blocks_announced: int
@@ -51,6 +52,22 @@ class OutputSummary:
     events: int
     blocks: int
     announced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What the removal of a dataset takes away, and how far it is."""
+
+    dataset_name: str
+    request_name: Annotated[str, "The request that wrote it; empty if WMS2 has not written it."]
+    status: Annotated[str, "Status of the dataset; empty if WMS2 has not written it."]
+    blocks: int
+    files: int
+    size_bytes: int
+    rules: Annotated[int, "Rules of WMS2 that still protect it."]
+    obstacle: Annotated[str, "Why it cannot be removed; empty if it can."]
+    requested: Annotated[bool, "Its removal was requested."]
+    done: Annotated[bool, "It was requested and every block is withdrawn."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,39 @@ def datasets_of(*, workflow: Workflow) -> list[DatasetSummary]:
         )
         for one in datasets
     ]
+
+
+def removal_of(*, dataset_name: str) -> Removal:
+    """Return the effect and the progress of a removal of the dataset, without calling DBS or Rucio."""
+    rows = OutputDataset.objects.filter(dataset_name=dataset_name).select_related("workflow")
+    usable = rows.exclude(status__in=sorted(WITHDRAWN)).order_by("-created_at").first()
+    row = usable or rows.order_by("-invalidated_at").first()
+    blocks = OutputBlock.objects.filter(dataset=row)
+    sums = OutputFile.objects.filter(block__dataset=row).aggregate(files=Count("id"), bytes=Sum("size_bytes"))
+    requested = usable is None and row is not None
+    return Removal(
+        dataset_name=dataset_name,
+        request_name=row.workflow.request_name if row else "",
+        status=row.status if row else "",
+        blocks=blocks.count(),
+        files=sums["files"],
+        size_bytes=sums["bytes"] or 0,
+        rules=RucioRule.objects.filter(block__dataset=row, deleted_at__isnull=True).count(),
+        obstacle="" if requested else _removal_obstacle(usable),
+        requested=requested,
+        done=requested and not blocks.exclude(status=BlockStatus.INVALIDATED).exists(),
+    )
+
+
+def _removal_obstacle(dataset: OutputDataset | None) -> str:
+    """Return why a dataset cannot be removed; empty if it can."""
+    if dataset is None:
+        return "WMS2 has not written it"
+    if is_shared(dataset=dataset):
+        return "other requests or systems write into it"
+    if dataset.announced_at is None:
+        return f"{dataset.workflow.request_name} has not completed it"
+    return ""
 
 
 def blocks_of(*, workflow: Workflow, limit: int = 100) -> QuerySet[OutputBlock]:
@@ -218,9 +268,11 @@ def _summary(
     else:
         status = min(blocks, key=_ORDER.index, default=BlockStatus.PENDING)
     unannounced = status is BlockStatus.ANNOUNCED and dataset.announced_at is None
+    removed = dataset.status in (DatasetStatus.REMOVED, DatasetStatus.RELEASED)
     return DatasetSummary(
         dataset_name=dataset.dataset_name,
-        status=AWAITING if unannounced else status,
+        status=dataset.status if removed else AWAITING if unannounced else status,
+        in_dbs=dataset.in_dbs,
         transfers_complete=bool(blocks) and set(blocks) <= _ARRIVED,
         blocks=sum(blocks.values()),
         blocks_announced=blocks.get(BlockStatus.ANNOUNCED, 0),

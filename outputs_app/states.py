@@ -28,6 +28,11 @@ class DatasetStatus(StrEnum):
     ACTIVE = "active"
     SUPERSEDED = "superseded"
     INVALIDATED = "invalidated"
+    REMOVED = "removed"  # its content is no longer needed
+    RELEASED = "released"  # WMS2's rules are deleted, DBS is unchanged
+
+
+WITHDRAWN = frozenset({DatasetStatus.INVALIDATED, DatasetStatus.REMOVED, DatasetStatus.RELEASED})
 
 
 # Access type in DBS of an announced dataset
@@ -35,6 +40,8 @@ ACCESS_TYPES: dict[DatasetStatus, str] = {
     DatasetStatus.ACTIVE: "VALID",
     DatasetStatus.SUPERSEDED: "DEPRECATED",
     DatasetStatus.INVALIDATED: "INVALID",
+    DatasetStatus.REMOVED: "DELETED",
+    DatasetStatus.RELEASED: "VALID",
 }
 
 

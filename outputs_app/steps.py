@@ -14,17 +14,25 @@ from outputs_app.checking import check
 from outputs_app.dataset_ownership import check_registration, is_ours_alone
 from outputs_app.models import OutputBlock, OutputDataset, RucioRule
 from outputs_app.pipeline import Step
-from outputs_app.states import COPIES, BlockStatus, RuleKind
+from outputs_app.registered_notes import write_notes
+from outputs_app.states import COPIES, BlockStatus, DatasetStatus, RuleKind
 from wms2_project.errors import RateLimited, ServiceRejected
 from wms2_project.tables import check_complete
 
 ACTIVITY = "Production Output"
+DAY_SEC = 24 * 3600
 TAPES = "rse_type=TAPE"
 
 
 def register(block: OutputBlock, now: datetime) -> BlockStatus:
-    """Register the block and its files in DBS, if the workflow may write into the dataset."""
+    """Register the block and its files in DBS, if the workflow may write into the dataset.
+
+    Of a dataset that is in Rucio only, nothing is registered in DBS.
+    """
     check_registration(block.dataset, now)
+    write_notes(block)
+    if not block.dataset.in_dbs:
+        return BlockStatus.DBS_REGISTERED
     dbs().register_block(_record(block))
     OutputBlock.objects.filter(pk=block.pk).update(dbs_registered_at=now)
     return BlockStatus.DBS_REGISTERED
@@ -112,7 +120,8 @@ def release_source(block: OutputBlock, now: datetime) -> BlockStatus:
         _delete_rules(block, [RuleKind.SOURCE], now)
         return BlockStatus.SOURCE_RELEASED
     for rule in block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=False):
-        _make_again(rule)
+        if not expires(rule):
+            _make_again(rule)
     return BlockStatus.TRANSFERRING
 
 
@@ -126,11 +135,14 @@ def undo(block: OutputBlock, now: datetime) -> BlockStatus:
     """Withdraw all effects that any status may have left, including those a crash kept from being recorded.
 
     A dataset with blocks of other systems, or with usable ones of other workflows, stays as it is: then
-    only the files of this block are invalidated.
+    only the files of this block are invalidated. Of a released dataset only the rules are deleted.
     """
-    if dbs().block(block.block_name) is not None:
-        if is_ours_alone(block.dataset):
-            dbs().set_dataset_status(block.dataset.dataset_name, "INVALID")
+    dataset = block.dataset
+    in_dbs = dataset.in_dbs and dataset.status != DatasetStatus.RELEASED
+    if in_dbs and dbs().block(block.block_name) is not None:
+        if is_ours_alone(dataset):
+            removed = dataset.status == DatasetStatus.REMOVED
+            dbs().set_dataset_status(dataset.dataset_name, "DELETED" if removed else "INVALID")
         else:
             dbs().invalidate_files([file.lfn for file in block_files(block)])
     _delete_rules(block, list(RuleKind), now)
@@ -167,8 +179,14 @@ def _put_into_effect(rule: RucioRule) -> None:
         copies=rule.copies,
         activity=ACTIVITY,
         comment=f"WMS2 {rule.kind}",
+        lifetime_sec=DAY_SEC * (rule.block.dataset.lifetime_days or 0) if expires(rule) else None,
     )
     RucioRule.objects.filter(pk=rule.pk).update(rule_id=rule_id)
+
+
+def expires(rule: RucioRule) -> bool:
+    """Return whether the rule is meant to run out: it is never created a second time."""
+    return rule.kind == RuleKind.SOURCE and rule.block.dataset.lifetime_days is not None
 
 
 def _make_again(rule: RucioRule) -> None:
@@ -181,7 +199,8 @@ def _make_again(rule: RucioRule) -> None:
 def ensure_rules(block: OutputBlock) -> None:
     """Create every rule of the block again that Rucio has lost or is about to delete."""
     for rule in block.rules.filter(deleted_at__isnull=True):
-        _put_into_effect(rule)
+        if not (expires(rule) and rule.rule_id):
+            _put_into_effect(rule)
 
 
 def _delete_rules(block: OutputBlock, kinds: list[RuleKind], now: datetime) -> None:
@@ -214,7 +233,7 @@ def block_files(block: OutputBlock) -> tuple[BlockFile, ...]:
 
 def _primary_type(dataset: OutputDataset) -> str:
     """Return the data type: mc for generated events, else that of the input in DBS."""
-    read = dataset.workflow.input_dataset
+    read = dataset.workflow.input_dataset  # several inputs: the first one decides, as for the name
     if not read:
         return "mc"
     if not dataset.primary_type:
@@ -230,7 +249,6 @@ def _primary_type(dataset: OutputDataset) -> str:
 
 def _record(block: OutputBlock) -> BlockRecord:
     workflow = block.dataset.workflow
-    parents = (workflow.input_dataset,) if workflow.input_dataset else ()
     return BlockRecord(
         block_name=block.block_name,
         dataset=block.dataset.dataset_name,
@@ -244,5 +262,5 @@ def _record(block: OutputBlock) -> BlockRecord:
         global_tag=workflow.global_tag,
         primary_type=_primary_type(block.dataset),
         created_at=int(block.created_at.timestamp()),
-        parent_datasets=parents,
+        parent_datasets=workflow.input_datasets,
     )

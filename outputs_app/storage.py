@@ -40,7 +40,7 @@ class Measured:
 
 
 def _is_file(url: str) -> bool:
-    """Is this a regular file? A job may have left a pipe, which nobody should wait for, or a link."""
+    """Return whether this is a regular file. A job may have left a pipe, which would block, or a link."""
     try:
         return stat.S_ISREG(os.lstat(local_path(url)).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -62,6 +62,34 @@ class BlockStorage:
 
     def url(self, file: OutputFile) -> str:
         """Return where the file is. Raise StorageUnavailable if its storage is not known or not mounted."""
+        primary = self._prefixes(file)[0]
+        if is_mounted(primary) and not local_path(primary).is_dir():
+            raise StorageUnavailable(
+                f"the storage of {self._block.site} does not exist: {primary}",
+                cure="Mount it, or correct its prefix",
+            )
+        return f"{primary}{file.lfn}"
+
+    def fetch_from_fallback(self, file: OutputFile) -> Measured | None:
+        """Move a file that its job had to write to another prefix of the site to the first one.
+
+        Return what the first prefix has then, None if the site has no such file. Raises StorageUnavailable.
+        """
+        primary, others = self.url(file), [f"{prefix}{file.lfn}" for prefix in self._prefixes(file)[1:]]
+        try:
+            for url in others:
+                found = self.measure(url)
+                if found is None or (found.size_bytes, found.adler32) != (file.size_bytes, file.adler32):
+                    continue
+                self._client.copy(url, primary)
+                self._client.delete(url)
+                return self.measure(primary)
+        except StorageError as error:
+            message = f"{self._block.site}: {file.lfn} is at its fallback storage: {error.message}"
+            raise StorageUnavailable(message) from error
+        return None
+
+    def _prefixes(self, file: OutputFile) -> tuple[str, ...]:
         site = self._block.site
         prefixes = self._places_of(file).prefixes(site)
         if not prefixes:
@@ -69,11 +97,7 @@ class BlockStorage:
                 f"the storage of {site} is not known",
                 cure="Set WMS2_SITE_STORAGE or WMS2_STORAGE_PREFIX, or switch WMS2_CHECK_OUTPUTS off",
             )
-        if is_mounted(prefixes[0]) and not local_path(prefixes[0]).is_dir():
-            raise StorageUnavailable(
-                f"the storage of {site} does not exist: {prefixes[0]}", cure="Mount it, or correct its prefix"
-            )
-        return f"{prefixes[0]}{file.lfn}"
+        return prefixes
 
     def measure(self, url: str) -> Measured | None:
         """Return what the storage has under this name, None if there is no such file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -71,7 +72,8 @@ class SiteAdmin(OperationAdmin):
         """Return whether the user may operate the site: operators every site, site admins their own."""
         if obj is None:
             return super().has_operate_permission(request) or bool(sites_of(request.user))
-        return may_steer_site(request.user, str(obj))
+        name = obj.name if isinstance(obj, Site) else unquote(str(obj))  # unfold gives the quoted key
+        return may_steer_site(request.user, name)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
         """Return the sites with the number of their bans in force."""

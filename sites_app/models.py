@@ -49,6 +49,23 @@ class Site(models.Model):
         return self.name
 
 
+class SlotSample(models.Model):
+    """Cores of a site in an interval: in the pool, running jobs, and wanted by waiting jobs."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="slot_samples", db_index=False)
+    at = models.DateTimeField()  # beginning of the interval
+    total = models.PositiveIntegerField()
+    running = models.PositiveIntegerField()
+    pending = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["site", "at"], name="one_slot_sample")]
+        indexes = [models.Index(fields=["at"], name="slot_sample_at")]
+
+    def __str__(self) -> str:
+        return f"{self.site_id} at {self.at:%F %R}"
+
+
 class SiteSource(models.Model):
     """A service from which sites are read on schedule, and the outcome."""
 

@@ -16,7 +16,7 @@ from sites_app.api.serializers import (
     SiteInput,
 )
 from sites_app.models import Site
-from sites_app.selectors import site_by_name
+from sites_app.selectors import affected_by, site_by_name
 from sites_app.services.bans import ban_site, in_force, lift_bans
 from sites_app.services.site_settings import change_site
 from sites_app.services.sites import disable_site, drain_site, enable_site, start_maintenance
@@ -96,7 +96,7 @@ def _change(call: Call) -> Done:
 
 def _known(site: Site) -> dict[str, Any]:
     known = site.thresholds | site.config_data
-    names = ("storage_elements", "notes", "memory_mb_per_core", "storage_used_fraction")
+    names = ("storage_elements", "notes", "memory_mb_per_core", "storage_used_fraction", "storage_distances")
     return {name: known.get(name) for name in names}
 
 
@@ -112,6 +112,7 @@ OPERATIONS = (
         allows=lambda site: site.status == SiteStatus.ENABLED,
         allowed_in="while the site is enabled",
         checks_version=False,
+        affects=affected_by,
         icon="block",
         weight=Weight.CAREFUL,
         bulk=True,
@@ -128,6 +129,7 @@ OPERATIONS = (
         allows=lambda site: site.status in (SiteStatus.ENABLED, SiteStatus.DRAINING),
         allowed_in="while the site is enabled or drained",
         checks_version=False,
+        affects=affected_by,
         icon="build",
         weight=Weight.CAREFUL,
         bulk=True,
@@ -142,6 +144,7 @@ OPERATIONS = (
         allows=lambda site: site.status != SiteStatus.DISABLED or site.status_by == BY_CRIC,
         allowed_in="while no person has disabled the site",
         checks_version=False,
+        affects=affected_by,
         icon="power_settings_new",
         weight=Weight.CAREFUL,
         bulk=True,
@@ -156,6 +159,7 @@ OPERATIONS = (
         allows=lambda site: site.status != SiteStatus.ENABLED,
         allowed_in="while the site is drained, in maintenance or disabled",
         checks_version=False,
+        affects=affected_by,
         icon="check",
         weight=Weight.USUAL,
         bulk=True,
@@ -170,6 +174,7 @@ OPERATIONS = (
         run=_ban,
         role=Role.SITE_ADMIN,
         checks_version=False,
+        affects=affected_by,
         icon="do_not_disturb_on",
     ),
     Operation(
@@ -185,6 +190,7 @@ OPERATIONS = (
         allows=lambda site: in_force(site, now=timezone.now()).exists(),
         allowed_in="while a ban is in force",
         checks_version=False,
+        affects=affected_by,
         icon="undo",
     ),
     Operation(

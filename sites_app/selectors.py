@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 
-from dags_app.models import SecondaryDataset, Workflow
+from dags_app.models import MergeGroup, SecondaryDataset, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services.secondary import holds_all, secondary_datasets
+from dags_app.states import LIVE_DAG, GroupStatus
 from sites_app.models import Site, SiteBan
 from sites_app.states import BY_CRIC, TIMED, CricState, SiteStatus
 from wms2_project.errors import NotFound
@@ -74,6 +76,24 @@ def banned(*, workflow: Workflow, now: datetime) -> set[str]:
     return set(in_force.values_list("site_id", flat=True))
 
 
+def affected_by(site: Site) -> dict[str, Any]:
+    """Return what runs at the site and what keeps work away, as shown before an operation."""
+    waiting = MergeGroup.objects.filter(
+        site=site.name, status=GroupStatus.PLANNED, dag__status__in=sorted(LIVE_DAG)
+    )
+    bans = SiteBan.objects.filter(site=site, removed_at__isnull=True).count()
+    return {
+        "Status": f"{site.status}{f': {site.status_reason}' if site.status_reason else ''}",
+        "Slots in use": f"{site.running_slots:,} of {site.total_slots:,}",
+        "Unfinished groups there": f"{waiting.count():,} of {_requests(waiting):,} requests",
+        "Bans in force": bans,
+    }
+
+
+def _requests(groups: QuerySet[MergeGroup]) -> int:
+    return groups.order_by().values("round__workflow").distinct().count()
+
+
 def new_disabled_sites() -> QuerySet[Site]:
     """Return new sites of CRIC that are disabled until an operator decides about them."""
     return Site.objects.filter(status=SiteStatus.DISABLED, status_by=BY_CRIC, cric_state=CricState.ACTIVE)
@@ -110,6 +130,11 @@ def storage_at(site_name: str) -> str:
     A site without such a storage uses its own name.
     """
     storages = Site.objects.values_list("storage_elements", flat=True).filter(pk=site_name).first()
+    return output_storage(site_name, storages or [])
+
+
+def output_storage(site_name: str, storages: Sequence[str]) -> str:
+    """Return which of its storages a site writes to: the one with its name, or its name if it has none."""
     return min(storages or [site_name], key=lambda storage: (_strangeness(storage, site_name), storage))
 
 

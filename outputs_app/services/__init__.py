@@ -17,6 +17,7 @@ from outputs_app.services.dataset_claims import (
 )
 from outputs_app.services.reconciling import compare_outputs, find_differences, repair_outputs
 from outputs_app.services.recording import close_blocks, record_group
+from outputs_app.services.removing import remove_dataset
 from outputs_app.services.undoing import invalidate_outputs, supersede_outputs
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "move_block",
     "record_group",
     "release_claims",
+    "remove_dataset",
     "repair_outputs",
     "supersede_outputs",
 ]

@@ -39,13 +39,17 @@ def _unannounced() -> QuerySet[OutputDataset]:
 
 
 def _announce(dataset: OutputDataset, unfinished: QuerySet[Any, Any], now: datetime) -> None:
-    """Change DBS, then the row. Datasets with blocks of other systems are not announced by WMS2."""
+    """Change DBS, unless the dataset is in Rucio only, then the row.
+
+    Datasets with blocks of other systems are not announced by WMS2.
+    """
     own = DatasetClaim.objects.filter(workflow=dataset.workflow_id, dataset_name=dataset.dataset_name)
     if own.exclude(conflict="").exists() or awaited_writers(dataset=dataset, unfinished=unfinished):
         return
-    dbs().set_dataset_status(dataset.dataset_name, "VALID")
+    if dataset.in_dbs:
+        dbs().set_dataset_status(dataset.dataset_name, "VALID")
     announced = _unannounced().filter(pk=dataset.pk).update(announced_at=now, updated_at=now)
-    if not announced and not is_shared(dataset=dataset):
+    if dataset.in_dbs and not announced and not is_shared(dataset=dataset):
         # Invalidated or superseded meanwhile: that change in DBS may have preceded this one.
         dataset.refresh_from_db()
         dbs().set_dataset_status(dataset.dataset_name, ACCESS_TYPES[DatasetStatus(dataset.status)])

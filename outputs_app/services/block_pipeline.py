@@ -22,10 +22,11 @@ from outputs_app.pipeline import (
 )
 from outputs_app.services.block_status import move_block
 from outputs_app.services.recording import close_block
-from outputs_app.states import BlockStatus, DatasetStatus
+from outputs_app.states import WITHDRAWN, BlockStatus
 from outputs_app.steps import STEPS
 from wms2_project.access.causes import caused
 from wms2_project.errors import RateLimited, StaleVersion, Wms2Error
+from wms2_project.failpoints import failpoint
 from wms2_project.leases import backoff_seconds, release, working_on
 from wms2_project.locks import try_lock
 from wms2_project.service_guards import calling_as
@@ -70,7 +71,7 @@ def _walk(block: OutputBlock) -> float:
 
     Steps of a lower tier are left to the sweep, which claims more urgent blocks first.
     """
-    if block.dataset.status == DatasetStatus.INVALIDATED and block.status in FORWARD:
+    if block.dataset.status in WITHDRAWN and block.status in FORWARD:
         move_block(block=block, to=BlockStatus.INVALIDATING)
     tier = _stage(block).tier
     while tier is not None and (stage := _stage(block)).tier is tier and stage.step is not None:
@@ -87,6 +88,7 @@ def _walk(block: OutputBlock) -> float:
             move_block(block=block, to=reached, last_error=describe_wrong(block)[:4000], last_error_at=now)
         else:
             move_block(block=block, to=reached)
+            failpoint("block.moved")
     return 0.0
 
 

@@ -1,11 +1,11 @@
-"""The only writers of block statuses: one block by compare-and-set, or all blocks of a workflow."""
+"""The only writers of block statuses: one block by compare-and-set, or many at once."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -13,6 +13,7 @@ from dags_app.models import Workflow
 from outputs_app.models import OutputBlock, OutputFile
 from outputs_app.pipeline import TRANSITIONS
 from outputs_app.states import BlockStatus
+from wms2_project.changes import Topic, announce, request_topic
 from wms2_project.errors import IllegalTransition, StaleVersion
 
 
@@ -26,6 +27,7 @@ def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
     unchanged = OutputBlock.objects.filter(pk=block.pk, status=current, version=block.version)
     if not unchanged.update(status=to, status_since=timezone.now(), version=F("version") + 1, **changes):
         raise StaleVersion(f"block {block.block_name} changed in the meantime", cure="Retried automatically")
+    _announce(block.dataset.workflow)
     block.refresh_from_db()
 
 
@@ -35,6 +37,7 @@ def check_again(*, workflow: Workflow, now: datetime) -> int:
     OutputFile.objects.filter(block__in=failed).exclude(check_problem="").update(
         checked_at=None, check_problem=""
     )
+    _announce(workflow)
     return failed.update(
         status=BlockStatus.PENDING,
         status_since=now,
@@ -45,11 +48,11 @@ def check_again(*, workflow: Workflow, now: datetime) -> int:
     )
 
 
-def move_blocks(*, workflow: Workflow, to: BlockStatus, now: datetime, **changes: Any) -> int:
-    """Move all blocks of the workflow for which the table allows it, close them and make them due."""
+def move_blocks(*, blocks: QuerySet[OutputBlock], to: BlockStatus, now: datetime, **changes: Any) -> int:
+    """Move all blocks for which the table allows it, close them and make them due. Return their number."""
     allowed = sorted(status for status, after in TRANSITIONS.items() if to in after)
-    blocks = OutputBlock.objects.filter(dataset__workflow=workflow, status__in=allowed)
-    return blocks.update(
+    announce(Topic.OUTPUTS)
+    return blocks.filter(status__in=allowed).update(
         status=to,
         status_since=now,
         closed_at=Coalesce("closed_at", now),
@@ -58,3 +61,7 @@ def move_blocks(*, workflow: Workflow, to: BlockStatus, now: datetime, **changes
         version=F("version") + 1,
         **changes,
     )
+
+
+def _announce(workflow: Workflow) -> None:
+    announce(Topic.OUTPUTS, request_topic(workflow.request_name))

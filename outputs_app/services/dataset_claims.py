@@ -25,11 +25,11 @@ def lock_datasets(names: Iterable[str]) -> None:
 
 
 def claim_datasets(*, workflow: Workflow, chain_id: UUID, found: Mapping[str, str], now: datetime) -> None:
-    """Claim every output dataset of the workflow; the caller has checked that it may.
+    """Claim every dataset that the workflow writes; the caller has checked that it may.
 
     `found`: conflicts in DBS by name; a name is missing if DBS did not answer.
     """
-    for name in workflow.output_datasets:
+    for name in workflow.written_datasets:
         owned = DatasetClaim.objects.filter(HELD, dataset_name=name, is_owner=True).exists()
         DatasetClaim.objects.update_or_create(
             workflow=workflow,

@@ -20,8 +20,8 @@ from dags_app.states import GroupStatus
 from outputs_app.dataset_ownership import claims_on, is_shared
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.reconciliation import Comparison, Difference, compare_counts
-from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus, RuleKind
-from outputs_app.steps import ensure_rules, put_into_rucio, register
+from outputs_app.states import ACCESS_TYPES, WITHDRAWN, BlockStatus, DatasetStatus, RuleKind
+from outputs_app.steps import ensure_rules, expires, put_into_rucio, register
 from sandbox.lumis import LumiRange, count, merged
 from wms2_project.access import audit
 from wms2_project.locks import try_lock
@@ -65,10 +65,12 @@ def repair_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime
 def _repair(block: OutputBlock, now: datetime) -> None:
     """Repair one block. Replicas at a released source may be gone and are not added again."""
     register(block, now)
-    if block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=True).exists():
+    kept = block.dataset.lifetime_days is None
+    if kept and block.rules.filter(kind=RuleKind.SOURCE, deleted_at__isnull=True).exists():
         put_into_rucio(block)
     ensure_rules(block)
-    if block.dataset.announced_at is not None and block.dataset.status != DatasetStatus.INVALIDATED:
+    announced = block.dataset.in_dbs and block.dataset.announced_at is not None
+    if announced and block.dataset.status not in WITHDRAWN:
         name, status = block.dataset.dataset_name, ACCESS_TYPES[DatasetStatus(block.dataset.status)]
         if not claims_on(name).exclude(conflict="").exists():  # not if others registered blocks in it
             dbs().set_dataset_status(name, status)
@@ -87,21 +89,22 @@ def _groups_without_files(workflow: Workflow) -> list[Difference]:
 
 def _compare_dataset(dataset: OutputDataset, *, since: datetime, ends_at: float) -> Comparison:
     """Compare a dataset; at least one block per call, so that every call makes progress."""
-    name, info = dataset.dataset_name, dbs().dataset(dataset.dataset_name)
+    name, in_dbs = dataset.dataset_name, dataset.in_dbs
+    info = dbs().dataset(name) if in_dbs else None
     access_type = info.access_type if info else "none"
-    if dataset.status == DatasetStatus.INVALIDATED:
-        usable = access_type == "VALID" and not is_shared(dataset=dataset)
-        return Comparison([Difference("DBS", name, "access type", "INVALID", access_type)] if usable else [])
+    expected = ACCESS_TYPES[DatasetStatus(dataset.status)]
+    if dataset.status in WITHDRAWN:
+        usable = access_type == "VALID" != expected and not is_shared(dataset=dataset)
+        return Comparison([Difference("DBS", name, "access type", expected, access_type)] if usable else [])
     blocks = _announced(dataset.blocks.all())
     if not blocks:
         return Comparison([])
     found = []
-    expected = ACCESS_TYPES[DatasetStatus(dataset.status)]
-    if dataset.announced_at is not None and access_type != expected:
+    if in_dbs and dataset.announced_at is not None and access_type != expected:
         found.append(Difference("DBS", name, "access type", expected, access_type))
     counts, total = _count(dataset)
     theirs = FileCounts(info.files, info.size_bytes, info.events, info.lumis) if info else None
-    sums = compare_counts("DBS", name, ours=total, theirs=theirs)
+    sums = compare_counts("DBS", name, ours=total, theirs=theirs) if in_dbs else []
     waiting = [block for block in blocks if block.compared_at is None or block.compared_at < since]
     left = len(waiting)
     for block in waiting:
@@ -120,6 +123,8 @@ def _compare_block(block: OutputBlock, ours: FileCounts, *, ask_dbs: bool) -> li
         found += compare_counts("DBS", name, ours=ours, theirs=dbs().block_counts(name))
     found += compare_counts("Rucio", name, ours=ours, theirs=rucio().block_counts(name))
     for row in block.rules.filter(deleted_at__isnull=True):
+        if expires(row):
+            continue
         rule, what = rucio().rule(row.rule_id), f"rule at {row.rse_expression}"
         if rule is None or rule.expires_at is not None:
             found.append(Difference("Rucio", name, what, "one", "none"))

@@ -7,7 +7,8 @@ collected, or it is read again.
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -18,17 +19,45 @@ from dags_app.models import MergeGroup, Workflow
 from dags_app.services import ledger
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
+from outputs_app.registered_notes import Note, notes_of_group
 from sandbox.manifest import GroupManifest, MergedFile
+
+NOTED_BLOCK_WAIT_SEC = 3600  # for files of groups that are not collected yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedFile:
+    """A file to store in a block; lumis as `OutputFile` keeps them."""
+
+    dataset: str
+    lfn: str
+    size_bytes: int
+    adler32: str
+    events: int | None  # None: not known
+    lumis: list[list[int]]
+    parents: list[str]
+    site: str
+    rse: str
+    lumi_events: list[list[int]] = field(default_factory=list)
+    lifetime_days: int | None = None  # None: for ever
 
 
 def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: datetime) -> bool:
-    """Store a finished group's outputs; return False if they were stored before."""
+    """Store a finished group's outputs; return False if they were stored before.
+
+    Files that were registered before the database was restored go into the same blocks again.
+    """
+    notes = notes_of_group(group)
     with transaction.atomic():
         locked = MergeGroup.objects.select_for_update().select_related("round").get(pk=group.pk)
         if locked.status == GroupStatus.COLLECTED:
             return False
         for file in manifest.outputs:
-            _store_file(locked, file, site=manifest.site, rse=rse, now=now)
+            recorded = _as_recorded(file, site=manifest.site, rse=rse)
+            _store(locked, recorded, now=now, in_dbs=True, note=notes.get(file.lfn))
+        if manifest.log is not None:
+            recorded = _as_recorded(manifest.log, site=manifest.site, rse=rse)
+            _store(locked, recorded, now=now, in_dbs=False, note=notes.get(manifest.log.lfn))
         locked.status, locked.last_error = GroupStatus.COLLECTED, ""
         locked.site = manifest.site
         locked.events_read, locked.events_written = manifest.events_read, manifest.events_written
@@ -41,21 +70,52 @@ def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: d
     return True
 
 
-def _store_file(group: MergeGroup, file: MergedFile, *, site: str, rse: str, now: datetime) -> None:
-    workflow_id = group.round.workflow_id
-    dataset, _ = OutputDataset.objects.get_or_create(workflow_id=workflow_id, dataset_name=file.dataset)
-    block = _open_block(dataset, site=site, rse=rse, now=now)
+def _as_recorded(file: MergedFile, *, site: str, rse: str) -> RecordedFile:
+    return RecordedFile(
+        dataset=file.dataset,
+        lfn=file.lfn,
+        size_bytes=file.size_bytes,
+        adler32=file.adler32,
+        events=file.events,
+        lumis=[[int(run), *part] for run, parts in file.lumis.items() for part in parts],
+        lumi_events=[[int(run), *part] for run, parts in file.lumi_events.items() for part in parts],
+        parents=list(file.parents),
+        site=site,
+        rse=rse,
+    )
+
+
+def record_files(*, group: MergeGroup, files: Sequence[RecordedFile], now: datetime) -> None:
+    """Store files that a runner confirmed. A dataset with files without event counts is in Rucio only."""
+    for file in files:
+        _store(group, file, now=now, in_dbs=file.events is not None)
+
+
+def _store(
+    group: MergeGroup, file: RecordedFile, *, now: datetime, in_dbs: bool, note: Note | None = None
+) -> None:
+    dataset, _ = OutputDataset.objects.get_or_create(
+        workflow_id=group.round.workflow_id,
+        dataset_name=file.dataset,
+        defaults={"in_dbs": in_dbs, "lifetime_days": file.lifetime_days},
+    )
+    if note is None:
+        block = _open_block(dataset, site=file.site, rse=file.rse, now=now)
+    else:
+        block = _noted_block(dataset, note, site=file.site, rse=file.rse, now=now)
     OutputFile.objects.create(
         block=block,
         group=group,
         lfn=file.lfn,
         size_bytes=file.size_bytes,
-        events=file.events,
+        events=file.events or 0,
         adler32=file.adler32,
-        lumis=[[int(run), *part] for run, parts in file.lumis.items() for part in parts],
-        lumi_events=[[int(run), *part] for run, parts in file.lumi_events.items() for part in parts],
-        parents=list(file.parents),
+        lumis=file.lumis,
+        lumi_events=file.lumi_events,
+        parents=file.parents,
     )
+    if note is not None and block.files.count() == note.files:
+        OutputBlock.objects.filter(pk=block.pk).update(next_check_at=now)
 
 
 def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -> OutputBlock:
@@ -74,6 +134,16 @@ def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -
         block = OutputBlock.objects.create(
             dataset=dataset, site=site, rse=rse, block_name=name, next_check_at=now + linger
         )
+    return block
+
+
+def _noted_block(dataset: OutputDataset, note: Note, *, site: str, rse: str, now: datetime) -> OutputBlock:
+    """Return the block of the note. It is closed and becomes due when all its files are stored."""
+    later = now + timedelta(seconds=NOTED_BLOCK_WAIT_SEC)
+    block, _ = OutputBlock.objects.get_or_create(
+        block_name=note.block_name,
+        defaults={"dataset": dataset, "site": site, "rse": rse, "closed_at": now, "next_check_at": later},
+    )
     return block
 
 

@@ -9,9 +9,9 @@ from django.db import transaction
 from dags_app.adapters import dbs
 from dags_app.models import Workflow
 from outputs_app.dataset_ownership import is_ours_alone
-from outputs_app.models import OutputDataset
+from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.services.block_status import move_blocks
-from outputs_app.states import ACCESS_TYPES, BlockStatus, DatasetStatus
+from outputs_app.states import ACCESS_TYPES, WITHDRAWN, BlockStatus, DatasetStatus
 from wms2_project.access import audit
 
 
@@ -53,12 +53,15 @@ def invalidate_outputs(*, workflow: Workflow, actor: str, reason: str, now: date
     The sweep then makes the datasets INVALID in DBS and deletes their rules in Rucio.
     """
     with transaction.atomic():
-        datasets = OutputDataset.objects.filter(workflow=workflow).exclude(status=DatasetStatus.INVALIDATED)
+        datasets = OutputDataset.objects.filter(workflow=workflow).exclude(status__in=sorted(WITHDRAWN))
         datasets.update(
             status=DatasetStatus.INVALIDATED, invalidated_at=now, invalidation_reason=reason, updated_at=now
         )
         changed = move_blocks(
-            workflow=workflow, to=BlockStatus.INVALIDATING, now=now, invalidation_reason=reason
+            blocks=OutputBlock.objects.filter(dataset__workflow=workflow),
+            to=BlockStatus.INVALIDATING,
+            now=now,
+            invalidation_reason=reason,
         )
         _record("invalidate_outputs", workflow, actor, reason, blocks=changed)
     return changed

@@ -114,6 +114,17 @@ class SiteInput(ChangesInput):
         allow_null=True,
         help_text="Used by admission. Overrides the value from Rucio until set to null.",
     )
+    storage_distances = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=100), required=False, allow_null=True,
+        help_text='Distances from the site to storages for pull mode, as {"STORAGE": 0 to 100}. Others'
+        " keep the default: 0 if the site reads them, 50 in the same country, 100 elsewhere.",
+    )  # fmt: skip
+
+    def validate_storage_distances(self, value: dict[str, int] | None) -> dict[str, int] | None:
+        """Refuse keys that are no storage names."""
+        for name in value or {}:
+            LegalName(Name.RSE.value)(name)
+        return value
 
 
 def in_the_future(value: datetime) -> None:

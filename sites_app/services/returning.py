@@ -71,8 +71,8 @@ def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: da
     `prepared`: the workflow continues with a rescue or resume DAG, which reads all of its files. A new
     round reads what is readable, so it waits only if nothing is.
     """
-    if sites.names and workflow.generates:
-        return None
+    if sites.names and (workflow.generates or workflow.pulls):
+        return None  # of a pull workflow the gate of the data decides, which knows distances
     away = returning_sites(workflow=workflow, now=now)
     if not away:
         return None

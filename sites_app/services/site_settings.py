@@ -24,6 +24,7 @@ from wms2_project.wakeups import DATA, SITES, STORAGE, wake_waiting
 logger = logging.getLogger(__name__)
 MEASURE_SEC = 200.0  # within the time limit of a task
 MEASURED = "storage_measured_fraction"
+STORAGE_DISTANCES = "storage_distances"  # from the site to storages, in pull mode; over the defaults
 STORAGES = "storage_elements"  # in config_data as decided, and in its column as used
 
 

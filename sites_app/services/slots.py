@@ -11,7 +11,9 @@ from django.db import transaction
 from condor.types import SlotCount
 from dags_app.adapters import collector, schedd, schedd_names
 from sites_app.models import Site
+from sites_app.services.slot_samples import record_slots
 from sites_app.services.sources import COLLECTOR, reading
+from wms2_project.changes import Topic, announce
 from wms2_project.errors import ScheddUnreachable, Wms2Error
 from wms2_project.locks import try_lock
 
@@ -29,6 +31,7 @@ def measure_slots(*, now: datetime) -> int:
         pending = _pending_cores()
         with transaction.atomic():
             sites = list(Site.objects.select_for_update().order_by("name"))
+            before = [(site.total_slots, site.running_slots, site.pending_slots) for site in sites]
             for site in sites:
                 counted = counts.get(site.name, SlotCount())
                 site.total_slots, site.running_slots = counted.total, counted.running
@@ -36,6 +39,9 @@ def measure_slots(*, now: datetime) -> int:
             Site.objects.bulk_update(
                 sites, ["total_slots", "running_slots", "pending_slots", "slots_measured_at"]
             )
+            record_slots(sites, now=now)
+            if before != [(site.total_slots, site.running_slots, site.pending_slots) for site in sites]:
+                announce(Topic.SITES)
     return sum(site.total_slots > 0 for site in sites)
 
 
