@@ -13,9 +13,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from requests_app.models import AdmissionConfig, Request
-from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus
+from requests_app.ranking import refresh_ranks
+from requests_app.states import SWEPT, TAKES_CAPACITY, RequestStatus, StoragePolicy
 from sandbox.values import MAX_NUMBER, is_number, is_whole
 from wms2_project.access import audit
+from wms2_project.changes import Topic, announce
 from wms2_project.errors import InvalidInput, StaleVersion
 from wms2_project.leases import wake
 from wms2_project.wakeups import DATA, PILEUP, STORAGE, take_news, wake_waiting
@@ -27,7 +29,12 @@ EDITABLE = {
     "paused": bool,
     "pause_reason": str,
     "storage_critical_fraction": float,
+    "storage_policy": str,
+    "priority_weight": float,
+    "ageing_weight": float,
+    "retry_weight": float,
 }
+MAX_WEIGHT = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def in_line(request: Request) -> bool:
 def ahead_of(request: Request) -> int:
     """Return the number of requests ahead of this one."""
     first = Q(rank__gt=request.rank) | Q(rank=request.rank, created_at__lt=request.created_at)
-    return line().filter(first).count()
+    return line().filter(first).exclude(pk=request.pk).count()
 
 
 def decide(request: Request, *, now: datetime) -> Verdict:
@@ -149,21 +156,34 @@ def change_limits(
             config.pause_reason = reason
         if not config.paused:
             config.pause_reason = ""
-        if not 0 < config.storage_critical_fraction <= 1:
-            raise InvalidInput(
-                "the limits were not changed",
-                fields={"storage_critical_fraction": "must be above 0 and at most 1"},
-            )
+        _check(config)
         config.version += 1
         config.updated_by = actor
         config.save()
         audit.record(
             actor=actor, action="change", target="admission limits", reason=reason, changes=dict(changes)
         )
+        announce(Topic.ADMISSION)
+        refresh_ranks()
         wake_next()
         if "storage_critical_fraction" in changes:
             wake_waiting(STORAGE)
     return config
+
+
+def _check(config: AdmissionConfig) -> None:
+    """Raise InvalidInput for limits out of range."""
+    wrong = {
+        name: f"must be from 0 to {MAX_WEIGHT:,.0f}"
+        for name in ("priority_weight", "ageing_weight", "retry_weight")
+        if not 0 <= getattr(config, name) <= MAX_WEIGHT
+    }
+    if not 0 < config.storage_critical_fraction <= 1:
+        wrong["storage_critical_fraction"] = "must be above 0 and at most 1"
+    if config.storage_policy not in list(StoragePolicy):
+        wrong["storage_policy"] = f"must be {' or '.join(StoragePolicy)}"
+    if wrong:
+        raise InvalidInput("the limits were not changed", fields=wrong)
 
 
 def _fits(value: object, kind: type) -> bool:

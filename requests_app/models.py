@@ -16,6 +16,7 @@ from requests_app.states import (
     CleanupPolicy,
     QuotaScope,
     RequestStatus,
+    StoragePolicy,
 )
 from wms2_project.fields import enum_field, name_field, one_of
 from wms2_project.grammar import Name
@@ -116,6 +117,7 @@ class StatusTransition(models.Model):
     reason = models.TextField()
     actor = models.CharField(max_length=250)
     call_id = models.CharField(max_length=100, blank=True, default="")  # the HTTP call that caused it
+    evidence = models.JSONField(null=True, blank=True)  # of a hold; the request has that of its last one only
     at = models.DateTimeField()
 
     class Meta:
@@ -128,6 +130,53 @@ class StatusTransition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.from_status} → {self.to_status}"
+
+
+class ProgressSample(models.Model):
+    """Progress of a request at one time: see `services.sampling`. Older samples are farther apart."""
+
+    id = models.BigAutoField(primary_key=True)
+    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="samples")
+    at = models.DateTimeField()
+    thinning = models.PositiveSmallIntegerField(default=0)  # how often the samples around it were thinned
+    status = enum_field(RequestStatus)
+    gate = models.CharField(max_length=32, blank=True, default="")
+    reason = models.TextField(blank=True, default="")
+    events_total = models.PositiveBigIntegerField(default=0)
+    events_done = models.PositiveBigIntegerField(default=0)
+    events_running = models.PositiveBigIntegerField(default=0)
+    events_excluded = models.PositiveBigIntegerField(default=0)
+    groups_total = models.PositiveIntegerField(default=0)
+    groups_done = models.PositiveIntegerField(default=0)
+    jobs_running = models.PositiveIntegerField(default=0)
+    jobs_idle = models.PositiveIntegerField(default=0)
+    jobs_held = models.PositiveIntegerField(default=0)
+    estimated_completion = models.DateTimeField(null=True, blank=True)
+    earliest = models.DateTimeField(null=True, blank=True)
+    latest = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["request", "at"], name="progress_sample_once"),
+            one_of(RequestStatus, field="status", name="progress_sample_status"),
+        ]
+        indexes = [models.Index(fields=["thinning", "at"], name="progress_sample_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.events_done} of {self.events_total} events"
+
+
+class RetentionRecord(models.Model):
+    """How far a policy of `services.retention` has been applied."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    through = models.DateTimeField(null=True, blank=True)  # requests that ended before it are done
+    removed = models.PositiveBigIntegerField(default=0)  # rows since the beginning
+    ran_at = models.DateTimeField(null=True, blank=True)
+    message = models.TextField(blank=True, default="")  # why rows could not be removed
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.removed} removed"
 
 
 class TimelineEntry(models.Model):
@@ -152,15 +201,23 @@ class TimelineEntry(models.Model):
         return f"{self.kind} by {self.actor}"
 
 
-class Callback(Leased):
-    """Notification of the requestor's URL about an end. The row is swept until delivered."""
+class CallbackRow(Leased):
+    """Abstract notification of a URL about an end. The row is swept until delivered."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="callbacks")
-    event = enum_field(RequestStatus)
     status = enum_field(CallbackStatus, default=CallbackStatus.PENDING)
     created_at = models.DateTimeField(auto_now_add=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Callback(CallbackRow):
+    """Notification of the requestor's URL about the end of a request."""
+
+    request = models.ForeignKey(Request, on_delete=models.PROTECT, related_name="callbacks")
+    event = enum_field(RequestStatus)
 
     class Meta:
         constraints = [
@@ -258,6 +315,11 @@ class AdmissionConfig(models.Model):
     paused = models.BooleanField(default=False)
     pause_reason = models.TextField(blank=True, default="")
     storage_critical_fraction = models.FloatField(default=0.95)
+    storage_policy = enum_field(StoragePolicy, default=StoragePolicy.CLOSE)
+    # Rank of a queued request, see requests_app.ranking: per unit of priority, hour in the queue, and retry
+    priority_weight = models.FloatField(default=1.0)
+    ageing_weight = models.FloatField(default=0.0)
+    retry_weight = models.FloatField(default=0.0)
     updated_by = models.CharField(max_length=250, default="system:default")
     version = models.PositiveIntegerField(default=0)
     updated_at = models.DateTimeField(auto_now=True)
@@ -270,6 +332,15 @@ class AdmissionConfig(models.Model):
             models.CheckConstraint(
                 condition=Q(storage_critical_fraction__gt=0, storage_critical_fraction__lte=1),
                 name="admission_storage_fraction",
+            ),
+            one_of(StoragePolicy, field="storage_policy", name="admission_storage_policy"),
+            models.CheckConstraint(
+                condition=Q(
+                    priority_weight__range=(0, 1e6),
+                    ageing_weight__range=(0, 1e6),
+                    retry_weight__range=(0, 1e6),
+                ),
+                name="admission_rank_weights",
             ),
             models.CheckConstraint(
                 condition=Q(paused=False) | ~Q(pause_reason=""), name="admission_pause_has_a_reason"

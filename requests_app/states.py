@@ -38,6 +38,13 @@ class CleanupPolicy(StrEnum):
     IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
+class StoragePolicy(StrEnum):
+    """What happens while the output storage of a site is above the critical fraction."""
+
+    CLOSE = "close"  # no further request is admitted there
+    HOLD = "hold"  # and at each check the lowest-ranked active request that writes there is held
+
+
 class CallbackStatus(StrEnum):
     """Delivery status of a callback."""
 

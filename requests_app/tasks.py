@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import shared_task
+from django.conf import settings
 from django.utils import timezone
 
 from dags_app.services import quarantine
 from outputs_app.services import advance_block as advance_one_block
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.credential_gate import keep_credentials
-from requests_app.lifecycle.due import PRIORITIES, claim_blocks, claim_callbacks, claim_requests, priority_of
+from requests_app.lifecycle.due import (
+    PRIORITIES,
+    claim_blocks,
+    claim_callbacks,
+    claim_next_step,
+    claim_requests,
+    priority_of,
+)
 from requests_app.lifecycle.maintenance import clean_storage, tidy_up
 from requests_app.lifecycle.monitoring import watch_dags
+from requests_app.lifecycle.pulling import end_leases
+from requests_app.ranking import refresh_ranks
 from requests_app.services import callbacks
 from requests_app.services.reqmgr2_reports import report_statuses
+from requests_app.services.retention import POLICIES, apply_retention
+from requests_app.services.storage_policy import check_storage
 from sites_app.services import sites
-from sites_app.services.site_settings import measure_storage
 from sites_app.services.slots import measure_on_schedule
 from wms2_project.celery import app
+from wms2_project.leases import Claim
 
 
 @shared_task(ignore_result=True)
 def sweep() -> None:
-    """Send every due request, block and callback to its queue, in one call to the broker."""
+    """Send every due request, block and callback to its queue, in one call to the broker.
+
+    Before that, free the files of runners that have not been heard of.
+    """
+    end_leases(now=timezone.now())
     with app.producer_or_acquire() as producer, producer.batch():
         for claim, queue in claim_requests():
-            advance_request.apply_async(
-                [str(claim.id)], queue=queue, priority=priority_of(claim.status), producer=producer
-            )
+            _send_request(claim, queue, producer=producer)
         for block, tier in claim_blocks():
             advance_block.apply_async(
                 [str(block.id)], queue="outputs", priority=PRIORITIES[tier], producer=producer
             )
         for claim in claim_callbacks():
             deliver_callback.apply_async([str(claim.id)], queue="outputs", producer=producer)
+
+
+def _send_request(claim: Claim, queue: str, *, producer: Any = None) -> None:
+    advance_request.apply_async(
+        [str(claim.id)], queue=queue, priority=priority_of(claim.status), producer=producer
+    )
 
 
 @shared_task(ignore_result=True)
@@ -67,9 +89,21 @@ def clean() -> None:
 
 
 @shared_task(ignore_result=True)
+def retain() -> None:
+    """Remove rows that are past their time."""
+    apply_retention(now=timezone.now(), seconds=settings.CLEAN_LOOK_SEC / len(POLICIES))
+
+
+@shared_task(ignore_result=True)
 def measure() -> None:
-    """Read the storage usage of sites from Rucio."""
-    measure_storage()
+    """Read the storage usage of sites from Rucio and apply the storage policy."""
+    check_storage()
+
+
+@shared_task(ignore_result=True)
+def rank() -> None:
+    """Compute the rank of every queued request."""
+    refresh_ranks()
 
 
 @shared_task(ignore_result=True)
@@ -92,8 +126,10 @@ def slots() -> None:
 
 @shared_task(ignore_result=True)
 def advance_request(request_id: str) -> None:
-    """Advance one request by one step."""
-    advance(request_id)
+    """Advance one request by one step; after a change of status, send the next step to its queue."""
+    following = claim_next_step(request_id) if advance(request_id) else None
+    if following is not None:
+        _send_request(*following)
 
 
 @shared_task(ignore_result=True)

@@ -15,6 +15,7 @@ from requests_app.services import quotas
 from requests_app.services.alerts import close_alerts
 from requests_app.states import TAKES_CAPACITY, TERMINAL, TRANSITIONS, RequestStatus, may_move
 from wms2_project.access import audit
+from wms2_project.changes import announce_requests
 from wms2_project.errors import IllegalTransition, StaleVersion
 from wms2_project.observation.logs import current_request_id
 
@@ -93,8 +94,10 @@ def _record(request: Request, *, from_status: str, reason: str, actor: str) -> N
         reason=reason,
         actor=actor,
         call_id=current_request_id(),
+        evidence=request.hold_evidence if request.status == RequestStatus.HELD else None,
         at=request.status_since,
     )
     audit.record_move(
         actor=actor, target=request.request_name, before=from_status, after=request.status, reason=reason
     )
+    announce_requests(request.request_name)

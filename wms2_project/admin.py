@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
@@ -12,32 +11,26 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.views import PasswordChangeView
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat import models as beat
 
 from wms2_project.access import audit
+from wms2_project.access.identity_operations import IDENTITY_OPERATIONS
 from wms2_project.access.operations import TOKEN_OPERATIONS, tokens_seen_by
-from wms2_project.access.people import link_identity, unlink_identity
 from wms2_project.access.roles import Role, actor_of, role_of
 from wms2_project.console import (
-    ActionVariant,
     AdminOwnPasswordChangeForm,
     AdminPasswordChangeForm,
     ModelAdmin,
     ReadOnlyAdmin,
-    ReasonForm,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
     UserChangeForm,
     UserCreationForm,
-    action,
     display,
-    row_at,
 )
-from wms2_project.models import X509, ApiToken, AuditEvent, Identity
+from wms2_project.models import ApiToken, AuditEvent, Identity
 from wms2_project.operations import caller_of
 from wms2_project.operations.console import OperationAdmin
 
@@ -151,62 +144,21 @@ class ApiTokenAdmin(OperationAdmin):
         return self.has_view_permission(request)
 
 
-class IdentityForm(ReasonForm):
-    user = forms.ModelChoiceField(
-        queryset=User.objects.filter(is_active=True).order_by("username"), widget=UnfoldAdminSelectWidget
-    )
-    issuer = forms.CharField(
-        max_length=250, initial=X509, widget=UnfoldAdminTextInputWidget,
-        help_text="x509 for a certificate, otherwise the URL of the token issuer.",
-    )  # fmt: skip
-    subject = forms.CharField(
-        max_length=500, widget=UnfoldAdminTextInputWidget,
-        help_text="Subject of the certificate (/DC=…/CN=…), or `sub` of the token.",
-    )  # fmt: skip
-    field_order = ("user", "issuer", "subject", "reason")
-
-
 @admin.register(Identity)
-class IdentityAdmin(ReadOnlyAdmin):
+class IdentityAdmin(OperationAdmin):
     """Certificates and token subjects linked to accounts, including robots."""
 
     list_display = ("subject", "issuer", "user", "created_at", "last_used_at")
     list_select_related = ("user",)
     search_fields = ("subject", "user__username")
     ordering = ("-created_at", "-id")
-    actions_list: ClassVar[list[str]] = ["link"]
-    actions_detail: ClassVar[list[str]] = ["unlink"]
+    operations = IDENTITY_OPERATIONS
 
     def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """Return whether the user is an admin: identities are personal data."""
         return role_of(request.user) >= Role.ADMIN
 
     has_operate_permission = has_view_permission
-
-    @action(
-        description="Link an identity", icon="link", permissions=["operate"], variant=ActionVariant.PRIMARY
-    )
-    def link(self, request: HttpRequest) -> HttpResponse:
-        def apply(target: str, form: forms.Form) -> str:
-            made = link_identity(actor=actor_of(request), **form.cleaned_data)
-            return f"{made} is linked to {made.user}."
-
-        back = reverse("admin:wms2_project_identity_changelist")
-        return self.ask(
-            request, title="Link an identity", targets=["identity"], apply=apply, back=back,
-            form_class=IdentityForm,
-        )  # fmt: skip
-
-    @action(description="Unlink", icon="link_off", permissions=["operate"], variant=ActionVariant.DANGER)
-    def unlink(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def apply(identity: Identity, form: forms.Form) -> str:
-            reason = form.cleaned_data["reason"]
-            unlink_identity(identity=identity, actor=actor_of(request), reason=reason)
-            return f"{identity} is unlinked."
-
-        identity = row_at(Identity, object_id)
-        back = reverse("admin:wms2_project_identity_changelist")
-        return self.ask(request, title="Unlink", targets=[identity], apply=apply, back=back)
 
 
 @admin.register(AuditEvent)

@@ -1,4 +1,4 @@
-"""The Celery application. Tasks are in requests_app.tasks; PostgreSQL, not Celery, decides what is due."""
+"""The Celery application. Tasks are in requests_app and chains_app; PostgreSQL decides what is due."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ app.config_from_object(
         if name.startswith("CELERY_")
     }
 )
-app.autodiscover_tasks(["requests_app"])
+app.autodiscover_tasks(["requests_app", "chains_app"])
 app.steps["worker"].add(Pulse)
 
 

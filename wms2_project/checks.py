@@ -18,7 +18,6 @@ from sandbox.places import CURE, SITE_MARK, prefix_problem, prefixes_problem
 from wms2_project.access.bearer import ASYMMETRIC, parse_role_rule
 from wms2_project.access.roles import is_role
 from wms2_project.grammar import Name, matches
-from wms2_project.settings.environment import LAB
 
 STARTUP = "wms2"  # tag of the checks that every process must pass
 NEEDED_SERVICES = {
@@ -102,7 +101,7 @@ def check_submit_root(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 @register(STARTUP)
 def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Require storage and service addresses outside the lab. A default could write to wrong places."""
-    return [] if LAB else list(_missing())
+    return [] if settings.LAB else list(_missing())
 
 
 @register(STARTUP)
@@ -152,7 +151,7 @@ def check_job_users(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
     `dags_app.checks` checks the accounts that the schedd uses.
     """
-    if LAB or own_account() not in settings.JOB_USERS:
+    if settings.LAB or own_account() not in settings.JOB_USERS:
         return []
     what = f"WMS2_JOB_USERS names {own_account()}, the account that WMS2 runs as."
     return [Error(what, hint=JOB_USER_HINT, id=JOB_USER_ID)]
@@ -194,7 +193,7 @@ def _identity_slips() -> Iterator[tuple[str, str]]:
     if settings.OIDC_ISSUERS and not settings.OIDC_AUDIENCES:
         yield "WMS2_OIDC_AUDIENCES", "WMS2_OIDC_ISSUERS is set, but not the audiences their tokens must have."
     for issuer in settings.OIDC_ISSUERS:
-        if not issuer.startswith("https://") and not LAB:
+        if not issuer.startswith("https://") and not settings.LAB:
             yield "WMS2_OIDC_ISSUERS", f"The token issuer {issuer} is not reached by https."
     if settings.OIDC_RP_CLIENT_ID:
         for name, variable in LOGIN_NEEDS.items():

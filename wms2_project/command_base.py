@@ -16,7 +16,7 @@ def shell_actor() -> str:
     return f"user:{os.environ.get('WMS2_PERSON') or getpass.getuser()}"
 
 
-def path_of(name: str) -> Path:
+def path_of(name: str | Path) -> Path:
     """Return the path of a file argument. `./wms2` changes the directory and passes the caller's."""
     return Path(os.environ.get("WMS2_FROM", ""), name)
 

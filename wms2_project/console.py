@@ -7,19 +7,16 @@ message. unfold is imported only here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from django import forms
-from django.contrib import messages
-from django.contrib.admin import ShowFacets, SimpleListFilter, helpers
+from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.utils import quote, unquote
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -46,7 +43,7 @@ from unfold.widgets import (
 from wms2_project.access.proxies import client_address
 from wms2_project.access.roles import Role, role_of
 from wms2_project.access.throttles import address_block, seconds_to_wait
-from wms2_project.errors import Wms2Error
+from wms2_project.words import age_of, size_of
 
 __all__ = [
     "ActionVariant",
@@ -58,7 +55,6 @@ __all__ = [
     "ModelAdmin",
     "ReadOnlyAdmin",
     "ReadOnlyTable",
-    "ReasonForm",
     "Table",
     "UnfoldAdminIntegerFieldWidget",
     "UnfoldAdminSelectWidget",
@@ -80,7 +76,6 @@ __all__ = [
     "row_at",
     "size_of",
 ]
-Apply = Callable[[Any, Any], str]  # target, valid form → message
 Table = dict[str, Any]  # headers and rows, as unfold's table component takes them
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -109,6 +104,11 @@ def coloured(colours: Mapping[str, str], *, column: str = "status") -> Any:
 def may_operate(request: HttpRequest) -> bool:
     """Return whether the menu shows pages of operators."""
     return role_of(request.user) >= Role.OPERATOR
+
+
+def may_submit(request: HttpRequest) -> bool:
+    """Return whether the menu shows the page of submissions."""
+    return role_of(request.user) >= Role.REQUESTOR
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
@@ -142,16 +142,6 @@ class LoginForm(AuthenticationForm):  # type: ignore[misc]
         super().confirm_login_allowed(user)
         if role_of(user) < Role.VIEWER:
             raise forms.ValidationError("This account has no role. Ask an administrator for one.")
-
-
-class ReasonForm(forms.Form):
-    """Base of the forms of actions."""
-
-    reason = forms.CharField(
-        max_length=1000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Recorded in the audit with your name.",
-    )
 
 
 def _never(self: Any, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -206,53 +196,6 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         """Return the row of the page; None if it does not exist."""
         return None if "\0" in object_id else super().get_object(request, object_id, from_field)
 
-    def ask(
-        self,
-        request: HttpRequest,
-        *,
-        title: str,
-        targets: Iterable[Any],
-        apply: Apply,
-        back: str,
-        effect: str = "",
-        form_class: type[forms.Form] = ReasonForm,
-        initial: dict[str, Any] | None = None,
-        filled: dict[str, Any] | None = None,
-        bulk_action: str = "",
-    ) -> HttpResponse:
-        """Show a form; when it is confirmed, apply it to each target and report each result.
-
-        `initial` holds current values, `filled` suggested ones.
-        """
-        targets = list(targets)
-        if not all(self.has_operate_permission(request, target) for target in targets or [None]):
-            raise PermissionDenied
-        confirmed = "_confirmed" in request.POST
-        shown = (initial or {}) if confirmed else (initial or {}) | (filled or {})
-        form = form_class(request.POST if confirmed else None, initial=shown)
-        if confirmed and form.is_valid():
-            for target in targets:
-                self._apply(request, target, apply, form)
-            return HttpResponseRedirect(back)
-        context = self.admin_site.each_context(request) | {
-            "title": title,
-            "effect": effect,
-            "opts": self.model._meta,
-            "form": form,
-            "targets": targets,
-            "back": back,
-            "bulk_action": bulk_action,
-            "checkbox": helpers.ACTION_CHECKBOX_NAME,
-        }
-        return TemplateResponse(request, "console/ask.html", context)
-
-    def _apply(self, request: HttpRequest, target: Any, apply: Apply, form: forms.Form) -> None:
-        try:
-            messages.success(request, apply(target, form))
-        except Wms2Error as error:
-            named = str(target) in str(error)
-            messages.error(request, str(error) if named else f"{target}: {error}")
-
 
 class ValueFilter(SimpleListFilter):
     """Filter by a column, with fewer choices than the column has values."""
@@ -290,27 +233,6 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     has_add_permission = has_change_permission = _never
 
 
-def age_of(since: datetime | None, *, now: datetime) -> str:
-    """Return the age in the largest unit of which there are at least two."""
-    if since is None:
-        return "–"
-    seconds = max(0, int((now - since) / timedelta(seconds=1)))
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length}\N{NO-BREAK SPACE}{unit}"
-    return f"{seconds}\N{NO-BREAK SPACE}s"
-
-
-def size_of(size_bytes: int | None) -> str:
-    """Return a size in decimal units."""
-    size = float(size_bytes or 0)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000:
-            return f"{size:.{0 if unit == 'B' else 1}f}\N{NO-BREAK SPACE}{unit}"
-        size /= 1000
-    return f"{size:.1f}\N{NO-BREAK SPACE}PB"
-
-
 def clipped(text: str) -> SafeString:
     """Return one line of a long text. The tooltip has the whole text."""
     return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
@@ -338,7 +260,7 @@ def row_at(rows: type[Model] | QuerySet[Any], object_id: str) -> Any:
 
 
 def _anchor(text: str, url: str) -> SafeString:
-    return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', url, text)
+    return format_html('<a class="wms2-link" href="{}">{}</a>', url, text)
 
 
 def request_link(name: str) -> SafeString:

@@ -15,7 +15,6 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from wms2_project.models import AuditEvent
-from wms2_project.settings.environment import LAB
 
 KEY_LENGTH, KEY_CHARACTERS = 50, 5
 PLACEHOLDER = re.compile(r"change.?me|insecure|example|placeholder|unused|your.?(secret|key)|xxxx|1234", re.I)
@@ -64,7 +63,7 @@ def check_debug_and_hosts(app_configs: Any, **kwargs: Any) -> list[CheckMessage]
 @register(Tags.security, deploy=True)
 def check_service_urls(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Require TLS for addresses that get credentials or data, outside the lab."""
-    if LAB:
+    if settings.LAB:
         return []
     return [
         Error(
@@ -80,7 +79,7 @@ def check_service_urls(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.security, deploy=True)
 def check_proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Require named proxies: otherwise all callers have the proxy's address and no certificate."""
-    if LAB or not settings.SECURE_SSL_REDIRECT:
+    if settings.LAB or not settings.SECURE_SSL_REDIRECT:
         return []
     hint = "Set WMS2_TRUSTED_PROXIES to the addresses of the TLS proxy in front."
     if not settings.TRUSTED_PROXIES:

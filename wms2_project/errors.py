@@ -63,6 +63,12 @@ class Conflict(PermanentError):
     code = "conflict"
 
 
+class Gone(PermanentError):
+    """The object has ended, and calls for it change nothing any more."""
+
+    code = "gone"
+
+
 class QuotaExceeded(PermanentError):
     """A quota of the requestor or the group is exhausted; nothing was stored."""
 

@@ -1,4 +1,4 @@
-"""`python -m wms2_project.flower`: Flower with a password for every page and a limit on failed attempts.
+"""`python -m wms2_project.flower`: Flower for operators logged in to the console, or with a password.
 
 Flower itself leaves /metrics and static files open and does not limit attempts. Every request passes
 `ClosedFlower.find_handler`, so no page is left out.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hmac
 import sys
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import django
+from django.conf import settings
 from flower.app import Flower
 from flower.command import apply_env_options, apply_options, extract_settings, setup_logging
 from flower.urls import settings as flower_settings
@@ -22,6 +25,8 @@ from wms2_project.access.proxies import forwarded_address
 from wms2_project.access.throttles import address_block, seconds_to_wait, seconds_until_allowed
 from wms2_project.celery import app
 
+_sessions = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
+SESSION_SEC = 10.0
 OPEN = "/healthcheck"  # returns only "OK"
 
 
@@ -43,11 +48,14 @@ class Refusal(RequestHandler):
 
 
 class ClosedFlower(Flower):  # type: ignore[misc]
-    """Flower with a password for all pages."""
+    """Flower behind the console's login or a password, on all pages."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Return the page's handler, or the refusal."""
         if request.path == OPEN:
+            return super().find_handler(request, **kwargs)
+        if _operates(request):  # Flower's own pages ask for the password, too
+            request.headers["Authorization"] = f"Basic {b64encode(options.basic_auth[0].encode()).decode()}"
             return super().find_handler(request, **kwargs)
         peer, forwarded = str(request.remote_ip), request.headers.get("X-Forwarded-For", "")
         address = address_block(forwarded_address(peer, forwarded))
@@ -56,6 +64,24 @@ class ClosedFlower(Flower):  # type: ignore[misc]
             return super().find_handler(request, **kwargs)
         wait_sec = wait_sec or seconds_to_wait("failures", address)
         return self.get_handler_delegate(request, Refusal, {"wait_sec": wait_sec})
+
+
+def _operates(request: HTTPServerRequest) -> bool:
+    """Return whether the request has the console's session of an operator.
+
+    A browser sends the cookie because Flower is at the host of the console. The cookie is SameSite=Lax, so
+    that pages of other hosts cannot send commands with it.
+    """
+    cookie = request.cookies.get(settings.SESSION_COOKIE_NAME)
+    return cookie is not None and _sessions.submit(_is_operator, cookie.value).result(SESSION_SEC)
+
+
+def _is_operator(session_key: str) -> bool:
+    """Read the session, in a thread because Django refuses to use the database in an event loop."""
+    from wms2_project.access.roles import Role  # models: only after django.setup()
+    from wms2_project.access.sessions import session_role
+
+    return session_role(session_key) >= Role.OPERATOR
 
 
 def _knows_password(header: str) -> bool:
@@ -69,6 +95,7 @@ def _knows_password(header: str) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Serve until terminated."""
+    django.setup()
     apply_env_options()
     apply_options(sys.argv[0], arguments)
     if not options.basic_auth:

@@ -45,7 +45,7 @@ class Leased(models.Model):
 class Claim:
     """A row that was due and is now leased for delivery."""
 
-    id: UUID
+    id: UUID | int
     status: str
 
 
@@ -80,6 +80,17 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return [Claim(id=row[0], status=row[1]) for row in cursor.fetchall()]
+
+
+def claim_row(rows: models.QuerySet[Any], *, statuses: Sequence[str]) -> Claim | None:
+    """Lease the one row of `rows` for delivery, if it is due, free and in one of these statuses."""
+    due = rows.filter(owner="", status__in=statuses, next_check_at__lte=Now())
+    found = due.values_list("pk", "status").first()
+    if found is None:
+        return None
+    claim = Claim(id=found[0], status=found[1])
+    owner = {"owner": QUEUED_FOR + claim.status, "heartbeat_at": Now()}
+    return claim if due.filter(status=claim.status).update(**owner) else None
 
 
 def release(row: Leased, *, seconds: float, **changes: Any) -> None:

@@ -7,7 +7,9 @@ import time
 import uuid
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port
 from opentelemetry.trace import SpanKind
 
 from wms2_project.observation import counters, tracing
@@ -65,15 +67,26 @@ class ContentSecurityMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        response.headers.setdefault("Content-Security-Policy", policy_for(request.path))
+        policy = policy_for(request.path, events=events_origin(request))
+        response.headers.setdefault("Content-Security-Policy", policy)
         return response
 
 
-def policy_for(path: str) -> str:
-    """Return the policy of a path: nothing for data, own files for pages.
+def policy_for(path: str, *, events: str = "") -> str:
+    """Return the policy of a path: nothing for data, own files for pages, and events.
 
     The console needs `unsafe-eval`, because Alpine.js compiles attributes.
     """
     if path.startswith(_API) and path != _DOCS:
         return _NOTHING
-    return _PAGE.format(scripts="'self' 'unsafe-eval'" if path.startswith(_CONSOLE) else "'self'")
+    console = path.startswith(_CONSOLE)
+    page = _PAGE.format(scripts="'self' 'unsafe-eval'" if console else "'self'")
+    return f"{page}; connect-src 'self' {events}" if console and events else page
+
+
+def events_origin(request: HttpRequest) -> str:
+    """Return the origin of the streams process; empty if it is that of the page."""
+    if not settings.STREAMS_PORT:
+        return ""
+    name, _port = split_domain_port(request.get_host())
+    return f"{request.scheme}://{name}:{settings.STREAMS_PORT}"

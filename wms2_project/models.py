@@ -108,6 +108,12 @@ class AuditHead(models.Model):
     seal = models.CharField(max_length=64)
     mark = models.CharField(max_length=64)  # a keyed hash of both
     shipped = models.PositiveBigIntegerField(default=0)  # the last number sent to WMS2_AUDIT_HEAD_URL
+    # The last number that is in files (`audit_archive`), its seal, the time of the latest of these rows, and
+    # a keyed hash of the three. Rows up to it may be deleted.
+    dropped = models.PositiveBigIntegerField(default=0, db_default=0)
+    dropped_seal = models.CharField(max_length=64, blank=True, default="", db_default="")
+    dropped_at = models.DateTimeField(null=True, blank=True)
+    dropped_mark = models.CharField(max_length=64, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [models.CheckConstraint(condition=models.Q(id=1), name="audit_has_one_head")]

@@ -14,11 +14,13 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/password_change/", admin.site.admin_view(change_own_password)),
+    path("admin/console/", include("console.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("wms2_project.api.urls")),
     path("api/v1/", include("requests_app.api.urls")),
     path("api/v1/", include("dags_app.api.urls")),
     path("api/v1/", include("sites_app.api.urls")),
+    path("api/v1/", include("chains_app.api.urls")),
     re_path(r"^api(?:/|$)", unknown_url),
 ]
 if settings.OIDC_RP_CLIENT_ID:

@@ -26,8 +26,8 @@ class AdmissionConfigAdmin(OperationAdmin):
     """Admission limits: one row, shown as a page."""
 
     fields = (
-        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "updated_by",
-        "updated_at",
+        "shown_state", "pause_reason", "max_active_dags", "storage_critical_fraction", "storage_policy",
+        "priority_weight", "ageing_weight", "retry_weight", "updated_by", "updated_at",
     )  # fmt: skip
     operations = ADMISSION_OPERATIONS
 

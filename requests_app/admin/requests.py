@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from requests_app.admin.request_page import page_of
 from requests_app.models import Request
 from requests_app.operations import REQUEST_OPERATIONS
 from requests_app.selectors.progress import progress_of_many
@@ -35,8 +34,6 @@ from wms2_project.operations.console import OperationAdmin
 
 S = RequestStatus
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-admin.site.index_template = "console/overview.html"
-admin.site.index_title = "Overview"
 COLOURS: dict[str, str] = {status: one.colour for status, one in STATUSES.items()}
 
 
@@ -127,11 +124,9 @@ class RequestAdmin(OperationAdmin):
             name = object_id if matches(Name.REQUEST, object_id) else ""
             named = get_object_or_404(Request.objects.only("pk"), request_name=name)
             return HttpResponseRedirect(reverse("admin:requests_app_request_change", args=[named.pk]))
-        row = row_at(Request.objects.select_related("workflow", "previous_version"), object_id)
-        context = {"title": row.request_name, "page": page_of(row, colours=COLOURS)}
-        answer: HttpResponse = super().change_view(
-            request, object_id, form_url, context | (extra_context or {})
-        )
+        row = row_at(Request.objects.all(), object_id)
+        context = {"title": row.request_name, "document": row.request_data} | (extra_context or {})
+        answer: HttpResponse = super().change_view(request, object_id, form_url, context)
         return answer
 
     def target_rows(self, request: HttpRequest) -> QuerySet[Request]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -15,12 +15,14 @@ from rest_framework.request import Request as HttpRequest
 from rest_framework.response import Response
 
 from dags_app.planning.plan import NothingToPlan, PlanRefused
+from dags_app.planning.preview import PlanDescription
 from requests_app.api.inputs import IMPORT_SCHEMA, ImportByName
 from requests_app.api.serializers import ImportBody, links_of
 from requests_app.models import Request
 from requests_app.selectors.preview import preview_request
 from requests_app.services import importing
 from wms2_project.access.roles import Role, actor_of, groups_of, operates
+from wms2_project.api.bodies import body_of
 from wms2_project.api.docs import Problem
 from wms2_project.api.errors import problem_details
 from wms2_project.api.views import ApiView, parsed
@@ -106,15 +108,16 @@ class PlanView(ApiView):
     @extend_schema(
         operation_id="requests_plan",
         request={"application/json": IMPORT_SCHEMA},
-        responses={200: OpenApiTypes.OBJECT},
+        responses={200: body_of(PlanDescription)},
     )
     def post(self, request: HttpRequest) -> Response:
         """Preview jobs, groups and costs of a document. Nothing is stored."""
         document = _document(request.data)
         try:
-            return Response(preview_request(document=document, now=timezone.now(), bounded=True).body)
+            found = preview_request(document=document, now=timezone.now(), bounded=True)
         except (PlanRefused, NothingToPlan) as error:
             raise Conflict(error.message, cure=error.cure) from error
+        return Response(asdict(found.body))  # by a serializer, ten thousand jobs would take seconds
 
 
 def _document(body: Any) -> Mapping[str, Any]:

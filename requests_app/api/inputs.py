@@ -12,10 +12,11 @@ from rest_framework import serializers
 from dags_app.services.decisions import COLUMNS
 from requests_app.documents.parsers import Kind, Refused
 from requests_app.documents.table import DOCUMENT, EDITABLE, FIELD
+from requests_app.services.failing_files import STATES
 from requests_app.services.importing import BESIDE, REQMGR2
 from requests_app.services.quotas import LIMITS
 from requests_app.services.releasing import Modifications
-from requests_app.states import CleanupPolicy, QuotaScope
+from requests_app.states import CleanupPolicy, QuotaScope, StoragePolicy
 from wms2_project.api.views import ChangesInput, Input, ReasonInput
 from wms2_project.fields import LegalName, choices
 from wms2_project.grammar import Name
@@ -140,6 +141,20 @@ class ShareInput(ReasonInput):
     )  # fmt: skip
 
 
+class FailFilesInput(ReasonInput):
+    """Exclude input files."""
+
+    state = serializers.ChoiceField(
+        choices=[(one, one) for one in STATES], required=False, allow_blank=True, default="",
+        label="State of the files",
+        help_text="Exclude all files in this state; `failed`: attempted as often as allowed.",
+    )  # fmt: skip
+    lfns = serializers.ListField(
+        child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=10_000,
+        required=False, default=list, label="Files", help_text="Names of files instead of a state.",
+    )  # fmt: skip
+
+
 class ReleaseChanges(Input):
     """Changes that a release may make."""
 
@@ -211,6 +226,20 @@ class LimitsInput(ChangesInput):
         min_value=0.01, max_value=1, required=False, label="Storage limit",
         help_text="Admission closes above this share of storage in use; 0.9 is 90 %.",
     )  # fmt: skip
+    storage_policy = serializers.ChoiceField(
+        choices=choices(StoragePolicy), required=False, label="Above the storage limit",
+        help_text="close: admit no further request there. hold: also hold, at each check, the active request"
+        " of the lowest rank that writes there.",
+    )  # fmt: skip
+    priority_weight = serializers.FloatField(
+        min_value=0, max_value=1e6, required=False, help_text="Rank per unit of priority."
+    )
+    ageing_weight = serializers.FloatField(
+        min_value=0, max_value=1e6, required=False, help_text="Rank per hour in the queue; 0 for no ageing."
+    )
+    retry_weight = serializers.FloatField(
+        min_value=0, max_value=1e6, required=False, help_text="Rank per rescue or resume."
+    )
 
 
 class QuotaKey(Input):

@@ -65,6 +65,6 @@ def public_request(request: HttpRequest, request_id: UUID) -> PublicRequest:
         submitted_at=row.created_at,
         completed_at=row.status_since if status in TERMINAL else None,
         progress_percent=round(100 * progress_of(row).fraction, 1),
-        result=[PublicDataset(one.dataset_name, one.files, one.events) for one in made],
+        result=[PublicDataset(one.dataset_name, one.files, one.events) for one in made if one.in_dbs],
         error=_ERRORS.get(status),
     )

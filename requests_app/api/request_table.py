@@ -23,7 +23,8 @@ _COMPUTED = frozenset({"workflow", "progress", "links"})
 # Columns needed for computed members and the cursor
 _ALWAYS = ("id", "request_name", "workflow_id", "status", "priority", "created_at")
 _AROUND = f"""
-w.input_dataset, (SELECT request_name FROM requests_app_request WHERE id = r.previous_version_id), {ROUNDS},
+w.input_dataset, w.further_input_datasets,
+(SELECT request_name FROM requests_app_request WHERE id = r.previous_version_id), {ROUNDS},
 {DECISIONS},
 (SELECT coalesce(json_agg(a), '[]') FROM (
    SELECT id, kind, message, count, created_at, last_seen_at, acknowledged_at, acknowledged_by,
@@ -51,10 +52,12 @@ def render_rows(rows: Sequence[Row], members: Sequence[str]) -> list[Row]:
 
 def render_detail(request: Request) -> Row:
     """Render one request as RequestDetail describes it."""
-    progress, (input_dataset, previous, rounds, decided, alerts, callbacks) = progress_with(request, _AROUND)
+    progress, around = progress_with(request, _AROUND)
+    input_dataset, further, previous, rounds, decided, alerts, callbacks = around
     computed = {
         "request_id": request.pk,
         "input_dataset": input_dataset,
+        "input_datasets": [input_dataset, *further] if input_dataset else [],
         "workflow": workflow_ref(request),
         "progress": render_progress(progress),
         "links": links_of(request),

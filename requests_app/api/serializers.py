@@ -150,6 +150,11 @@ class CallbackBody(serializers.ModelSerializer[Callback]):
 class RequestDetail(RequestRow):
     """All details of one request."""
 
+    input_datasets = serializers.ListField(
+        child=serializers.CharField(),
+        source="workflow.input_datasets",
+        help_text="All datasets it processes.",
+    )
     status_why = serializers.CharField(help_text="What this status means.")
     queue_position = serializers.IntegerField(
         allow_null=True, help_text="Queue position, 1 being next; null if not queued."
@@ -167,10 +172,10 @@ class RequestDetail(RequestRow):
 
     class Meta(RequestRow.Meta):
         fields = (
-            *RequestRow.Meta.fields, "status_why", "queue_position", "hold_evidence", "hold_after_stop",
-            "overrides", "last_error_at", "next_check_at", "owner", "source", "wms_backend", "requestor_dn",
-            "cleanup_policy", "previous_version", "callback_url", "callbacks", "rounds", "alerts",
-            "request_data",
+            *RequestRow.Meta.fields, "input_datasets", "status_why", "queue_position", "hold_evidence",
+            "hold_after_stop", "overrides", "last_error_at", "next_check_at", "owner", "source",
+            "wms_backend", "requestor_dn", "cleanup_policy", "previous_version", "callback_url", "callbacks",
+            "rounds", "alerts", "request_data",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -227,7 +232,7 @@ class LimitsBody(serializers.ModelSerializer[AdmissionConfig]):
     class Meta:
         model = AdmissionConfig
         fields = (
-            "max_active_dags", "paused", "pause_reason", "storage_critical_fraction", "updated_by",
-            "updated_at", "version",
+            "max_active_dags", "paused", "pause_reason", "storage_critical_fraction", "storage_policy",
+            "priority_weight", "ageing_weight", "retry_weight", "updated_by", "updated_at", "version",
         )  # fmt: skip
         read_only_fields = fields

@@ -9,7 +9,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request as HttpRequest
 
-from requests_app.selectors.diagnosis import diagnose_all
+from requests_app.selectors.diagnosis import FailureCause, diagnose_all
 from requests_app.selectors.statistics import (
     ROWS,
     Bucket,
@@ -86,6 +86,13 @@ class Throughput:
     buckets: list[Bucket]
 
 
+@dataclass(frozen=True, slots=True)
+class FailureCauses:
+    """Causes of failures, the most frequent first."""
+
+    results: list[FailureCause]
+
+
 @reads("metrics/workflows", query=WindowInput)
 def metrics_workflows(request: HttpRequest, days: int, campaign: str) -> WorkflowMetrics:
     """Return success rate, durations and common failures per campaign."""
@@ -107,6 +114,6 @@ def metrics_throughput(request: HttpRequest, hours: int, bucket_minutes: int) ->
 
 
 @reads("errors", query=ErrorsQuery)
-def errors(request: HttpRequest, days: int, limit: int) -> dict[str, Any]:
+def errors(request: HttpRequest, days: int, limit: int) -> FailureCauses:
     """Return clusters of similar failures of all requests, the most frequent first."""
-    return {"results": diagnose_all(now=timezone.now(), days=days, limit=limit)}
+    return FailureCauses(diagnose_all(now=timezone.now(), days=days, limit=limit))

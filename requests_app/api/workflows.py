@@ -19,6 +19,7 @@ from dags_app.planning.estimates import estimate_from_pilot
 from dags_app.selectors import forecast_of, rounds_of
 from dags_app.services.production import newest_dag
 from outputs_app.selectors import DatasetSummary, datasets_of
+from requests_app.api.requests import InputFilter
 from requests_app.models import Request
 from requests_app.selectors.progress import progress_of
 from requests_app.selectors.requests import workflow_status
@@ -30,8 +31,9 @@ from wms2_project.errors import NotFound
 
 _STATUSES = [(one, one) for one in dict.fromkeys(workflow_status(status) for status in RequestStatus)]
 _SHOWN = (
-    "input_dataset", "secondary_input_datasets", "output_datasets", "splitting_algo", "splitting_params",
-    "adaptive", "allocation", "memory_mb", "cores", "time_per_event_sec", "size_per_event_kb",
+    "input_dataset", "further_input_datasets", "secondary_input_datasets", "output_datasets",
+    "log_dataset", "splitting_algo", "splitting_params", "adaptive", "allocation", "memory_mb", "cores",
+    "time_per_event_sec", "size_per_event_kb",
     "site_whitelist", "site_blacklist", "total_events", "produced_events", "filter_efficiency",
     "cmssw_version", "scram_arch", "global_tag", "acquisition_era", "processing_string",
     "processing_version", "prep_id", "target_merged_size_kb", "jobs_per_group", "category_throttles",
@@ -121,7 +123,7 @@ class WorkflowFilter(filters.FilterSet):  # type: ignore[misc]
 
     status = AnyOfFilter(choices=_STATUSES, method="by_status")
     request_name = filters.CharFilter()
-    input_dataset = filters.CharFilter(field_name="workflow__input_dataset")
+    input_dataset = InputFilter()
 
     def by_status(self, rows: QuerySet[Request], name: str, given: list[str]) -> QuerySet[Request]:
         """Filter by derived workflow status."""

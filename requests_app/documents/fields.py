@@ -28,17 +28,18 @@ def read_plain(reader: Reader) -> RequestSpec:
 
 def read_input(reader: Reader, spec: RequestSpec) -> RequestSpec:
     first = reader.first
-    found = reader.find("input_dataset", first)
-    dataset = reader.parsed(found, FIELD["input_dataset"].kind, _REFUSED_INPUT) if found else None
-    for step in reader.document.steps[1:]:
-        if step.scope.values.get("InputDataset"):
-            path = f"{step.scope.prefix}InputDataset"
-            reader.problems.add(
-                path, "only the first step of a chain reads a dataset; submit a separate request for it"
-            )
-    spec = replace(spec, input_dataset=dataset, secondary_input_datasets=_secondary(reader))
+    _check_later_steps(reader)
+    datasets = _datasets(reader)
+    spec = replace(
+        spec,
+        input_dataset=datasets[0] if datasets else None,
+        further_input_datasets=datasets[1:],
+        secondary_input_datasets=_secondary(reader),
+    )
     events = reader.find("total_events", first)
-    if dataset is not None:
+    if spec.input_from and (datasets or events):
+        reader.problems.add(reader.path("input_from"), "excludes input_dataset and total_events")
+    if datasets or spec.input_from:
         if events and events.path.endswith("total_events"):
             reader.problems.add(
                 events.path, "is for requests without input; to stop early use splitting_params.total_events"
@@ -51,6 +52,27 @@ def read_input(reader: Reader, spec: RequestSpec) -> RequestSpec:
             f"is missing; name the dataset to read, or give {instead} to generate events",
         )
     return _generation(reader, spec)
+
+
+def _datasets(reader: Reader) -> tuple[str, ...]:
+    """Return the datasets to process, each once."""
+    one, several = (reader.find(name, reader.first) for name in ("input_dataset", "input_datasets"))
+    if several is None:
+        return (reader.parsed(one, FIELD["input_dataset"].kind, _REFUSED_INPUT),) if one else ()
+    datasets: tuple[str, ...] = reader.parsed(several, FIELD["input_datasets"].kind, (_REFUSED_INPUT,))
+    if one is not None and datasets != (one.value,):
+        reader.problems.add(several.path, f"contradicts {one.path}; keep one of the two")
+    return datasets
+
+
+def _check_later_steps(reader: Reader) -> None:
+    for step in reader.document.steps[1:]:
+        for name in ("InputDataset", "InputDatasets"):
+            if step.scope.values.get(name):
+                reader.problems.add(
+                    f"{step.scope.prefix}{name}",
+                    "only the first step of a chain reads a dataset; submit a separate request for it",
+                )
 
 
 def _generation(reader: Reader, spec: RequestSpec) -> RequestSpec:

@@ -97,13 +97,19 @@ def read_outputs(reader: Reader, spec: RequestSpec) -> RequestSpec:
         path = reader.path("keep_output", reader.document.steps[-1] if reader.document.steps else None)
         reader.problems.add(path, "no step keeps its output; set it to true for at least one")
     names = listed or _derived(reader, stages)
-    if spec.input_dataset in names:
+    if not set(spec.input_datasets).isdisjoint(names):
         reader.problems.add(
             reader.path("output_datasets" if listed else "processing_version", reader.first),
-            "the output dataset equals the input dataset; choose another version or processing string",
+            "the output dataset equals an input dataset; choose another version or processing string",
+        )
+    if spec.log_dataset in (*names, *spec.input_datasets):
+        reader.problems.add(
+            reader.path("log_dataset"), "is also an input or output dataset; choose a name of its own"
         )
     outputs = tuple(output_spec(spec, dataset) for dataset in names)
-    if any(len(o.merged_lfn_base) > MAX_BASE or len(o.unmerged_lfn_base) > MAX_BASE for o in outputs):
+    logs = (output_spec(spec, spec.log_dataset),) if spec.log_dataset else ()
+    bases = [base for one in (*outputs, *logs) for base in (one.merged_lfn_base, one.unmerged_lfn_base)]
+    if any(len(base) > MAX_BASE for base in bases):
         reader.problems.add(reader.path("merged_lfn_base"), "file names would be too long; shorten the names")
     return replace(spec, output_datasets=outputs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -226,6 +227,22 @@ def _joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(joined)
 
 
+def _moment(value: object) -> str:
+    """Return a time as ISO 8601 text in UTC."""
+    if not isinstance(value, str):
+        raise Refused(f"{shown(value)} is not a text; write a time such as 2031-05-01T12:00:00Z")
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        raise Refused(f"{shown(value)} is not a time; write one such as 2031-05-01T12:00:00Z") from None
+    if parsed.tzinfo is None:
+        raise Refused(f"{shown(value)} has no time zone; write a time such as 2031-05-01T12:00:00Z")
+    return parsed.astimezone(UTC).isoformat()
+
+
+moment = Kind(
+    _moment, {"type": "string", "format": "date-time"}, expected="a time such as 2031-05-01T12:00:00Z"
+)
 _runs = several(whole(1, MAX_RUN), 100_000)
 flag = Kind(_flag, {"type": "boolean"})
 mapping = Kind(_mapping, {"type": "object"})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dags_app.planning.payloads import CMSSW, PayloadRefused, PayloadRules
+from dags_app.planning.payloads import CMSSW, PayloadRefused, PayloadRules, passes_events
+from dags_app.states import SplittingAlgo
 from requests_app.documents.cmssw import read_section
 from requests_app.documents.limits import check_payload_size
 from requests_app.documents.lookup import Reader
+from requests_app.documents.pulling import check_pull
 from requests_app.documents.spec import RequestSpec
 from sandbox.cmssw.config import SECTION
 from sandbox.usersandbox import DIGEST_FIELD
@@ -31,8 +33,32 @@ def resolve_payload(reader: Reader, spec: RequestSpec, rules: PayloadRules) -> R
         if payload["kind"] == CMSSW:
             payload[SECTION] = read_section(reader, spec)
             check_payload_size(payload, reader.problems)
+        if passes_events(payload):
+            _check_merge(reader, spec)
+        check_pull(reader, spec, payload)
         if reader.problems.count == known:
             rules.check(payload)
     except PayloadRefused as refused:
         reader.problems.add(f"{path}.{refused.field}" if refused.field else path, refused.message)
     return replace(spec, payload_config=payload)
+
+
+def _check_merge(reader: Reader, spec: RequestSpec) -> None:
+    """Report what the kind `merge` cannot do: it joins whole files of a dataset into one other dataset."""
+    chosen, first = spec.splitting_params, reader.first
+    if spec.generates:
+        reader.problems.add(
+            reader.path("input_dataset", first), "is missing; the kind merge joins files of a dataset"
+        )
+    elif spec.splitting_algo is not SplittingAlgo.FILE_BASED:
+        reader.problems.add(
+            reader.path("splitting_algo", first), "is not FileBased; the kind merge reads whole files"
+        )
+    for name in ("lumi_mask", "run_whitelist", "run_blacklist", "total_events", "total_lumis"):
+        if getattr(chosen, name):
+            path = f"{reader.path('splitting_params', first)}.{name}"
+            reader.problems.add(path, "cannot be used with the kind merge, which reads whole files")
+    if len(spec.output_datasets) > 1:
+        reader.problems.add(
+            reader.path("output_datasets"), "names several datasets; the kind merge writes a single one"
+        )

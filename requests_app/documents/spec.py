@@ -17,9 +17,10 @@ from requests_app.states import CleanupPolicy
 
 
 class Allocation(StrEnum):
-    """How jobs get their files: the plan assigns them."""
+    """How jobs get their files: the plan assigns them, or jobs ask for them."""
 
     PUSH = "push"
+    PULL = "pull"
 
 
 class Backend(StrEnum):
@@ -100,6 +101,10 @@ class RequestSpec:
     urgent: bool = False
     adaptive: bool = False
     allocation: Allocation = Allocation.PUSH
+    pull_jobs: int = 100
+    max_distance: int = 0
+    follow_input_until: str | None = None
+    input_from: str = ""
     wms_backend: Backend = Backend.WMS2
     correlation_id: str = ""
     submitted_by: str = ""
@@ -108,6 +113,7 @@ class RequestSpec:
     cleanup_policy: CleanupPolicy = CleanupPolicy.KEEP_UNTIL_REPLACED
 
     input_dataset: str | None = None
+    further_input_datasets: tuple[str, ...] = ()
     secondary_input_datasets: tuple[str, ...] = ()
     total_events: int | None = None
     filter_efficiency: float = 1.0
@@ -121,10 +127,12 @@ class RequestSpec:
     processing_string: str = ""
     processing_version: int = 1
     output_datasets: tuple[OutputSpec, ...] = ()
+    log_dataset: str | None = None
     merged_lfn_base: str = ""
     unmerged_lfn_base: str = "/store/unmerged"
     target_merged_size_kb: int = 4 * 1024 * 1024
     category_throttles: Mapping[str, int] = field(default_factory=dict)
+    retry_count: int | None = None
 
     memory_mb: int = 2300
     cores: int = 1
@@ -142,15 +150,20 @@ class RequestSpec:
     payload_config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def input_datasets(self) -> tuple[str, ...]:
+        """The datasets to process; empty if the request generates events."""
+        return (self.input_dataset, *self.further_input_datasets) if self.input_dataset else ()
+
+    @property
     def generates(self) -> bool:
-        """Whether the request generates its events instead of reading a dataset."""
-        return self.input_dataset is None
+        """Whether the request generates its events instead of reading files."""
+        return not self.input_from and self.input_dataset is None
 
     @property
     def simulated(self) -> bool:
         """Whether the events are simulated, generated here or read, rather than detector data."""
-        tier = (self.input_dataset or "").rpartition("/")[2]
-        return self.generates or any(mark in tier for mark in _SIMULATED_TIERS)
+        tiers = [dataset.rpartition("/")[2] for dataset in self.input_datasets]
+        return self.generates or any(mark in tier for mark in _SIMULATED_TIERS for tier in tiers)
 
     @property
     def gpus(self) -> int:
@@ -172,6 +185,8 @@ class RequestSpec:
     def to_document(self) -> dict[str, Any]:
         """Return the request as a document with WMS2's field names, as plain JSON without unset fields."""
         document = {f.name: getattr(self, f.name) for f in fields(self)}
+        if document.pop("further_input_datasets"):
+            document |= {"input_dataset": None, "input_datasets": self.input_datasets}
         document["output_datasets"] = [output.dataset for output in self.output_datasets]
         document["splitting_params"] = self.splitting_params.to_json()
         document["payload_config"] = dict(self.payload_config)

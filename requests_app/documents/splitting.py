@@ -72,6 +72,6 @@ def _check_selection(reader: Reader, chosen: SplittingParams, spec: RequestSpec)
     if blocks := set(chosen.block_whitelist) & set(chosen.block_blacklist):
         refuse("block_blacklist", f"block {shown(min(blocks))} is also whitelisted; keep it in one list")
     for name in ("block_whitelist", "block_blacklist"):
-        foreign = [block for block in getattr(chosen, name) if block.split("#")[0] != spec.input_dataset]
+        foreign = [block for block in getattr(chosen, name) if block.split("#")[0] not in spec.input_datasets]
         if foreign:
-            refuse(name, f"{shown(foreign[0])} is not a block of the input dataset; remove it")
+            refuse(name, f"{shown(foreign[0])} is not a block of the input; remove it")

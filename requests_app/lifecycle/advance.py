@@ -21,6 +21,7 @@ from requests_app.models import Request
 from requests_app.states import TAKES_CAPACITY, TERMINAL, RequestStatus
 from requests_app.transitions import transition
 from wms2_project.access.causes import caused
+from wms2_project.changes import announce_requests
 from wms2_project.errors import Conflict, RateLimited, TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
 from wms2_project.leases import backoff_seconds, give_back, release, working_on
@@ -31,16 +32,19 @@ ACTOR = "system:lifecycle"
 RATE_LIMIT_RETRY_SEC = 5.0
 
 
-def advance(request_id: UUID | str) -> None:
-    """Advance the request by one step. Do nothing if another worker holds its lock."""
+def advance(request_id: UUID | str) -> bool:
+    """Advance the request by one step; return whether its status changed.
+
+    Do nothing if another worker holds its lock.
+    """
     with try_lock(f"request {request_id}") as held:
         if not held:
-            return
+            return False
         request = Request.objects.select_related("workflow").get(pk=request_id)
         snapshot = Snapshot(request, timezone.now())
         # A held request, or one that waits after an error, gets here only by a duplicate delivery.
         if request.status in TERMINAL or any(ask(snapshot).blocks for ask in gates.ALWAYS):
-            return
+            return False
         with (
             caused(f"advance {request.status}", target=request.request_name, status=request.status),
             working_on(request),
@@ -48,12 +52,11 @@ def advance(request_id: UUID | str) -> None:
             outcome = _decide(request, snapshot.now)
             admits = isinstance(outcome, Move) and outcome.to in TAKES_CAPACITY
             if request.status == RequestStatus.QUEUED and admits:
-                _admit(request, outcome)
-            else:
-                _apply(request, outcome)
+                return _admit(request, outcome)
+            return _apply(request, outcome)
 
 
-def _admit(request: Request, decided: Outcome) -> None:
+def _admit(request: Request, decided: Outcome) -> bool:
     """Apply an admission under the admission lock, so that concurrent requests cannot exceed the limits.
 
     The decision was made without the lock because it may take long, so capacity and quotas are checked again.
@@ -61,10 +64,10 @@ def _admit(request: Request, decided: Outcome) -> None:
     with try_lock("admission") as held:
         if not held:
             release(request, seconds=1.0)
-            return
+            return False
         snapshot = Snapshot(request, timezone.now())
         blocked = first_blocking(ask(snapshot) for ask in gates.SHARED)
-        _apply(request, stop_at(blocked) if blocked else decided)
+        return _apply(request, stop_at(blocked) if blocked else decided)
 
 
 def _decide(request: Request, now: datetime) -> Outcome:
@@ -95,10 +98,11 @@ def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
     return Wait(backoff_seconds(attempt), gates.describe_retry(attempt, error), gates.COOL_OFF, changes)
 
 
-def _apply(request: Request, outcome: Outcome) -> None:
-    """Apply the outcome and return the lease."""
+def _apply(request: Request, outcome: Outcome) -> bool:
+    """Apply the outcome and give up the lease; return whether the status changed."""
     failpoint("advance.decided")
     if isinstance(outcome, Move):
+        moved = True
         try:
             transition(
                 request=request, to=outcome.to, reason=outcome.reason, actor=ACTOR, changes=outcome.changes
@@ -106,9 +110,11 @@ def _apply(request: Request, outcome: Outcome) -> None:
             failpoint("advance.moved")
         except Conflict as conflict:  # the request was moved in the meantime; that decision stands
             logger.info("outcome dropped: %s", conflict)
+            moved = False
         release(request, seconds=0)
-        return
+        return moved
     _wait(request, outcome)
+    return False
 
 
 def _wait(request: Request, outcome: Wait) -> None:
@@ -123,6 +129,8 @@ def _wait(request: Request, outcome: Wait) -> None:
     unchanged = Request.objects.filter(pk=request.pk, version=request.version)
     unwoken = unchanged.filter(next_check_at=request.next_check_at)
     if give_back(unwoken, seconds=outcome.seconds, **changes) or give_back(unchanged, seconds=0, **changes):
+        if any(getattr(request, name) != changes[name] for name in ("wait_reason", "last_error")):
+            announce_requests(request.request_name)
         return
     logger.info("outcome dropped: the request changed in the meantime")
     release(request, seconds=0)

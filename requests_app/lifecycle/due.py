@@ -14,7 +14,7 @@ from outputs_app.pipeline import Tier, statuses_of
 from requests_app.admission import wake_by_news
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
-from wms2_project.leases import Claim, claim_due
+from wms2_project.leases import Claim, claim_due, claim_row
 from wms2_project.observation.heartbeat import LEAST_URGENT, queue_lengths
 
 # Redis delivers messages with a smaller number first.
@@ -33,6 +33,12 @@ def claim_requests() -> list[tuple[Claim, str]]:
     left = _room(LEAST_URGENT)[line] - sum(queue == line for _, queue in claims)
     waiting = claim_due(Request, statuses=[RequestStatus.QUEUED], limit=max(left, 0))
     return claims + [(claim, line) for claim in waiting]
+
+
+def claim_next_step(request_id: str) -> tuple[Claim, str] | None:
+    """Claim a request that moved on and is due again, so that its next step does not wait for the sweep."""
+    claim = claim_row(Request.objects.filter(pk=request_id), statuses=sorted(SWEPT))
+    return None if claim is None else (claim, QUEUES[RequestStatus(claim.status)])
 
 
 def priority_of(status: str) -> int:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from dags_app.pull.patterns import only_scratch
+from dags_app.pull.selectors import unconfirmed_uploads
 from dags_app.services.ledger import gap_of
 from outputs_app import services as outputs
 from outputs_app.selectors import summary, troubles
@@ -31,7 +33,7 @@ def finish(snapshot: Snapshot) -> Outcome:
     if blocked:
         return stop_at(blocked)
     done = summary(workflow=workflow)
-    if not done.files:
+    if not done.files and not only_scratch(workflow):
         return hold("the request produced no output files")
     compared = outputs.compare_outputs(
         workflow=workflow, since=snapshot.request.status_since, seconds=settings.COMPARE_LOOK_SEC
@@ -47,8 +49,12 @@ def finish(snapshot: Snapshot) -> Outcome:
         )
     outputs.announce_datasets(workflow=workflow, unfinished=unfinished_workflows(), now=snapshot.now)
     made = f"{done.events} events in {done.files} files, {done.blocks} blocks announced"
+    if not done.files:
+        made = "every file is processed; all outputs are on scratch storage"
     waits, gap = announcement(snapshot), gap_of(workflow=workflow)
-    parts = (made, waits.detail if waits.blocks else "", str(gap or ""))
+    left = unconfirmed_uploads(workflow)
+    lost = f"{counted(left, 'upload')} never confirmed and perhaps on storage" if left else ""
+    parts = (made, waits.detail if waits.blocks else "", str(gap or ""), lost)
     return Move(S.COMPLETED, "; ".join(part for part in parts if part))
 
 

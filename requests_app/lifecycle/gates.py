@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dags_app.planning.configurations import is_pinned, needed_configurations
+from dags_app.pull.rounds import describe_round
 from dags_app.services import locations
 from dags_app.services.estimating import current_estimate
 from dags_app.services.manifests import describe
@@ -25,6 +26,7 @@ from requests_app.lifecycle.gate_result import passed as _passed
 from requests_app.lifecycle.output_gates import dbs, output_check, rucio, stage_out
 from requests_app.lifecycle.ownership_gates import announcement, ownership
 from requests_app.lifecycle.pileup_gate import pileup
+from requests_app.lifecycle.pulling import places
 from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.lifecycle.stalling import hanging_jobs
@@ -53,9 +55,9 @@ def validation(snapshot: Snapshot) -> Gate:
     """Block until the input files are resolved."""
     request, workflow = snapshot.request, snapshot.workflow
     waiting = unresolved(workflow=workflow)
-    if not workflow.generates and workflow.input_resolved_at is None:
-        waiting = [workflow.input_dataset or "", *waiting]
-    if not waiting and workflow.generates:
+    if workflow.has_ledger and workflow.input_resolved_at is None:
+        waiting = [*(workflow.input_datasets or ["the input"]), *waiting]
+    if not waiting and not workflow.has_ledger:
         return _passed("validation", f"the request generates {workflow.total_events} events and has no input")
     if not waiting:
         return _passed("validation", "the input is resolved", resolved_at=workflow.input_resolved_at)
@@ -146,6 +148,8 @@ def storage(snapshot: Snapshot) -> Gate:
 def data(snapshot: Snapshot) -> Gate:
     """Block while no usable site can read any of the remaining input. An existing DAG goes first."""
     workflow = snapshot.workflow
+    if workflow.pulls:
+        return places(snapshot) if not _is_made(snapshot) else _passed(DATA, "the DAG exists already")
     if workflow.unplaced_since is None:
         return _passed(DATA, "every remaining file has a usable replica")
     waiting = locations.waiting_files(workflow=workflow, sites=snapshot.sites)
@@ -286,7 +290,7 @@ def held_jobs(snapshot: Snapshot) -> Gate:
     return Gate(
         "held jobs",
         Verdict.BLOCK,
-        "the DAG is on hold" if whole else f"{dag.nodes_held} jobs are on hold in HTCondor",
+        "the DAG is on hold" if whole else f"{counted(dag.nodes_held, 'job')} on hold in HTCondor",
         {"dag": dag.token, "held": dag.nodes_held},
         since=dag.observed_at or dag.submitted_at,
         remedy="Release the DAG"
@@ -321,6 +325,8 @@ def running(snapshot: Snapshot) -> Gate:
         message = "jobs are leaving the queue"
     elif dag.round.kind == RoundKind.PILOT:
         message = "the pilot is running"
+    elif dag.round.kind == RoundKind.PULL:
+        message = describe_round(dag) + obstacles(workflow=snapshot.workflow, trouble=snapshot.trouble)
     else:
         message = describe(round_=dag.round, groups=snapshot.groups)
         message += obstacles(workflow=snapshot.workflow, trouble=snapshot.trouble)
@@ -330,7 +336,7 @@ def running(snapshot: Snapshot) -> Gate:
         message,
         {"dag": dag.token, "status": dag.status},
         since=dag.submitted_at or dag.created_at,
-        remedy="Wait. See /progress",
+        remedy="Wait: the jobs are running",
     )
 
 

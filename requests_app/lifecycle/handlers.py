@@ -40,7 +40,7 @@ from dags_app.states import (
 )
 from outputs_app import services as outputs
 from requests_app import admission
-from requests_app.lifecycle import finishing, gates, low_yield, recovering
+from requests_app.lifecycle import finishing, gates, low_yield, pulling, recovering
 from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import follow_edits
 from requests_app.lifecycle.gate_result import Gate
@@ -50,7 +50,8 @@ from requests_app.lifecycle.ownership_gates import ownership
 from requests_app.lifecycle.quota_gate import quota
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
-from requests_app.services import quotas
+from requests_app.services import finding, quotas
+from requests_app.services.campaigns import learn_from_campaign
 from requests_app.services.outputs import collect
 from requests_app.states import SWEPT
 from requests_app.states import RequestStatus as S
@@ -80,11 +81,16 @@ def on_submitted(request: Request, now: datetime) -> Outcome:
     workflow = request.workflow
     try:
         secondary.refresh_secondary(workflow=workflow, now=now)
+        if workflow.pulls and not workflow.input_datasets:
+            found_now = finding.find_files(workflow=workflow, now=now)
+            return Move(S.QUEUED, f"{counted(found_now, 'file')} to process")
         if workflow.generates:
             return Move(S.QUEUED, gates.validation(snapshot).detail)
         found = input_files.resolve_input(workflow=workflow, now=now, seconds=settings.INPUT_LOOK_SEC)
     except input_files.NoInput as problem:
-        return hold(str(problem), input_dataset=workflow.input_dataset)
+        if finding.is_followed(workflow=workflow, now=now):
+            return Wait(settings.LOCATION_MAX_AGE_SEC, str(problem), known.name)
+        return hold(str(problem), input_datasets=list(workflow.input_datasets))
     if found.blocks_left:
         return Wait(0, f"reading the input from DBS: {counted(found.blocks_left, 'block')} left", known.name)
     locations.note_waiting(workflow=workflow, sites=snapshot.sites, now=now)
@@ -102,6 +108,7 @@ def on_queued(request: Request, now: datetime) -> Outcome:
         if not snapshot.turn.admitted:  # no decision is needed before admission
             blocked = replace(blocked, needs_operator=False)
         return stop_at(blocked, seconds=_pause_at(blocked, snapshot))
+    learn_from_campaign(request=request, sites=snapshot.sites, now=now)
     if pilot.is_wanted(workflow=request.workflow, urgent=request.urgent):
         return Move(S.PILOT_RUNNING, f"{snapshot.turn.why}; starting a pilot")
     return Move(S.PLANNING, snapshot.turn.why)
@@ -131,6 +138,7 @@ def _read_input(snapshot: Snapshot) -> Outcome | None:
     except input_files.NoInput as problem:
         return hold(str(problem))
     waits = workflow.unplaced_since is not None or snapshot.awaits_input
+    waits = waits or (workflow.pulls and gates.data(snapshot).blocks)
     if not waits or locations.are_fresh(workflow=workflow, now=snapshot.now):
         return None
     left = look_up(snapshot)  # continues after a pause while nothing can be placed, to keep the worker free
@@ -196,7 +204,11 @@ def on_planning(request: Request, now: datetime) -> Outcome:
         return hold(str(refused))
     if dag is None or plans:
         try:
-            dag = production.plan_round(workflow=workflow, sites=snapshot.sites, priority=request.priority)
+            dag = (
+                pulling.plan_round(snapshot)
+                if workflow.pulls
+                else production.plan_round(workflow=workflow, sites=snapshot.sites, priority=request.priority)
+            )
         except (NothingToPlan, NothingPlaceable) as nothing:
             return _without_plan(snapshot, nothing)
         except PlanRefused as refused:
@@ -248,6 +260,9 @@ def on_active(request: Request, now: datetime) -> Outcome:
     workflow, snapshot = request.workflow, Snapshot(request, now)
     held = finishing.hold_for_outputs(snapshot)
     dag = snapshot.dag
+    if workflow.pulls:
+        held = held or pulling.stopped_lending(snapshot)
+        pulling.follow_input(snapshot)
     if dag is not None:
         collect(dag, now)
         if dag.status in IN_QUEUE:
@@ -256,17 +271,21 @@ def on_active(request: Request, now: datetime) -> Outcome:
         if dag.round.status != RoundStatus.RESOLVED:
             if dag.status == DAGStatus.REMOVED:
                 return _removed(dag)
-            if dag.status != DAGStatus.COMPLETED:
+            if workflow.pulls:
+                held = held or pulling.end_round(snapshot, dag)
+            elif dag.status != DAGStatus.COMPLETED:
                 failed = counted(dag.nodes_failed, "group")
                 return Move(S.PARTIAL, f"the DAG ended {dag.status}: {failed} failed")
-            recovering.learn(request, dag, now)
-            production.resolve_round(round_=dag.round, now=now)
+            else:
+                recovering.learn(request, dag, now)
+                production.resolve_round(round_=dag.round, now=now)
     if held is not None:
         return held
     left = ledger.work_left(workflow=workflow)
     if left:
         return low_yield.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
-    return finishing.finish(snapshot)
+    growing = pulling.wait_for_input(snapshot) if workflow.pulls else None
+    return growing or finishing.finish(snapshot)
 
 
 def on_partial(request: Request, now: datetime) -> Outcome:
@@ -293,7 +312,9 @@ def on_stopping(request: Request, now: datetime) -> Outcome:
         if leaving is not None:
             return leaving
         collect(dag, now)
-        if dag.status in ENDED_BY_ITSELF and dag.round.status != RoundStatus.RESOLVED:
+        if request.workflow.pulls:
+            pulling.end_round(snapshot, dag)
+        elif dag.status in ENDED_BY_ITSELF and dag.round.status != RoundStatus.RESOLVED:
             return _ended_before(request, dag, reason, now)
     if request.hold_after_stop:
         before = {"held_before": request.hold_evidence} if request.hold_evidence else {}
@@ -316,7 +337,7 @@ def on_resubmitting(request: Request, now: datetime) -> Outcome:
     """Prepare a resume or rescue of the last DAG."""
     dag = production.newest_dag(workflow=request.workflow)
     if dag is None or dag.status == DAGStatus.COMPLETED or dag.round.status == RoundStatus.RESOLVED:
-        if dag is not None and dag.round.kind == RoundKind.PRODUCTION:  # a pilot is measured first
+        if dag is not None and dag.round.kind != RoundKind.PILOT:  # a pilot is measured first
             production.resolve_round(round_=dag.round, now=now)
         return Move(S.QUEUED, "nothing to resume; planning the next round")
     if dag.status == DAGStatus.READY:

@@ -45,7 +45,7 @@ def follow_replicas(snapshot: Snapshot) -> None:
     Groups that have not landed follow the replicas of their files. An error is retried at a later check.
     """
     workflow, max_age_sec = snapshot.workflow, settings.LOCATION_FOLLOW_SEC
-    if workflow.generates or locations.are_fresh(
+    if not workflow.input_datasets or locations.are_fresh(
         workflow=workflow, now=snapshot.now, max_age_sec=max_age_sec
     ):
         return

@@ -14,7 +14,7 @@ def hold_for_yield(workflow: Workflow) -> Move | None:
 
     A release plans the next round regardless; only the yield of that round can hold the request again.
     """
-    if not workflow.generates:
+    if workflow.has_ledger:
         return None
     workflow.refresh_from_db(fields=["produced_events"])
     poor = find_poor_yield(round_yields(workflow), declared=workflow.filter_efficiency)

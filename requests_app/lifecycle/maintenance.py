@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from dags_app.services import directories, leftovers, user_sandboxes
+from dags_app.pull.folding import fold_runners
+from dags_app.services import archives, directories, leftovers, user_sandboxes
 from dags_app.services.quarantine import expire_quarantine
 from requests_app.lifecycle.finishing import announce_shared, watch_outputs
 from requests_app.lifecycle.submit_host_gate import watch_space
@@ -16,11 +17,13 @@ from requests_app.services.alerts import raise_site_alerts
 from requests_app.services.audit_export import ship_audit_head
 from requests_app.services.notifications import send_alerts
 from requests_app.services.restarting import retire_replaced_outputs
+from requests_app.services.sampling import thin_samples
 from requests_app.states import TERMINAL, RequestStatus
 from sandbox.usersandbox import DIGEST_FIELD
 from sites_app.models import Site
 from sites_app.selectors import bans_for_all, new_disabled_sites
 from sites_app.services.bans import expire_bans
+from sites_app.services.slot_samples import thin_slot_samples
 from wms2_project.access.audit import seal_soon
 from wms2_project.locks import try_lock
 
@@ -28,7 +31,7 @@ BANNED, NEW = "site_banned", "site_new"
 
 
 def tidy_up(*, now: datetime) -> None:
-    """End bans and quarantines, watch space and outputs, announce, send alerts, retire old outputs.
+    """End bans and quarantines, watch space and outputs, announce, send alerts, retire outputs, thin samples.
 
     Only one runs at a time, so that a slow call cannot occupy all workers.
     """
@@ -46,6 +49,9 @@ def tidy_up(*, now: datetime) -> None:
         announce_shared(now=now)
         send_alerts(now=now)
         retire_replaced_outputs(now=now)
+        fold_runners(now=now)
+        thin_samples(now=now)
+        thin_slot_samples(now=now)
 
 
 def alert_bans(*, now: datetime) -> None:
@@ -65,7 +71,7 @@ def alert_new_sites() -> None:
 
 
 def clean_storage(*, now: datetime) -> None:
-    """Remove leftovers of finished rounds from site storage, old submit directories and unused sandboxes.
+    """Remove leftovers on site storage, old submit directories, old archives and unused sandboxes.
 
     Only one runs at a time.
     """
@@ -81,6 +87,7 @@ def clean_storage(*, now: datetime) -> None:
         directories.remove_directories(
             ended=ended_long_ago(now=now).values("workflow"), now=now, seconds=settings.CLEAN_LOOK_SEC
         )
+        archives.remove_old_archives(now=now, seconds=settings.CLEAN_LOOK_SEC)
         kept = Request.objects.exclude(pk__in=ended_long_ago(now=now).values("pk"))
         digests = kept.values_list(f"workflow__payload_config__{DIGEST_FIELD}", flat=True)
         user_sandboxes.remove_unused_sandboxes(used=set(digests.distinct()), now=now)

@@ -20,6 +20,7 @@ from requests_app.lifecycle.stalling import report_hanging, report_stalls
 from requests_app.models import Alert, Request
 from requests_app.services.alerts import close_others, raise_alert
 from requests_app.services.outputs import collect
+from requests_app.services.sampling import record_samples
 from requests_app.services.stopping import stop_request
 from requests_app.states import SWEPT, TERMINAL, RequestStatus, may_move
 from wms2_project.access.causes import cause_of
@@ -47,7 +48,7 @@ def watch_dags(*, now: datetime) -> int:
         with _apart(troubles):
             seen = observe_dags(now=now)
             report_unreadable(seen)
-        parts = (remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained)
+        parts = (record_samples, remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained)
         for part in (*parts, follow_edits_of_held):
             with _apart(troubles):
                 part(now=now)
@@ -97,7 +98,7 @@ def remove_abandoned(*, now: datetime) -> None:
     ended = Request.objects.filter(status__in=sorted(TERMINAL))
     refused: dict[UUID, str] = {}
     live = DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow"))
-    for dag in live.select_related("workflow"):
+    for dag in live.select_related("workflow").order_by("created_at"):
         # Planning may have created the DAG after the request ended, so the stop must be noted again.
         dag = request_stop(workflow=dag.workflow, reason="the request has ended") or dag
         if not schedds.may_be_asked(dag.schedd_name, now=now):

@@ -101,7 +101,7 @@ def _blocks(snapshot: Snapshot, name: str, states: tuple[_B, ...], what: str, se
         rows.exclude(last_error="").order_by("-last_error_at").values("block_name", "last_error").first()
     )
     counts = dict(rows.order_by().values_list("status").annotate(n=Count("id")))
-    message = f"{found['blocks']} blocks are not {what} yet"
+    message = f"{counted(found['blocks'], 'block')} {'is' if found['blocks'] == 1 else 'are'} not {what} yet"
     return Gate(
         name,
         Verdict.BLOCK,

@@ -70,8 +70,8 @@ def recover_pilot(request: Request, dag: DAG, now: datetime) -> Outcome:
 
 def learn(request: Request, dag: DAG, now: datetime) -> RoundFailures:
     """Record the failures of the DAG, quarantine copies proved bad and ban sites for this workflow."""
-    found = records.record_failures(dag=dag)
     sites = usable_sites(workflow=request.workflow, now=now)
+    found = records.record_failures(dag=dag, sites=sites)
     quarantine_replicas(dag=dag, failures=found, sites=sites, now=now)
     ban_failing_sites(
         workflow=request.workflow,

@@ -4,6 +4,7 @@ from dags_app.operations import DAG_OPERATIONS, QUARANTINE_OPERATIONS, SCHEDD_OP
 from requests_app.operations.admission import ADMISSION_OPERATIONS, ALERT_OPERATIONS, QUOTA_OPERATIONS
 from requests_app.operations.requests import BY_NAME, REQUEST_OPERATIONS, RESCUE_DAG
 from sites_app.operations import OPERATIONS as SITE_OPERATIONS
+from wms2_project.access.identity_operations import IDENTITY_OPERATIONS
 from wms2_project.access.operations import TOKEN_OPERATIONS
 
 ALL_OPERATIONS = (
@@ -17,6 +18,7 @@ ALL_OPERATIONS = (
     *QUOTA_OPERATIONS,
     *ALERT_OPERATIONS,
     *TOKEN_OPERATIONS,
+    *IDENTITY_OPERATIONS,
 )
 
 __all__ = [

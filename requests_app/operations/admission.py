@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from requests_app.admission import change_limits, limits
+from requests_app.admission import EDITABLE, change_limits, limits
 from requests_app.api.inputs import LimitsInput, QuotaInput, QuotaKey
 from requests_app.api.serializers import AlertRow, LimitsBody
 from requests_app.models import AdmissionConfig
@@ -30,7 +30,7 @@ def _limit(call: Call) -> Done:
 
 
 def _limits(row: AdmissionConfig) -> Mapping[str, Any]:
-    return {name: getattr(row, name) for name in ("max_active_dags", "paused", "storage_critical_fraction")}
+    return {name: getattr(row, name) for name in EDITABLE if name != "pause_reason"}
 
 
 ADMISSION_OPERATIONS = (
@@ -44,7 +44,6 @@ ADMISSION_OPERATIONS = (
         method="PATCH",
         path="",
         initial=_limits,
-        strict_form=True,
         icon="tune",
         weight=Weight.USUAL,
     ),
@@ -113,7 +112,9 @@ ALERT_OPERATIONS = (
         allows=lambda alert: alert.state is AlertState.OPEN,
         allowed_in="while it is open",
         checks_version=False,
+        affects=lambda alert: {"Message": alert.message, "Seen": f"{alert.count:,} times"},
         icon="done",
         weight=Weight.USUAL,
+        bulk=True,
     ),
 )

@@ -13,6 +13,7 @@ from dags_app.operations import DAG_TARGET
 from dags_app.services.production import newest_dag
 from requests_app.api.inputs import (
     ChangeInput,
+    FailFilesInput,
     ReleaseInput,
     RestartInput,
     ShareInput,
@@ -22,11 +23,13 @@ from requests_app.api.inputs import (
 from requests_app.api.request_table import render_detail
 from requests_app.api.serializers import ActionBody, RequestDetail, RestartBody
 from requests_app.models import Request
+from requests_app.selectors.affected import affected_by
 from requests_app.selectors.requests import owners_of, request_by_name
 from requests_app.services import (
     drafting,
     editing,
     failing,
+    failing_files,
     owning,
     releasing,
     rescuing,
@@ -38,6 +41,7 @@ from wms2_project.access.roles import Role
 from wms2_project.api.bodies import body_of
 from wms2_project.errors import Conflict, NotAllowed
 from wms2_project.operations import Call, Done, Operation, Run, Target, Weight
+from wms2_project.words import counted
 
 S = RequestStatus
 
@@ -85,6 +89,11 @@ def _calls(service: Callable[..., Request], message: str, *, dated: bool = False
         return Done(service(**_arguments(call), **call.values, **more), message)
 
     return run
+
+
+def _fail_files(call: Call) -> Done:
+    count = failing_files.fail_files(**_arguments(call), **call.values)
+    return Done(call.row, f"{counted(count, 'file')} excluded.")
 
 
 def _stop(call: Call) -> Done:
@@ -186,6 +195,7 @@ REQUEST_OPERATIONS = (
         allows=lambda row: row.status == S.NEW,
         allowed_in="new",
         problems=(409, 503),
+        affects=affected_by,
         icon="send",
         weight=Weight.USUAL,
     ),
@@ -215,7 +225,9 @@ REQUEST_OPERATIONS = (
         allows=lambda row: row.status == S.HELD,
         allowed_in="held",
         checks_version=False,
+        affects=affected_by,
         icon="healing",
+        bulk=True,
     ),
     Operation(
         target=REQUEST,
@@ -228,7 +240,9 @@ REQUEST_OPERATIONS = (
         allows=stopping.can_stop,
         allowed_in="while anything runs or waits",
         problems=(409, 503),
+        affects=affected_by,
         icon="pause",
+        bulk=True,
     ),
     Operation(
         target=REQUEST,
@@ -249,6 +263,7 @@ REQUEST_OPERATIONS = (
         allows=lambda row: row.status not in TERMINAL,
         allowed_in="until it has ended",
         icon="edit",
+        bulk=True,
     ),
     Operation(
         target=REQUEST,
@@ -276,6 +291,7 @@ REQUEST_OPERATIONS = (
         problems=(409, 503),
         icon="restart_alt",
         weight=Weight.CAREFUL,
+        bulk=True,
     ),
     Operation(
         target=REQUEST,
@@ -287,8 +303,25 @@ REQUEST_OPERATIONS = (
         allows=_may_become(S.FAILED),
         allowed_in="until it has ended",
         problems=(409, 503),
+        affects=affected_by,
         icon="dangerous",
         weight=Weight.FINAL,
+        bulk=True,
+    ),
+    Operation(
+        target=REQUEST,
+        name="fail-files",
+        label="Fail files",
+        effect="Input files that are not processed are excluded, by state or by name. The request goes on"
+        " without them.",
+        input=FailFilesInput,
+        run=_fail_files,
+        allows=lambda row: row.status not in TERMINAL,
+        allowed_in="until it has ended",
+        problems=(409, 503),
+        affects=affected_by,
+        icon="block",
+        weight=Weight.CAREFUL,
     ),
     Operation(
         target=REQUEST,
@@ -300,6 +333,7 @@ REQUEST_OPERATIONS = (
         allows=_may_become(S.ABORTED),
         allowed_in="until it has ended",
         problems=(409, 503),
+        affects=affected_by,
         icon="cancel",
         weight=Weight.FINAL,
         bulk=True,
@@ -319,6 +353,7 @@ REQUEST_OPERATIONS = (
         allows=lambda row: row.status not in TERMINAL,
         allowed_in="until it has ended",
         problems=(409, 503),
+        affects=affected_by,
         icon="share",
         weight=Weight.CAREFUL,
     ),
@@ -332,6 +367,7 @@ REQUEST_OPERATIONS = (
         allows=lambda row: row.status in TERMINAL,
         allowed_in="after it has ended",
         problems=(409, 503),
+        affects=affected_by,
         icon="delete",
         weight=Weight.FINAL,
     ),

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from requests_app import admission
 from requests_app.models import Request
-from requests_app.selectors.progress import Subject, paces_of_subjects
+from requests_app.selectors.progress import Subject, paced_progress
 from requests_app.selectors.requests import NextInQueue
 from requests_app.states import TAKES_CAPACITY
 
@@ -59,7 +59,7 @@ def forecast_ends(*, now: datetime) -> Forecast:
     subjects = [Subject(*row) for row in running.values_list("id", "workflow_id", "status")]
     ends = [
         (pace.earliest, pace.estimated_completion, pace.latest)
-        for pace in paces_of_subjects(subjects, now=now).values()
+        for _, pace in paced_progress(subjects, now=now).values()
     ]
     known = [(low, mid, high) for low, mid, high in ends if low and mid and high]
     earliest, likely, latest = (sorted(end[part] for end in known) for part in range(3))

@@ -15,9 +15,10 @@ from outputs_app.models import OutputBlock
 from outputs_app.pipeline import MOVING
 from outputs_app.states import BlockStatus
 from requests_app import admission
-from requests_app.models import Request
+from requests_app.models import Request, RetentionRecord
 from requests_app.selectors.requests import by_status, open_requests, sweep_lag_sec
 from requests_app.services.alerts import open_alerts
+from requests_app.services.retention import retention_lags
 from requests_app.states import SWEPT, TERMINAL, RequestStatus
 from sites_app.selectors import count_sites
 from wms2_project.access.audit import unsealed_sec
@@ -37,6 +38,7 @@ def families(*, now: datetime) -> Iterator[Metric]:
     yield from _work(now)
     yield from _dags()
     yield from _loop(now)
+    yield from _retention(now)
     yield from _alerts()
     yield from _parts()
     yield from counted_families()
@@ -87,6 +89,14 @@ def _loop(now: datetime) -> Iterator[Metric]:
     head = AuditEvent.objects.aggregate(head=Max("number"))["head"] or 0
     yield _one("wms2_audit_head", "Last number of the audit chain. Never decreases.", head)
     yield _one("wms2_audit_unsealed_seconds", "Age of the oldest unsealed audit row.", unsealed_sec(now=now))
+
+
+def _retention(now: datetime) -> Iterator[Metric]:
+    lags = {name: int(lag.total_seconds()) for name, lag in retention_lags(now=now).items()}
+    text = "For how long the oldest row has been past its time."
+    yield _gauge("wms2_retention_lag_seconds", text, lags, label="rows")
+    removed = dict(RetentionRecord.objects.values_list("name", "removed"))
+    yield _gauge("wms2_retention_removed", "Rows removed since the beginning.", removed, lags, label="rows")
 
 
 def _alerts() -> Iterator[Metric]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
 from dags_app.models import Workflow
 from dags_app.planning.plan import PlanRefused, RoundInput, decide_round
-from dags_app.planning.preview import describe_plan, read_files
+from dags_app.planning.preview import PlanDescription, describe_plan, read_files
 from dags_app.planning.types import FileSpec, Plan, SitePool
 from dags_app.services.estimating import asked_spec, hinted_estimate, plan_spec
 from dags_app.services.input_files import read_input
@@ -21,6 +21,7 @@ from dags_app.services.production import event_budget
 from dags_app.services.secondary import read_secondary
 from dags_app.states import RoundKind
 from requests_app.documents import check_size
+from requests_app.services.campaigns import Experience, experience_of
 from requests_app.services.importing import workflow_of
 from requests_app.services.reading import read_request
 from sites_app.selectors import usable_sites
@@ -33,10 +34,10 @@ SHOWN_TO_A_CALL = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A plan and its JSON description."""
+    """A plan and its description."""
 
     plan: Plan
-    body: dict[str, Any]
+    body: PlanDescription
 
 
 def preview_request(
@@ -46,20 +47,23 @@ def preview_request(
     files: Sequence[Mapping[str, Any]] | None = None,
     bounded: bool = False,
 ) -> Preview:
-    """Plan the first production round of a document from the requestor's hints.
+    """Plan the first production round of a document from the experience of its campaign, or the hints.
 
     With `files` no service is called: they are the input, and their locations are the sites. A bounded
-    preview
-    returns the first groups of a large plan and refuses plans above the limit.
+    preview returns the first groups of a large plan and refuses plans above the limit.
     """
     check_size(document)
     spec = read_request(document)
     workflow = workflow_of(spec)
     inputs, sites = read_files(files) if files is not None else _found(workflow, now)
+    known = Experience(spec.campaign)
+    if files is None:
+        known = experience_of(workflow=workflow, campaign=spec.campaign, sites=sites, now=now)
+        sites = sites.without(known.bad_sites)
     plan = decide_round(
         RoundInput(
             spec=asked_spec(workflow),
-            estimate=hinted_estimate(workflow),
+            estimate=known.estimate or hinted_estimate(workflow),
             sites=sites,
             files=inputs,
             budget=event_budget(workflow) if workflow.generates else None,
@@ -79,11 +83,15 @@ def preview_request(
         priority=spec.priority,
         prefixes=sites.prefixes,
     )
-    shown = SHOWN_TO_A_CALL if bounded else None
-    body = describe_plan(plan=plan, spec=plan_spec(workflow), layout=layout, shown_jobs=shown)
-    wall = timedelta(hours=body["totals"]["estimated_wall_hours"])
-    body["pilot_first"] = not (spec.urgent or spec.adaptive)
-    body["estimated_completion"] = (now + wall).isoformat()
+    body = describe_plan(
+        plan=plan,
+        spec=plan_spec(workflow),
+        layout=layout,
+        now=now,
+        pilot_first=not (spec.urgent or spec.adaptive or known.estimate),
+        learned=known.as_json(),
+        shown_jobs=SHOWN_TO_A_CALL if bounded else None,
+    )
     return Preview(plan=plan, body=body)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from math import ceil, sqrt
@@ -57,7 +57,10 @@ COUNTED = f"""(
          g.finished_at, n.nodes,
          CASE WHEN n.complete THEN n.nodes ELSE least(g.nodes_done, n.nodes) END AS nodes_done,
          CASE WHEN n.complete THEN 0 ELSE least(g.nodes_failed, n.nodes - least(g.nodes_done, n.nodes)) END
-           AS nodes_failed
+           AS nodes_failed,
+         CASE WHEN n.complete THEN 0 ELSE g.nodes_running END AS nodes_running,
+         CASE WHEN n.complete THEN 0 ELSE g.nodes_idle END AS nodes_idle,
+         CASE WHEN n.complete THEN 0 ELSE g.nodes_held END AS nodes_held
     FROM dags_app_mergegroup g, LATERAL (
          SELECT g.jobs + {SERVICE_NODES} AS nodes, g.status IN ('done', 'collected') AS complete) n)"""  # noqa: S608 — ours
 _PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
@@ -86,8 +89,8 @@ LEFT JOIN LATERAL (
      WHERE d.workflow_id = w.id GROUP BY d.id) r) x ON true
 LEFT JOIN LATERAL (
   SELECT json_agg(n ORDER BY n.index) AS groups FROM (
-    SELECT m.index, m.status, m.site, m.jobs, m.nodes_done, m.nodes_failed, m.input_events, m.events_read,
-           m.events_written, m.finished_at
+    SELECT m.index, m.status, m.site, m.jobs, m.nodes_done, m.nodes_failed, m.nodes_running, m.nodes_idle,
+           m.nodes_held, m.input_events, m.events_read, m.events_written, m.finished_at
       FROM {COUNTED} m
      WHERE m.round_id = (SELECT id FROM dags_app_round WHERE workflow_id = w.id ORDER BY number DESC LIMIT 1)
      ORDER BY m.index LIMIT {SHOWN_GROUPS}) n) y ON true
@@ -148,8 +151,10 @@ class NodeCounts:
 
     total: int
     completed: int
-    running: int
-    pending: int
+    running: Annotated[int, "Nodes whose jobs run."]
+    idle: Annotated[int, "Nodes whose jobs wait in the queue."]
+    held: Annotated[int, "Nodes whose jobs are held."]
+    waiting: Annotated[int, "Not in the queue yet: they wait for their parents or for DAGMan's limits."]
     failed: int
     skipped: Annotated[int, "Not run, because a parent failed or no input is left."]
 
@@ -195,6 +200,9 @@ class GroupProgress:
     jobs: int
     nodes_done: Annotated[int, "Nodes of its jobs, landing, merge and cleanup."]
     nodes_failed: int
+    nodes_running: Annotated[int, "Nodes whose jobs run."]
+    nodes_idle: Annotated[int, "Nodes whose jobs wait in the queue."]
+    nodes_held: Annotated[int, "Nodes whose jobs are held."]
     input_events: int
     events_read: int
     events_written: int
@@ -246,7 +254,7 @@ def progress_of(request: Request) -> Progress:
 
 
 def progress_of_many(requests: Sequence[Request]) -> dict[UUID, Progress]:
-    return progress_of_subjects([_subject(request) for request in requests])
+    return progress_of_subjects([Subject(one.pk, one.workflow_id, one.status) for one in requests])
 
 
 def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
@@ -257,11 +265,11 @@ def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
     return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[0] for one in subjects}
 
 
-def paces_of_subjects(subjects: Sequence[Subject], *, now: datetime) -> dict[UUID, Pace]:
-    """Return the pace of all subjects in one query that reads no outputs."""
+def paced_progress(subjects: Sequence[Subject], *, now: datetime) -> dict[UUID, tuple[Progress, Pace]]:
+    """Return progress and pace of all subjects in one query that reads no outputs."""
     rows = _read(_PACES, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
-    return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[1] for one in subjects}
+    return {one.request_id: _progress(one.status, sums[one.workflow_id], now) for one in subjects}
 
 
 def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:
@@ -272,10 +280,6 @@ def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:
     (row,) = _read(sql, [request.workflow_id], now)
     sums, more = row[: len(_Sums._fields)], row[len(_Sums._fields) :]
     return _progress(request.status, _Sums(*sums), now)[0], list(more)
-
-
-def _subject(request: Request) -> Subject:
-    return Subject(request.pk, request.workflow_id, request.status)
 
 
 def detail_of(request: Request) -> ProgressDetail:
@@ -291,7 +295,7 @@ def detail_of(request: Request) -> ProgressDetail:
         request_name=request.request_name,
         status=request.status,
         overall_percent=round(100 * progress.fraction, 1),
-        nodes=_node_counts(**nodes, running=dag["nodes_running"] if dag else 0),
+        nodes=_node_counts(nodes, dag or {}),
         current_tasks=[_running(dag, rounds[-1])] if dag and rounds else [],
         pace=pace,
         rounds=rounds,
@@ -299,19 +303,20 @@ def detail_of(request: Request) -> ProgressDetail:
     )
 
 
-def _node_counts(
-    *, nodes: int, nodes_done: int, nodes_failed: int, nodes_skipped: int, jobs_dropped: int, running: int
-) -> NodeCounts:
+def _node_counts(sums: Mapping[str, int], dag: Mapping[str, Any]) -> NodeCounts:
     """Skipped nodes are unreachable in a failed group, or were left without input by a repair."""
-    left = nodes - nodes_done - nodes_failed - nodes_skipped
-    running = min(running, left)
+    left = sums["nodes"] - sums["nodes_done"] - sums["nodes_failed"] - sums["nodes_skipped"]
+    queued = {}
+    for state in ("running", "idle", "held"):  # the parts never exceed the total
+        queued[state] = min(dag.get(f"nodes_{state}", 0), left)
+        left -= queued[state]
     return NodeCounts(
-        total=nodes + jobs_dropped,
-        completed=nodes_done,
-        running=running,
-        pending=left - running,
-        failed=nodes_failed,
-        skipped=nodes_skipped + jobs_dropped,
+        total=sums["nodes"] + sums["jobs_dropped"],
+        completed=sums["nodes_done"],
+        **queued,
+        waiting=left,
+        failed=sums["nodes_failed"],
+        skipped=sums["nodes_skipped"] + sums["jobs_dropped"],
     )
 
 

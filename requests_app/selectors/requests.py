@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
+from outputs_app.models import OutputDataset
 from requests_app import admission
 from requests_app.models import Request, TimelineEntry
 from requests_app.states import STATUSES, SWEPT, TAKES_CAPACITY, TERMINAL, RequestStatus
@@ -120,6 +121,23 @@ def by_status(rows: QuerySet[Any]) -> dict[str, int]:
 def open_requests() -> QuerySet[Request]:
     """Return requests that have not ended. Pages never count ended ones, which grow without limit."""
     return Request.objects.exclude(status__in=sorted(TERMINAL))
+
+
+def reads_dataset(dataset: str) -> Q:
+    """Return the condition that a request reads the dataset as one of its inputs."""
+    named = Q(workflow__input_dataset=dataset)
+    return named | Q(workflow__further_input_datasets__contains=[dataset])
+
+
+def unfinished_readers(*, dataset: str) -> list[str]:
+    """Return the names of the requests that have not ended and read the dataset, also as secondary input or
+    file by file from the request that writes it.
+    """
+    secondary = Q(workflow__secondary_input_datasets__contains=[dataset])
+    writers = OutputDataset.objects.filter(dataset_name=dataset).values("workflow")
+    streamed = Q(workflow__input_from__in=writers)
+    readers = open_requests().filter(reads_dataset(dataset) | secondary | streamed)
+    return list(readers.order_by("request_name").values_list("request_name", flat=True))
 
 
 def sweep_lag_sec(*, now: datetime) -> float:

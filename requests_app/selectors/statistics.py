@@ -27,10 +27,16 @@ SELECT r.campaign, count(*) AS total,
  WHERE t.to_status IN ('completed', 'failed', 'aborted') AND t.at >= %(since)s
    AND (%(campaign)s = '' OR r.campaign = %(campaign)s)
  GROUP BY r.campaign ORDER BY total DESC, r.campaign LIMIT %(limit)s"""
-# The kind of a failure is its message without numbers and names.
-_KIND = r"regexp_replace(regexp_replace(t.reason, '(/[\w.#:-]+){2,}|\m\w*_\w+\M', '…', 'g'), '\d+', 'N', 'g')"
+
+
+def kind_of(column: str) -> str:
+    """Return SQL for the kind of a failure: its message without numbers and names."""
+    names = r"'(/[\w.#:-]+){2,}|\m\w*_\w+\M'"
+    return rf"left(regexp_replace(regexp_replace({column}, {names}, '…', 'g'), '\d+', 'N', 'g'), 300)"
+
+
 _FAILURES = f"""
-SELECT left({_KIND}, 300) AS pattern, t.to_status AS status, r.campaign, count(*) AS occurrences,
+SELECT {kind_of("t.reason")} AS pattern, t.to_status AS status, r.campaign, count(*) AS occurrences,
        count(DISTINCT t.request_id) AS requests, max(t.at) AS last_seen,
        (array_agg(r.request_name ORDER BY t.at DESC))[1] AS example
   FROM requests_app_statustransition t

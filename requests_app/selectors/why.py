@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db.models import Max
 
@@ -37,6 +37,9 @@ class Why:
     idle_jobs: MatchAnalysis | None
     idle_jobs_note: str
     gaps: Annotated[str, "Input that will not be processed, and why."]
+    learned: Annotated[
+        dict[str, Any] | None, "What finished requests of the campaign taught: the estimate, avoided sites."
+    ]
 
 
 def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
@@ -64,6 +67,7 @@ def why(request: Request, *, now: datetime, ask_condor: bool = True) -> Why:
         idle_jobs=analysis,
         idle_jobs_note=note,
         gaps=str(gap or ""),
+        learned=request.workflow.learned,
     )
 
 

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Collection, Mapping
 
 from django.db import transaction
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from requests_app.models import Alert, Request
 from wms2_project.access import audit
+from wms2_project.changes import Topic, announce
 from wms2_project.errors import Conflict, NotFound
 from wms2_project.observation import counters
 from wms2_project.observation.logs import bind
@@ -33,7 +34,7 @@ def raise_site_alerts(*, kind: str, messages: Mapping[str, str]) -> None:
     for site, message in messages.items():
         _raise(Alert(site=site, kind=kind, message=message))
     opened = Alert.objects.filter(kind=kind, request__isnull=True, closed_at__isnull=True)
-    opened.exclude(site__in=list(messages)).update(closed_at=Now())
+    _close(opened.exclude(site__in=list(messages)))
 
 
 def _raise(alert: Alert) -> None:
@@ -44,6 +45,7 @@ def _raise(alert: Alert) -> None:
     if seen.update(message=alert.message, last_seen_at=Now(), count=F("count") + 1):
         return
     alert.save(force_insert=True)
+    announce(Topic.ALERTS)
     with bind(request=alert.subject, alert=alert.kind):
         logger.error("alert: %s", alert.message)
 
@@ -84,6 +86,7 @@ def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
             alert.acknowledge_reason = reason
             alert.save(update_fields=["acknowledged_at", "acknowledged_by", "acknowledge_reason"])
             detail = {"alert": alert.pk, "kind": alert.kind}
+            announce(Topic.ALERTS)
             audit.record(actor=actor, action="acknowledge", target=alert.subject, reason=reason, **detail)
         elif alert.acknowledged_by != actor:
             raise Conflict(
@@ -96,10 +99,15 @@ def acknowledge_alert(*, alert_id: int, actor: str, reason: str) -> Alert:
 def close_alerts(*, request: Request, kind: str = "") -> None:
     """Close the request's open alerts: all, or those of one kind."""
     alerts = Alert.objects.filter(request=request, closed_at__isnull=True)
-    (alerts.filter(kind=kind) if kind else alerts).update(closed_at=Now())
+    _close(alerts.filter(kind=kind) if kind else alerts)
 
 
 def close_others(*, kind: str, than: Collection[Request]) -> None:
     """Close alerts of this kind on all requests except the given ones."""
     opened = Alert.objects.filter(kind=kind, closed_at__isnull=True)
-    opened.exclude(request__in=than).update(closed_at=Now())
+    _close(opened.exclude(request__in=than))
+
+
+def _close(alerts: QuerySet[Alert]) -> None:
+    if alerts.update(closed_at=Now()):
+        announce(Topic.ALERTS)

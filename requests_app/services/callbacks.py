@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from uuid import UUID
 from django.conf import settings
 
 from cms.callback import CallbackRefused, post_once
-from requests_app.models import Callback, Request
+from requests_app.models import Callback, CallbackRow, Request
 from requests_app.states import CallbackStatus
 from wms2_project.access.causes import caused
 from wms2_project.errors import InvalidInput, Wms2Error
@@ -54,22 +55,32 @@ def deliver_callback(*, callback_id: UUID | str, now: datetime) -> None:
         row = Callback.objects.select_related("request").get(pk=callback_id)
         if row.status != CallbackStatus.PENDING:
             return
-        with caused("deliver callback", target=row.request.request_name), working_on(row):
-            try:
-                _send(row, now)
-            except Wms2Error as error:
-                logger.warning("callback: %s", error)
-                _record_failure(row, error, now)
-            else:
-                release(row, seconds=0, status=CallbackStatus.DELIVERED, delivered_at=now, last_error="")
+        notice = build_notice(row.request, event=row.event)
+        deliver_notice(
+            row, target=row.request.request_name, url=row.request.callback_url, notice=notice, now=now
+        )
 
 
-def _send(row: Callback, now: datetime) -> None:
-    body = json.dumps(build_notice(row.request, event=row.event), sort_keys=True).encode()
+def deliver_notice(
+    row: CallbackRow, *, target: str, url: str, notice: Mapping[str, Any], now: datetime
+) -> None:
+    """Send a notice once and record the outcome on its row."""
+    with caused("deliver callback", target=target), working_on(row):
+        try:
+            _send(row, url, notice, now)
+        except Wms2Error as error:
+            logger.warning("callback: %s", error)
+            _record_failure(row, error, now)
+        else:
+            release(row, seconds=0, status=CallbackStatus.DELIVERED, delivered_at=now, last_error="")
+
+
+def _send(row: CallbackRow, url: str, notice: Mapping[str, Any], now: datetime) -> None:
+    body = json.dumps(notice, sort_keys=True).encode()
     stamp = str(int(now.timestamp()))
-    check_url(row.request.callback_url)  # the host may have been removed from the list
+    check_url(url)  # the host may have been removed from the list
     post_once(
-        row.request.callback_url,
+        url,
         body,
         headers={
             "Content-Type": "application/json",
@@ -99,7 +110,7 @@ def sign(body: bytes, *, stamp: str, secret: str) -> str:
     return "sha256=" + hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
 
 
-def _record_failure(row: Callback, error: Wms2Error, now: datetime) -> None:
+def _record_failure(row: CallbackRow, error: Wms2Error, now: datetime) -> None:
     attempt = row.attempt + 1
     over = isinstance(error, CallbackRefused | InvalidInput) or attempt >= settings.CALLBACK_MAX_ATTEMPTS
     changes: dict[str, Any] = {"status": CallbackStatus.GIVEN_UP} if over else {}

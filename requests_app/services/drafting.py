@@ -34,7 +34,7 @@ def submit_draft(
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status != S.NEW:
         raise Conflict(f"{request.request_name} is {request.status}, not a draft", cure="Nothing to submit")
-    found = owning.ask_dbs(request.workflow.output_datasets)
+    found = owning.ask_dbs(request.workflow.written_datasets)
     with transaction.atomic():
         transition(request=request, to=S.SUBMITTED, reason=reason, actor=actor)
         owning.claim_outputs(request=request, found=found, now=request.status_since)

@@ -19,8 +19,10 @@ from dags_app.services.decisions import COLUMNS
 from dags_app.services.landing_sites import find_landings
 from dags_app.services.production import is_live, newest_dag, resumes
 from dags_app.states import IN_QUEUE, RoundKind, RoundStatus
+from requests_app import admission
 from requests_app.documents.table import EDITABLE
 from requests_app.models import Request
+from requests_app.ranking import initial_rank, refresh_ranks
 from requests_app.services.deciding import memory_refusal
 from requests_app.services.drafting import edit_draft, read_draft
 from requests_app.services.preconditions import check_action
@@ -77,6 +79,7 @@ def change_request(
             **on_request, version=F("version") + 1, next_check_at=timezone.now(), updated_at=timezone.now()
         ):
             raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it again and repeat")
+        refresh_ranks()
         # The workflow's version moves with every change: by it the jobs in the queue are known to lag behind.
         Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
         audit.record(
@@ -120,9 +123,7 @@ def preview_change(
     later = effects.next_round if plans else effects.never
     then = "jobs planned from then on" if plans else "everything is planned already"
     if "priority" in changes:
-        effects.now.append(
-            f"priority: the place in the admission queue becomes that of {changes['priority']}"
-        )
+        effects.now.append(f"priority: {_preview_place(request, changes['priority'])}")
         if queued:
             effects.now.append("priority: every job in the queue, and those the DAG submits from now on")
     if any(name in changes for name in SITE_LISTS):
@@ -138,6 +139,17 @@ def preview_change(
         if queued:
             effects.never.append(f"{name}: the DAG that runs now")
     return effects
+
+
+def _preview_place(request: Request, priority: int) -> str:
+    """Describe the place in the admission queue that the priority gives."""
+    if not admission.in_line(request):
+        return f"the place in the admission queue becomes that of {priority}"
+    changed = copy.copy(request)
+    changed.rank += initial_rank(priority) - initial_rank(request.priority)
+    before, after = admission.ahead_of(request) + 1, admission.ahead_of(changed) + 1
+    moves = f"moves from position {before} to {after}" if before != after else f"stays at position {before}"
+    return f"the request {moves} in the admission queue"
 
 
 def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workflow) -> None:
@@ -210,7 +222,7 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
         raise InvalidInput("nothing was changed", fields=wrong or {"changes": "name at least one field"})
     on_request = {name: value for name, value in changes.items() if name in ON_REQUEST}
     if "priority" in on_request:
-        on_request["rank"] = float(on_request["priority"])
+        on_request["rank"] = initial_rank(on_request["priority"])
     on_workflow = {
         COLUMNS.get(name, name): value for name, value in changes.items() if name not in ON_REQUEST
     }

@@ -14,10 +14,12 @@ from django.utils import timezone
 
 from dags_app.adapters import reqmgr2
 from dags_app.models import Workflow
+from dags_app.pull.patterns import name_pull_outputs
 from dags_app.services.user_sandboxes import check_sandbox
 from requests_app.documents import Backend, RequestSpec, check_size
 from requests_app.documents.table import columns_of
 from requests_app.models import Request
+from requests_app.ranking import initial_rank
 from requests_app.selectors.requests import owners_of
 from requests_app.services import owning
 from requests_app.services.callbacks import check_url
@@ -117,7 +119,7 @@ def _store(
     request.source, request.idempotency_digest = origin.source, digest
     request.idempotency_key = _scoped(origin)
     request.workflow = workflow_of(spec)
-    found = {} if origin.draft else owning.ask_dbs(request.workflow.output_datasets)
+    found = {} if origin.draft else owning.ask_dbs(request.workflow.written_datasets)
     try:
         with transaction.atomic():
             check_submission(request=request, now=timezone.now())
@@ -261,17 +263,29 @@ def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
             fields = {"previous_version_request": message}
             raise InvalidInput(f"previous_version_request: {message}", fields=fields)
     columns = columns_of(spec, "request") | {"previous_version": previous}
-    return Request(**columns, request_data=dict(document), rank=float(spec.priority))
+    return Request(**columns, request_data=dict(document), rank=initial_rank(spec.priority))
 
 
 def workflow_of(spec: RequestSpec) -> Workflow:
     """The workflow that executes the request, not stored yet."""
     columns = columns_of(spec, "workflow") | {
         "gpus": spec.gpus,
+        "further_input_datasets": list(spec.further_input_datasets),
         "output_datasets": [output.dataset for output in spec.output_datasets],
         "splitting_params": spec.splitting_params.to_json(),
         "payload_config": dict(spec.payload_config),
         "size_per_event_kb": spec.output_kb_per_event,
         "category_throttles": settings.CATEGORY_THROTTLES | dict(spec.category_throttles),
     }
-    return Workflow(**columns)
+    return name_pull_outputs(Workflow(**columns, input_from=_producer(spec)))
+
+
+def _producer(spec: RequestSpec) -> Workflow | None:
+    """Return the workflow whose outputs are the input, if the document names one."""
+    if not spec.input_from:
+        return None
+    found = Workflow.objects.filter(request_name=spec.input_from).first()
+    if found is None:
+        message = f"there is no request {spec.input_from}"
+        raise InvalidInput(f"input_from: {message}", fields={"input_from": message})
+    return found

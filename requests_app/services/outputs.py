@@ -8,17 +8,22 @@ from django.db import transaction
 
 from dags_app.models import DAG, MergeGroup
 from dags_app.services import manifests
+from dags_app.states import GroupStatus, RoundKind
 from outputs_app import services as outputs
 from requests_app.models import Request
 from requests_app.states import TERMINAL
 from sandbox.manifest import GroupManifest
 from sites_app.selectors import storage_at
+from wms2_project.changes import Topic, announce, announce_requests
 from wms2_project.errors import TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
 
 
 def collect(dag: DAG, now: datetime) -> None:
     """Record the outputs of all finished groups. Errors of bad manifests are raised at the end."""
+    if dag.round.kind == RoundKind.PULL:  # its runners have recorded their outputs themselves
+        dag.round.groups.filter(status=GroupStatus.DONE).update(status=GroupStatus.COLLECTED)
+        return
     problems: list[Wms2Error] = []
     for group, manifest in manifests.finished_groups(dag=dag):
         if isinstance(manifest, Wms2Error):
@@ -45,4 +50,6 @@ def _record(group: MergeGroup, manifest: GroupManifest, *, rse: str, now: dateti
         if request.status in TERMINAL:
             return False
         outputs.record_group(group=group, manifest=manifest, rse=rse, now=now)
+        announce_requests(request.request_name)
+        announce(Topic.OUTPUTS)
     return True

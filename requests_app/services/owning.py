@@ -62,7 +62,7 @@ def claim_outputs(*, request: Request, found: Mapping[str, str], now: datetime) 
 
     `found`: conflicts found in DBS, by dataset.
     """
-    names = request.workflow.output_datasets
+    names = request.workflow.written_datasets
     outputs.lock_datasets(names)
     others = _others(request)
     freed = _unused(others)
@@ -72,7 +72,7 @@ def claim_outputs(*, request: Request, found: Mapping[str, str], now: datetime) 
 
 
 def _others(request: Request) -> list[DatasetClaim]:
-    claims = claims_on(*request.workflow.output_datasets).exclude(workflow=request.workflow_id)
+    claims = claims_on(*request.workflow.written_datasets).exclude(workflow=request.workflow_id)
     return list(claims.select_related("workflow").order_by("dataset_name", "claimed_at"))
 
 
@@ -123,7 +123,7 @@ def share_outputs(
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status in TERMINAL:
         raise Conflict(f"{request} is {request.status}", cure="Only open requests can share datasets")
-    own = request.workflow.output_datasets
+    own = request.workflow.written_datasets
     strange = sorted(set(datasets) - set(own))
     if strange:
         message = f"{strange[0]} is not an output of {request}; its outputs are {', '.join(own)}"

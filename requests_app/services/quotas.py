@@ -20,6 +20,7 @@ from dags_app.states import IN_QUEUE, DAGStatus
 from requests_app.models import Quota, Request
 from requests_app.states import TAKES_CAPACITY, TERMINAL, QuotaScope, RequestStatus
 from wms2_project.access import audit
+from wms2_project.changes import Topic, announce
 from wms2_project.errors import InvalidInput, QuotaExceeded, StaleVersion
 from wms2_project.grammar import Name, matches
 from wms2_project.leases import wake
@@ -317,6 +318,7 @@ def change_quota(
             actor=actor, action="change quota", target=f"quota {row}", reason=reason,
             changes=dict(changes), previous=previous,
         )  # fmt: skip
+        announce(Topic.ADMISSION)
         wake_waiting(GATE)
     return row
 

@@ -44,10 +44,10 @@ def _unreported(now: datetime) -> Sequence[Request]:
     """Return open and recently ended requests with an unreported status, each kind by its own index."""
     reports = ReqMgr2Report.objects.filter(workflow=OuterRef("workflow"))
     requests = Request.objects.filter(source=FROM_REQMGR2).annotate(
-        told=Subquery(reports.values("told")), due=Subquery(reports.values("next_check_at"))
+        reported=Subquery(reports.values("reported")), due=Subquery(reports.values("next_check_at"))
     )
-    new_to_it = Q(told__isnull=True) | ~Q(told=F("status"))
-    due = requests.filter(new_to_it, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")
+    changed = Q(reported__isnull=True) | ~Q(reported=F("status"))
+    due = requests.filter(changed, Q(due__isnull=True) | Q(due__lte=now)).order_by("status_since")
     still_open = list(due.filter(status__in=sorted(REPORTED_AS.keys() - TERMINAL))[:BATCH])
     ended = due.filter(status__in=sorted(TERMINAL), status_since__gte=now - KEEP_TRYING)
     return still_open + list(ended[: BATCH - len(still_open)])
@@ -71,5 +71,5 @@ def _report(request: Request, now: datetime) -> None:
         row.last_error = str(error)[:4000]
         row.next_check_at = now + timedelta(seconds=backoff_seconds(row.attempt))
     else:
-        row.told, row.attempt, row.last_error, row.next_check_at = request.status, 0, "", now
+        row.reported, row.attempt, row.last_error, row.next_check_at = request.status, 0, "", now
     row.save()

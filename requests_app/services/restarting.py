@@ -18,7 +18,7 @@ from django.utils import timezone
 from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.states import DatasetStatus
-from requests_app.documents import Allocation, RequestSpec
+from requests_app.documents import RequestSpec
 from requests_app.documents.versions import next_version
 from requests_app.models import Request
 from requests_app.services import owning
@@ -83,7 +83,7 @@ def restart_request(
     now = timezone.now()
     made = _clone(request, actor=actor)
     made.cleanup_policy = cleanup_policy or made.cleanup_policy
-    found = owning.ask_dbs(made.workflow.output_datasets)
+    found = owning.ask_dbs(made.workflow.written_datasets)
     try:
         with transaction.atomic():
             _kill(request, actor=actor, reason=reason)
@@ -167,7 +167,7 @@ def _as_it_stands(request: Request, *, actor: str) -> RequestSpec:
         overrides={
             "request_name": request.request_name,
             "submitted_by": actor.partition(":")[2],
-            "allocation": Allocation.PUSH,  # an older document may name another, which had no effect
+            "allocation": workflow.allocation,  # an older document may name another, which had no effect
         },
         defaults={"requestor": request.requestor},
         stored=True,

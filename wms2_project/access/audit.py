@@ -24,6 +24,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.db.models import Count, Min
 
+from wms2_project.changes import Topic, announce, request_topic
 from wms2_project.errors import InvalidInput, PermanentError
 from wms2_project.locks import lock_key
 from wms2_project.models import ApiToken, AuditEvent, AuditHead, Identity
@@ -67,6 +68,7 @@ def record(*, actor: str, action: str, target: str, reason: str, **detail: Any) 
     event.mark = mark_of(event)
     event.save(force_insert=True)
     transaction.on_commit(seal_soon)
+    announce(Topic.AUDIT, request_topic(target))
 
 
 def record_move(*, actor: str, target: str, before: str, after: str, reason: str) -> None:
@@ -97,11 +99,12 @@ def seal_pending() -> int:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("audit chain")])
         number, seal = _checked_head()
+        dropped_at = AuditHead.objects.values_list("dropped_at", flat=True).first()
         pending = AuditEvent.objects.filter(number__isnull=True).order_by("id")[:_BATCH]
-        written = [event for event in pending if event.nonce and event.mark == mark_of(event)]
+        written = [event for event in pending if _is_new(event, dropped_at=dropped_at)]
         for event in written:
             number += 1
-            seal = _seal(seal, number, event)
+            seal = seal_of(seal, number, event)
             AuditEvent.objects.filter(pk=event.pk).update(number=number, seal=seal)
         if written:
             head = {"number": number, "seal": seal, "mark": head_mark(number, seal)}
@@ -121,18 +124,31 @@ def _checked_head() -> tuple[int, str]:
     if kept is None or kept.mark != head_mark(kept.number, kept.seal) or ends != (kept.number, kept.seal):
         once = f"number {kept.number}" if kept else "a number that is no longer recorded"
         raise AuditBroken(f"the audit was sealed up to {once} and ends at number {ends[0]} now")
-    if last is None or last.mark != mark_of(last) or last.seal != _seal(_seal_of(before), ends[0], last):
+    if last is None or last.mark != mark_of(last) or last.seal != seal_of(_end_of(before), ends[0], last):
         raise AuditBroken(f"number {ends[0]} of the audit was changed after it was sealed")
     return kept.number, kept.seal
 
 
-def _seal_of(event: AuditEvent | None) -> str:
+def _end_of(event: AuditEvent | None) -> str:
     return event.seal if event else ""
+
+
+def _is_new(event: AuditEvent, *, dropped_at: datetime | None) -> bool:
+    """Return whether WMS2 wrote the row, and it is no copy of one that left the database with its nonce."""
+    return (
+        bool(event.nonce) and event.mark == mark_of(event) and (dropped_at is None or event.at > dropped_at)
+    )
 
 
 def head_mark(number: int, seal: str) -> str:
     """Return the keyed hash of the record of the head."""
     return _keyed(f"head {number} {seal}")
+
+
+def dropped_mark(head: AuditHead) -> str:
+    """Return the keyed hash of the record of the rows that left the database."""
+    at = head.dropped_at.isoformat() if head.dropped_at else ""
+    return _keyed(f"dropped {head.dropped} {head.dropped_seal} {at}")
 
 
 def unsealed_sec(*, now: datetime) -> float:
@@ -155,19 +171,26 @@ def flaws() -> Iterator[str]:
     if not AuditEvent.objects.exists() and (ApiToken.objects.exists() or Identity.objects.exists()):
         yield "it is empty, though tokens or identities were given out: all rows were removed"
     yield from _head_flaws()
-    expected, seal = 1, ""
+    head = AuditHead.objects.first() or AuditHead()
+    if head.dropped and head.dropped_mark != dropped_mark(head):
+        yield f"the record that rows up to number {head.dropped} are in files was not written by WMS2"
+    expected, seal = head.dropped + 1, head.dropped_seal
     rows = AuditEvent.objects.filter(number__isnull=False).order_by("number")
     for event in rows.iterator(chunk_size=2000):
+        if (event.number or 0) <= head.dropped:  # in a file, and not deleted yet
+            if event.mark != mark_of(event):
+                yield f"number {event.number} (row {event.pk}) was edited, or not written by WMS2"
+            continue
         if event.number != expected:
             yield f"numbers {expected} to {(event.number or 0) - 1} are missing: rows were removed"
-        elif event.seal != _seal(seal, expected, event):
+        elif event.seal != seal_of(seal, expected, event):
             yield f"number {event.number} (row {event.pk}) does not follow the row before it"
         if event.mark != mark_of(event):
             yield f"number {event.number} (row {event.pk}) was edited, or not written by WMS2"
         expected, seal = (event.number or 0) + 1, event.seal
     for event in AuditEvent.objects.filter(number__isnull=True).order_by("id").iterator(chunk_size=2000):
-        if not event.nonce or event.mark != mark_of(event):
-            yield f"row {event.pk} was not written by WMS2"
+        if not _is_new(event, dropped_at=head.dropped_at):
+            yield f"row {event.pk} was not written by WMS2, or copied from a row that left the database"
     copies = AuditEvent.objects.exclude(nonce="").values("nonce").annotate(n=Count("id")).filter(n__gt=1)
     for copy in copies.order_by("nonce").iterator(chunk_size=2000):
         yield f"{copy['n']} rows have the nonce {copy['nonce']}: rows were copied"
@@ -192,7 +215,8 @@ def seal_soon() -> None:
         logger.error("nothing is sealed: %s", error)
 
 
-def _seal(previous: str, number: int, event: AuditEvent) -> str:
+def seal_of(previous: str, number: int, event: AuditEvent) -> str:
+    """Return the keyed hash that ties the row to its number and to the seal before it."""
     return _keyed(f"{previous} {number} {event.pk} {event.mark}")
 
 

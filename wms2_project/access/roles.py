@@ -108,6 +108,7 @@ class WithRoles:
     """Mixin with the role each HTTP method needs."""
 
     roles: ClassVar[dict[str, Role]] = {}
+    for_jobs: ClassVar[bool] = False  # called by jobs with tokens of their own, and closed to people
 
 
 def role_needed(view: Any, method: str) -> Role | None:

@@ -5,11 +5,14 @@ The type of a field decides type and nullability of the member. `Annotated` adds
 - `Annotated[int, "Help text."]`, or other options of the DRF field: `Annotated[float, {"max_value": 1}]`;
 - `Annotated[DAG, DAGRow]`: the serializer or DRF field to use, for model rows and special formats;
 - `Annotated[bool, INTERNAL]`: the field is not part of the body.
+
+`DERIVED` of the class names properties that are members, too, with their types.
 """
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -34,11 +37,11 @@ _PLAIN: dict[Any, Any] = {
 @cache
 def body_of(kind: Any) -> Body:
     """Return the serializer of a dataclass. Its OpenAPI component has the name of the class and `Body`."""
-    members = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        extras = getattr(hint, "__metadata__", ())
-        if INTERNAL not in extras and name in kind.__dataclass_fields__:
-            members[name] = _field(hint)
+    members, hints = {}, get_type_hints(kind, include_extras=True)
+    for one in fields(kind):
+        if INTERNAL not in getattr(hints[one.name], "__metadata__", ()):
+            members[one.name] = _field(hints[one.name])
+    members |= {name: _field(hint) for name, hint in getattr(kind, "DERIVED", {}).items()}
     name = f"{kind.__name__.removesuffix('Body')}Body"
     return type(name, (serializers.Serializer,), {**members, "__doc__": kind.__doc__})
 
@@ -76,7 +79,7 @@ def _field_of_kind(hint: Any, kind: Any, options: dict[str, Any]) -> Any:
         return made(many=True, **options) if many else made(**options)
     if many:
         return serializers.ListField(child=_field(inner), **options)
-    if get_origin(hint) is dict:
+    if get_origin(hint) in (dict, Mapping):
         value = get_args(hint)[1]
         child = {} if value is Any else {"child": _field(value)}
         return serializers.DictField(**child, **options)

@@ -26,6 +26,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.NotAllowed, status.HTTP_403_FORBIDDEN),
     (errors.NotFound, status.HTTP_404_NOT_FOUND),
     (errors.Conflict, status.HTTP_409_CONFLICT),
+    (errors.Gone, status.HTTP_410_GONE),
     (errors.QuotaExceeded, status.HTTP_429_TOO_MANY_REQUESTS),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
     (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
@@ -38,6 +39,7 @@ TITLES = {
     405: "Method not allowed",
     406: "Format not available",
     409: "Not allowed in the present state",
+    410: "Over",
     412: "Changed since you read it",
     413: "Body too large",
     415: "Unsupported content type",
@@ -55,6 +57,7 @@ CURES = {  # for errors that do not bring a better one
     405: "Use a method of the Allow header",
     406: "Ask for application/json",
     409: "Read it again and retry if the action still applies",
+    410: "Stop calling; nothing is changed any more",
     412: "Read it again and retry if the change still applies",
     413: "Send a smaller body",
     415: "Send `Content-Type: application/json`",

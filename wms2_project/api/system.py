@@ -23,6 +23,9 @@ class HealthBody(serializers.Serializer[Any]):
 
     status = serializers.ChoiceField(choices=STATUSES)
     parts = serializers.DictField(child=serializers.ChoiceField(choices=["ok", "down"]), required=False)
+    reasons = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="What components that are down wait for."
+    )
 
 
 class ProbeView(ApiView):
@@ -65,8 +68,10 @@ class HealthView(ProbeView):
 def _answer(parts: list[Part]) -> Response:
     down = any(part.needed and not part.works for part in parts)
     degraded = not all(part.works for part in parts)
-    body = {
+    body: dict[str, Any] = {
         "status": "down" if down else "degraded" if degraded else "ok",
         "parts": {part.name: "ok" if part.works else "down" for part in parts},
     }
+    if reasons := {part.name: part.reason for part in parts if part.reason}:
+        body["reasons"] = reasons
     return Response(body, status=503 if down else 200)

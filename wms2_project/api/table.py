@@ -12,13 +12,15 @@ _ROOT = "api/v1/"
 
 
 def endpoints(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every route below /api/v1/ with its view class."""
+    """Yield every route below /api/v1/ with its view class, except those that jobs call with their tokens."""
     for entry in (resolver or get_resolver()).url_patterns:
         route = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver):
             yield from endpoints(entry, route)
         elif isinstance(entry, URLPattern) and route.startswith(_ROOT):
-            yield route.removeprefix(_ROOT), entry.callback.view_class  # type: ignore[attr-defined]
+            view: Any = entry.callback.view_class  # type: ignore[attr-defined]
+            if not getattr(view, "for_jobs", False):
+                yield route.removeprefix(_ROOT), view
 
 
 def render_table() -> str:

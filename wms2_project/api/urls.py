@@ -17,6 +17,8 @@ urlpatterns = [
     *read_paths(access),
     path("tokens", access.TokenListView.as_view(), name="token-list"),
     path("tokens/<uuid:token_id>", access.TokenView.as_view(), name="token-detail"),
+    path("identities", access.IdentityListView.as_view(), name="identity-list"),
+    path("identities/<int:identity_id>", access.IdentityView.as_view(), name="identity-detail"),
     path("audit", AuditListView.as_view(), name="audit-list"),
     path("schema", SchemaView.as_view(), name="schema"),
     path("docs", DocsView.as_view(), name="docs"),

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from django import forms
 from django.db.models import QuerySet
-from django_filters import MultipleChoiceFilter
+from django_filters import MultipleChoiceFilter, NumberFilter
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.generics import ListAPIView
@@ -105,6 +107,16 @@ class AnyOfFilter(MultipleChoiceFilter):  # type: ignore[misc]
         super().__init__(choices=choices, distinct=False, error_messages=messages, **options)
 
 
+class WholeFilter(NumberFilter):  # type: ignore[misc]
+    """Filter by a whole number up to a limit. The standard filter also accepts fractions."""
+
+    field_class = forms.IntegerField
+
+    def __init__(self, *, most: int, **options: Any) -> None:
+        super().__init__(min_value=0, max_value=most, **options)
+        extend_schema_field({"type": "integer", "minimum": 0, "maximum": most})(self)
+
+
 @lru_cache(maxsize=256)
 def _narrowed(filterset: Any, names: frozenset[str]) -> Any:
     """Return a filter set with these filters only: a form with all of them takes milliseconds to build."""
@@ -137,12 +149,22 @@ _JSON: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...]
 
 
 def _mismatch(field: serializers.Field[Any, Any, Any, Any], value: Any) -> Any:
-    """Return the error in the type of the value, or an empty text. Null is left to the field."""
+    """Return the error in the type of the value or, by index, of its entries; if none, something empty.
+
+    Null is left to the field.
+    """
     for kind, types, expected in _JSON:
         if value is not None and isinstance(field, kind):
             right = isinstance(value, types) and (bool in types or not isinstance(value, bool))
-            return "" if right else f"This must be {expected}."
+            if not right:
+                return f"This must be {expected}."
+            return _entry_mismatches(field, value) if isinstance(field, serializers.ListField) else ""
     return ""
+
+
+def _entry_mismatches(field: serializers.ListField, entries: list[Any]) -> dict[int, Any]:
+    found = {index: _mismatch(field.child, entry) for index, entry in enumerate(entries)}
+    return {index: mismatch for index, mismatch in found.items() if mismatch}
 
 
 class Input(serializers.Serializer[Any]):

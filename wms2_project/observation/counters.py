@@ -42,15 +42,18 @@ RATE_LIMITED = Counted(
 OUTPUT_CHECKS = Counted(
     "wms2_output_check_seconds", "Output files checked on the storage, by result.", ("result",), timed=True
 )
-ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED, OUTPUT_CHECKS)
+INTAKE = Counted(
+    "wms2_intake_messages_total", "Messages of the intake: announced, dead or ignored.", ("reader", "result")
+)
+ALL = (HTTP_CALLS, TASKS, STUCK, ALERTS, RATE_LIMITED, OUTPUT_CHECKS, INTAKE)
 
 
-def count(counted: Counted, *labels: str, seconds: float = 0.0) -> None:
-    """Increment the counter, with a duration if it is timed. Not counted while Redis is unavailable."""
+def count(counted: Counted, *labels: str, seconds: float = 0.0, number: int = 1) -> None:
+    """Add a number to the counter, with a duration if it is timed. Not counted without Redis."""
 
     def add(client: Any) -> None:
         pipe = client.pipeline(transaction=False)
-        pipe.hincrby(KEY, _field(counted, labels, "count"), 1)
+        pipe.hincrby(KEY, _field(counted, labels, "count"), number)
         if counted.timed:
             pipe.hincrbyfloat(KEY, _field(counted, labels, "sum"), round(seconds, 6))
             bucket = next((str(limit) for limit in BUCKETS_SEC if seconds <= limit), "+Inf")

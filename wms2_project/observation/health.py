@@ -39,6 +39,7 @@ class Part:
     works: bool
     needed: Annotated[bool, INTERNAL] = False  # without it the API itself cannot answer
     detail: str = ""  # the error; anonymous callers do not see it
+    reason: str = ""  # what it waits for, without addresses: anyone may see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Check:
 _checks: dict[str, Check] = {}
 _known: dict[str, tuple[float, Part]] = {}
 _local_checks: list[Callable[[], list[Part]]] = []
+_ready_checks: list[Callable[[], list[Part]]] = []
 
 
 def register(check: Check) -> None:
@@ -70,6 +72,12 @@ def register_local(check: Callable[[], list[Part]]) -> None:
     """Register a check that runs in the calling thread and may use the database."""
     if check not in _local_checks:
         _local_checks.append(check)
+
+
+def register_ready(check: Callable[[], list[Part]]) -> None:
+    """Register a cheap check whose parts are also shown by the readiness probe."""
+    if check not in _ready_checks:
+        _ready_checks.append(check)
 
 
 def database_works() -> bool:
@@ -126,12 +134,12 @@ def services() -> list[Part]:
 
 def readiness() -> list[Part]:
     """Return the components needed before this process accepts calls, and the services."""
-    return [*_own(), *services()]
+    return [*_own(), *_ready(), *services()]
 
 
 def health() -> list[Part]:
     """Return all components: this process, workers, Beat, audit and the registered checks."""
-    parts = _own()
+    parts = [*_own(), *_ready()]
     workers = workers_per_queue()
     parts += [_workers(name, workers) for name in queue_names()]
     if parts[0].works:
@@ -150,6 +158,10 @@ def _own() -> list[Part]:
         Part("migrations", works=works and migrations_applied(), needed=True),
         Part("redis", works=redis_works()),
     ]
+
+
+def _ready() -> list[Part]:
+    return [part for check in _ready_checks for part in check()]
 
 
 def _audit() -> Part:

@@ -133,6 +133,7 @@ class Operation:
     allows: Callable[[Any], bool] = lambda row: True  # whether the row's state allows it
     allowed_in: str = "always"  # the same, in words
     preview: Callable[[Call], Any] | None = None  # for `dry_run`: what would happen
+    affects: Callable[[Any], Mapping[str, Any]] | None = None  # without a dry run: what a form shows
     guard: Callable[[Call], None] | None = None  # beside the target's
     initial: Callable[[Any], Mapping[str, Any]] | None = None  # present values, for forms
     status: int = 200
@@ -147,7 +148,6 @@ class Operation:
     weight: Weight = Weight.PLAIN
     bulk: bool = False  # also for several rows of a list at once
     in_console: bool = True
-    strict_form: bool = False  # a form that shows an old version is refused
 
     @property
     def url(self) -> str:

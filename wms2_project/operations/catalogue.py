@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from wms2_project.api.views import DRY_RUN
 from wms2_project.operations import Operation
-from wms2_project.operations.forms import ONLY_JSON
+from wms2_project.operations.forms import FILE, ONLY_JSON
 
 TYPES: tuple[tuple[type[Any], str], ...] = (  # the first that fits
     (serializers.BooleanField, "flag"),
@@ -49,9 +49,10 @@ def _entry(one: Operation) -> dict[str, Any]:
 
 
 def _field(name: str, field: Any) -> dict[str, Any]:
+    word = next((word for kind, word in TYPES if isinstance(field, kind)), "text")
     found = {
         "name": name,
-        "type": next((word for kind, word in TYPES if isinstance(field, kind)), "text"),
+        "type": "file" if field.style.get(FILE) else word,
         "required": field.required,
         "help": str(field.help_text or field.label or ""),
     }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand
@@ -15,10 +16,10 @@ from rest_framework.exceptions import ValidationError
 from wms2_project.access.roles import Role
 from wms2_project.api.errors import field_messages
 from wms2_project.api.views import DRY_RUN, parsed
-from wms2_project.command_base import refusal, shell_actor
+from wms2_project.command_base import path_of, refusal, shell_actor
 from wms2_project.errors import InvalidInput, Wms2Error
 from wms2_project.operations import Caller, Operation, make_call
-from wms2_project.operations.forms import ONLY_JSON, parse_text
+from wms2_project.operations.forms import FILE, ONLY_JSON, parse_text
 
 KEY = "key."  # before the name of a part of the key
 NULL = "null"
@@ -83,12 +84,23 @@ def _add_option(parser: ArgumentParser, name: str, field: Any) -> None:
         options |= {"choices": list(field.choices)}
     if field.allow_null and not field.required:
         options["help"] = f"{options['help'] or ''} `{NULL}` removes the present value.".strip()
+    if field.style.get(FILE):
+        options |= {"metavar": "FILE", "type": _readable}
     if name == DRY_RUN:
         options["help"] = "print the effect without changing anything"
     parser.add_argument(f"--{name.replace('_', '-')}", **options)
 
 
+def _readable(name: str) -> Path:
+    path = path_of(name)
+    if not path.is_file():
+        raise ArgumentTypeError(f"there is no file {path}")
+    return path
+
+
 def _typed(field: Any, given: Any) -> Any:
+    if field.style.get(FILE):
+        return path_of(given).read_text()
     if isinstance(given, list):
         return parse_text(field, " ".join(given))
     if given == NULL and field.allow_null:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wms2_project.access.roles import Role
 from wms2_project.api.views import DRY_RUN
 from wms2_project.operations import Operation
 
+REASON = "reason"
 HEAD = """# Operations
 
 What people can do, with the least role, where it is allowed, and how it is called. Written by
@@ -31,7 +32,8 @@ def render_document(operations: Iterable[Operation]) -> str:
 def _section(one: Operation) -> str:
     guarded = f", {one.target.guarded}" if one.target.guarded and one.role < Role.OPERATOR else ""
     console = f"button *{one.label}*" if one.in_console else "–"
-    command = " ".join(("./wms2 manage", one.target.kind, one.name, *one.target.metavars, "--reason …"))
+    fields: dict[str, Any] = dict(one.input().fields)
+    command = " ".join(("./wms2 manage", one.target.kind, one.name, *one.target.metavars, *_options(fields)))
     lines = [
         f"### {one.name}\n",
         f"{one.effect}\n",
@@ -41,11 +43,20 @@ def _section(one: Operation) -> str:
         f"- Console: {console}{', also for several at once' if one.bulk else ''}",
         f"- Shell: `{command}`",
     ]
-    fields: dict[str, Any] = dict(one.input().fields)
-    lines += [_field(name, field) for name, field in fields.items() if name not in ("reason", DRY_RUN)]
+    lines += [
+        _field(name, field)
+        for name, field in fields.items()
+        if name != DRY_RUN and not (name == REASON and field.required)
+    ]
     if one.preview is not None:
         lines.append("- `dry_run`: only returns what would happen")
     return "\n".join(lines) + "\n"
+
+
+def _options(fields: Mapping[str, Any]) -> list[str]:
+    """Return the options without which the shell command is refused."""
+    needed = [name for name, field in fields.items() if field.required]
+    return [f"--{name.replace('_', '-')} …" for name in sorted(needed, key=lambda name: name != REASON)]
 
 
 def _field(name: str, field: Any) -> str:

@@ -26,6 +26,7 @@ from wms2_project.operations import Operation
 VERSION = "version"
 LONG = ("reason",)
 ONLY_JSON = "only_json"  # the style of a field that no form and no command offers
+FILE = "file"  # the style of a text that commands read from a file
 
 
 class OperationForm(forms.Form):
@@ -64,7 +65,7 @@ def form_for(operation: Operation, *, with_key: bool = False) -> type[OperationF
     for name in sorted(given, key=lambda one: (one not in key, one == "reason")):  # key first, reason last
         if name != DRY_RUN and not given[name].style.get(ONLY_JSON):
             fields[name] = _form_field(name, given[name], prefilled=operation.initial is not None)
-    if operation.strict_form:
+    if operation.checks_version:
         fields[VERSION] = forms.IntegerField(widget=forms.HiddenInput, required=False)
     return type("Form", (OperationForm,), {**fields, "input": kind})
 
@@ -73,7 +74,20 @@ def present_values(operation: Operation, row: Any) -> dict[str, Any]:
     """Return the present values of a row as the form shows them."""
     values = {} if operation.initial is None else dict(operation.initial(row))
     shown = {name: _text(value) for name, value in values.items()}
-    return shown | ({VERSION: row.version} if operation.strict_form else {})
+    version = getattr(row, VERSION, None)
+    return shown | ({VERSION: version} if operation.checks_version and version is not None else {})
+
+
+def typed_so_far(form: OperationForm, suggested: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the validated input of an unfinished form, as if it had a reason; None if a field is wrong."""
+    fields = form.input().fields
+    if form.is_bound:
+        data = {**dict(form.data.items()), "reason": form.data.get("reason") or "preview"}
+        copy = type(form)(data, initial=form.initial)
+        return copy.body if copy.is_valid() else None
+    values = {name: parse_text(fields[name], text) for name, text in suggested.items() if name in fields}
+    body = form.input(data=values | {"reason": "preview"})
+    return dict(body.validated_data) if body.is_valid() else None
 
 
 def _form_field(name: str, field: Any, *, prefilled: bool) -> forms.Field:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wms2_project.settings.environment import env
+from wms2_project.settings.environment import LAB, env
 from wms2_project.settings.identity import OIDC_RP_CLIENT_ID
 
 INSTALLED_APPS = [
@@ -26,7 +26,11 @@ INSTALLED_APPS = [
     "sites_app",
     "outputs_app",
     "requests_app",
+    "chains_app",
+    "console",
 ]
+if LAB:
+    INSTALLED_APPS.append("lab.fleet")  # manage.py seed_fleet
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -42,6 +42,9 @@ PILOT_INITIAL_EVENTS = env.int("WMS2_PILOT_INITIAL_EVENTS", default=5 if LAB els
 PILOT_TIME_BUDGET_SEC = env.int("WMS2_PILOT_TIME_BUDGET_SEC", default=60 if LAB else 8 * 3600)
 PILOT_MAX_ROUNDS = env.int("WMS2_PILOT_MAX_ROUNDS", default=1 if LAB else 6)
 PILOT_TOLERANCE = env.float("WMS2_PILOT_TOLERANCE", default=0.10)
+LEARN_FROM_REQUESTS = env.int("WMS2_LEARN_FROM_REQUESTS", default=0 if LAB else 3)
+LEARN_TOLERANCE = env.float("WMS2_LEARN_TOLERANCE", default=0.25)
+LEARN_AVOID_AFTER = env.int("WMS2_LEARN_AVOID_AFTER", default=2)
 FIRST_ROUND_GROUPS = env.int("WMS2_FIRST_ROUND_GROUPS", default=1)
 GROUPS_PER_ROUND = env.int("WMS2_GROUPS_PER_ROUND", default=10)
 MEMORY_PER_CORE_MIN_MB = env.int("WMS2_MEMORY_PER_CORE_MIN_MB", default=100 if LAB else 2000)
@@ -74,14 +77,36 @@ HANG_CPU_SEC = env.float("WMS2_HANG_CPU_SEC", default=1800.0)
 HANG_RUNTIME_FACTOR = env.float("WMS2_HANG_RUNTIME_FACTOR", default=3.0)
 HANG_MIN_RUNTIME_SEC = env.float("WMS2_HANG_MIN_RUNTIME_SEC", default=900.0)
 HANG_RETRY = env.bool("WMS2_HANG_RETRY", default=False)
+STRAGGLER_FACTOR = env.float("WMS2_STRAGGLER_FACTOR", default=2.0)
 DAG_VANISHED_AFTER_SEC = env.float("WMS2_DAG_VANISHED_AFTER_SEC", default=120.0)
 MAX_FILE_ATTEMPTS = env.int("WMS2_MAX_FILE_ATTEMPTS", default=6)
+
+# Pull mode: seconds without a heartbeat after which the files of a runner are free, and how long a runner
+# keeps trying while WMS2 does not answer
+# and where jobs reach WMS2: its address, and a file with the authorities of its certificate
+JOBS_URL = env.str("WMS2_JOBS_URL", default="").rstrip("/")
+if JOBS_URL and not JOBS_URL.startswith("https://") and not LAB:
+    raise ImproperlyConfigured(f"WMS2_JOBS_URL is {JOBS_URL!r}; use https://, because jobs send tokens there")
+JOBS_CA_FILE = env.str("WMS2_JOBS_CA_FILE", default="")
+RUNNER_LEASE_SEC = env.int("WMS2_RUNNER_LEASE_SEC", default=600)
+RUNNER_KEEP_DAYS = env.float("WMS2_RUNNER_KEEP_DAYS", default=14.0)  # after its round; then only counts
+RUNNER_PATIENCE_SEC = env.int("WMS2_RUNNER_PATIENCE_SEC", default=1800)
 
 # The submit host
 MIN_FREE_BYTES = env.int("WMS2_MIN_FREE_BYTES", default=200_000_000 if LAB else 10_000_000_000)
 MIN_FREE_INODES = env.int("WMS2_MIN_FREE_INODES", default=10_000 if LAB else 200_000)
 KEEP_COMPLETED_DAYS = env.float("WMS2_KEEP_COMPLETED_DAYS", default=30.0)
 KEEP_FAILED_DAYS = env.float("WMS2_KEEP_FAILED_DAYS", default=90.0)
+KEEP_ARCHIVES_DAYS = env.float("WMS2_KEEP_ARCHIVES_DAYS", default=365.0)
+KEEP_SAMPLES_DAYS = env.float("WMS2_KEEP_SAMPLES_DAYS", default=180.0)
+KEEP_FILES_DAYS = env.float("WMS2_KEEP_FILES_DAYS", default=180.0)
+KEEP_EVENTS_DAYS = env.float("WMS2_KEEP_EVENTS_DAYS", default=365.0)
+KEEP_AUDIT_DAYS = env.float("WMS2_KEEP_AUDIT_DAYS", default=1095.0)
+if min(KEEP_EVENTS_DAYS, KEEP_AUDIT_DAYS) < 31:
+    raise ImproperlyConfigured(
+        "WMS2_KEEP_EVENTS_DAYS and WMS2_KEEP_AUDIT_DAYS must be at least 31: the database refuses to delete"
+        " younger rows"
+    )
 
 # Schedds
 SCHEDDS = env.list("WMS2_SCHEDDS", default=[])
@@ -128,6 +153,10 @@ CLEAN_LOOK_SEC = env.float("WMS2_CLEAN_LOOK_SEC", default=60.0)
 REQMGR2_WRITE_BACK = env.bool("WMS2_REQMGR2_WRITE_BACK", default=False)
 REQMGR2_TEAM = env.str("WMS2_REQMGR2_TEAM", default="wms2")
 RUCIO_SCOPE = env.str("WMS2_RUCIO_SCOPE", default="cms")
+
+# Chains
+CHAIN_MAX_STEPS = env.int("WMS2_CHAIN_MAX_STEPS", default=1000)
+CHAIN_LOOK_SEC = env.float("WMS2_CHAIN_LOOK_SEC", default=2.0 if LAB else 60.0)
 
 # Callbacks to requestors
 CALLBACK_HOSTS = env.list("WMS2_CALLBACK_HOSTS", default=[])

@@ -6,9 +6,11 @@ from kombu import Queue  # type: ignore[attr-defined]
 
 from wms2_project.settings.credentials import CREDENTIALS_INTERVAL_SEC
 from wms2_project.settings.environment import LAB, env
+from wms2_project.settings.intake import INTAKE_POLL_INTERVAL_SEC
 
 REDIS_URL = env.str("REDIS_URL")
 SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)
+CHAIN_SWEEP_INTERVAL_SEC = env.float("WMS2_CHAIN_SWEEP_INTERVAL_SEC", default=1.0)
 MEASURE_INTERVAL_SEC = env.float("WMS2_MEASURE_INTERVAL_SEC", default=3600.0)
 SITE_SYNC_INTERVAL_SEC = env.float("WMS2_SITE_SYNC_INTERVAL_SEC", default=3600.0)
 SLOTS_INTERVAL_SEC = env.float("WMS2_SLOTS_INTERVAL_SEC", default=10.0 if LAB else 300.0)
@@ -51,6 +53,26 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": SWEEP_INTERVAL_SEC,
         "options": {"queue": "lifecycle", "expires": SWEEP_INTERVAL_SEC * 0.9},
     },
+    "sweep_chains": {
+        "task": "chains_app.tasks.sweep_chains",
+        "schedule": CHAIN_SWEEP_INTERVAL_SEC,
+        "options": {"queue": "lifecycle", "expires": CHAIN_SWEEP_INTERVAL_SEC * 0.9},
+    },
+    "match_announcements": {
+        "task": "chains_app.tasks.match_announcements",
+        "schedule": CHAIN_SWEEP_INTERVAL_SEC,
+        "options": {"queue": "lifecycle", "expires": CHAIN_SWEEP_INTERVAL_SEC * 0.9},
+    },
+    "check_deadlines": {
+        "task": "chains_app.tasks.check_deadlines",
+        "schedule": 30.0,
+        "options": {"queue": "lifecycle", "expires": 27.0},
+    },
+    "poll_datasets": {
+        "task": "chains_app.tasks.poll_datasets",
+        "schedule": INTAKE_POLL_INTERVAL_SEC,
+        "options": {"queue": "outputs", "expires": INTAKE_POLL_INTERVAL_SEC * 0.9},
+    },
     "monitor": {
         "task": "requests_app.tasks.monitor",
         "schedule": MONITOR_INTERVAL_SEC,
@@ -65,6 +87,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "requests_app.tasks.measure",
         "schedule": MEASURE_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": MEASURE_INTERVAL_SEC * 0.9},
+    },
+    "rank": {
+        "task": "requests_app.tasks.rank",
+        "schedule": 60.0,
+        "options": {"queue": "lifecycle", "expires": 54.0},
     },
     "sync_sites": {
         "task": "requests_app.tasks.sync_sites",
@@ -85,6 +112,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "requests_app.tasks.clean",
         "schedule": TIDY_INTERVAL_SEC,
         "options": {"queue": "outputs", "expires": TIDY_INTERVAL_SEC * 0.9},
+    },
+    "retain": {
+        "task": "requests_app.tasks.retain",
+        "schedule": 600.0,
+        "options": {"queue": "outputs", "expires": 540.0},
     },
     "declare_replicas": {
         "task": "requests_app.tasks.declare_replicas",

@@ -10,6 +10,8 @@ THROTTLE_RATES = {
     "logins": env.str("WMS2_THROTTLE_LOGINS", default="20/minute"),  # passwords tried, per address
     "login_names": env.str("WMS2_THROTTLE_LOGIN_NAMES", default="100/minute"),  # per name, all addresses
     "failures": env.str("WMS2_THROTTLE_FAILURES", default="120/minute"),  # wrong credentials, per address
+    "job": env.str("WMS2_THROTTLE_JOB", default="600/minute"),  # calls of a runner, or for a group's runners
+    "job_failures": env.str("WMS2_THROTTLE_JOB_FAILURES", default="6000/minute"),  # wrong tokens, per address
 }
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -55,7 +57,14 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RequestStatus": "requests_app.api.requests.STATUSES",
         "DAGStatus": "dags_app.api.views.STATUSES",
+        "DAGKind": "dags_app.api.views.KINDS",
+        "RunnerEventKind": "requests_app.api.runners.EVENT_KINDS",
         "SiteStatus": "sites_app.api.views.STATUSES",
         "HealthStatus": "wms2_project.api.system.STATUSES",
+        "TemplateStatus": "chains_app.api.templates.STATUSES",
+        "ChainStatus": "chains_app.api.chains.STATUSES",
+        "AnnouncementStatus": "chains_app.api.chains.ANNOUNCEMENT_STATUSES",
+        "ChainStepStatus": "chains_app.api.serializers.STEP_STATUSES",
+        "ChainDatasetStatus": "chains_app.api.serializers.DATASET_STATUSES",
     },
 }

@@ -7,6 +7,7 @@ from wms2_project.settings.environment import LAB, env
 DEBUG = env.bool("WMS2_DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY")
 AUDIT_KEY = env.str("WMS2_AUDIT_KEY", default=SECRET_KEY)  # keep it when SECRET_KEY changes
+JOB_TOKEN_KEY = env.str("WMS2_JOB_TOKEN_KEY", default=SECRET_KEY)  # tokens of running runners end with it
 # Where the head of the audit is sent: https://… (POST) or syslog://host:port; empty: to the log only
 AUDIT_HEAD_URL = env.str("WMS2_AUDIT_HEAD_URL", default="")
 ALLOWED_HOSTS = env.list("WMS2_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "testserver"])

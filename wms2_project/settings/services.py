@@ -28,6 +28,7 @@ BREAKER_FAILURES = env.int("WMS2_BREAKER_FAILURES", default=5)
 BREAKER_PAUSE_SEC = env.float("WMS2_BREAKER_PAUSE_SEC", default=2.0 if LAB else 30.0)
 
 SUBMIT_ROOT = env.str("WMS2_SUBMIT_ROOT", default="")
+ARCHIVE_ROOT = env.str("WMS2_ARCHIVE_ROOT", default="")  # archive/ in the submit root if empty
 STATE_DIR = env.str("WMS2_STATE", default="")
 STORAGE_PREFIX = env.str("WMS2_STORAGE_PREFIX", default="")
 SITE_STORAGE = env("WMS2_SITE_STORAGE", cast=parse_json, default={})

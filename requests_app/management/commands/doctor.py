@@ -1,37 +1,41 @@
-"""`manage.py doctor`: check the configuration and try what it names, one line per check."""
+"""`manage.py doctor`: check the whole installation, one line per check, and say what to fix."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import Any
 
-from django.core.checks import run_checks
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from sites_app.services.storage_probe import probe_storages
+from requests_app.selectors.installation import Finding, examine
 
 OK, PROBLEM = "ok", "PROBLEM"
 
 
 class Command(BaseCommand):
-    help = "Check the settings and write, verify and delete a file at the storage of every open site."
+    help = (
+        "Check settings, database, migrations, Redis, queues, workers, pool, services, credentials, clock,"
+        " disks, streams and audit; write, verify and delete a file at the storage of every open site."
+        " Exit code 1 if something has to be fixed."
+    )
     requires_system_checks: list[str] = []  # they are printed with the others
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--problems", action="store_true", help="print only what has to be fixed")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        """Print every finding as soon as it is there."""
         problems = 0
-        serious = [message for message in run_checks() if message.is_serious()]
-        for message in serious:
-            problems += self._line("settings", works=False, detail=str(message))
-        if not serious:
-            self._line("settings", works=True, detail="all checks passed")
-        for probe in probe_storages(now=timezone.now()):
-            name = f"storage {probe.site} {probe.prefix}".rstrip()
-            problems += self._line(name, works=probe.works, detail=probe.detail)
+        for found in examine(now=timezone.now()):
+            problems += not found.works
+            if not found.works or not options["problems"]:
+                self._print(found)
         if problems:
             raise CommandError(f"{problems} problem{'s' if problems > 1 else ''}")
 
-    def _line(self, name: str, *, works: bool, detail: str) -> bool:
-        """Print a check; return True if it failed."""
-        shown = " ".join(detail.split())
-        self.stdout.write(f"{OK if works else PROBLEM:8}{name}: {shown}")
-        return not works
+    def _print(self, found: Finding) -> None:
+        detail = " ".join(found.detail.split())
+        self.stdout.write(f"{OK if found.works else PROBLEM:8}{found.name}{f': {detail}' if detail else ''}")
+        if not found.works and found.cure:
+            self.stdout.write(f"{'':8}fix: {found.cure}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
+from dags_app.planning.preview import PlanDescription
 from requests_app.selectors.preview import preview_request
 from wms2_project.command_base import path_of, refusal
 from wms2_project.errors import Wms2Error
@@ -36,7 +39,8 @@ class Command(BaseCommand):
             body = preview_request(document=document, files=files, now=timezone.now()).body
         except Wms2Error as error:
             raise refusal(error) from error
-        self.stdout.write(json.dumps(body, indent=1) if options["json"] else _table(body))
+        whole = json.dumps(asdict(body), indent=1, cls=DjangoJSONEncoder) if options["json"] else ""
+        self.stdout.write(whole or _table(body))
 
 
 def _read(name: str) -> Any:
@@ -50,15 +54,14 @@ def _read(name: str) -> Any:
         raise CommandError(f"{name} is not JSON: {error}") from error
 
 
-def _table(body: dict[str, Any]) -> str:
-    totals = body["totals"]
-    lines = [f"{body['request_name']}: {body['algorithm']}"]
-    lines += [f"  {key:22} {value}" for key, value in totals.items()]
-    for group in body["groups"]:
-        where, jobs = ", ".join(group["sites"]), counted(len(group["jobs"]), "job")
-        lines.append(f"  {group['name']}: {jobs}, {counted(group['events'], 'event')}, at {where}")
-    if body["groups_not_shown"]:
-        lines.append(f"  and {counted(body['groups_not_shown'], 'group')} more")
-    if body["more_rounds"]:
+def _table(body: PlanDescription) -> str:
+    lines = [f"{body.request_name}: {body.algorithm}"]
+    lines += [f"  {key:22} {value}" for key, value in asdict(body.totals).items()]
+    for group in body.groups:
+        where, jobs = ", ".join(group.sites), counted(len(group.jobs), "job")
+        lines.append(f"  {group.name}: {jobs}, {counted(group.events, 'event')}, at {where}")
+    if body.groups_not_shown:
+        lines.append(f"  and {counted(body.groups_not_shown, 'group')} more")
+    if body.more_rounds:
         lines.append("  the remaining work is planned in later rounds")
     return "\n".join(lines)

@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from wms2_project.access.identity_operations import LINK, UNLINK
 from wms2_project.access.operations import ISSUE, REVOKE
-from wms2_project.access.people import link_identity, set_roles, unlink_identity
+from wms2_project.access.people import set_roles
 from wms2_project.command_base import refusal, shell_actor
 from wms2_project.errors import Wms2Error
 from wms2_project.models import X509, ApiToken, Identity
@@ -69,15 +70,13 @@ class Command(BaseCommand):
         return run_operation(REVOKE, token.pk, options=options)
 
     def _link(self, options: dict[str, Any], why: dict[str, str]) -> str:
-        made = link_identity(user=_user(options), issuer=options["issuer"], subject=options["subject"], **why)
-        return f"{made} is linked to {made.user}"
+        return run_operation(LINK, options=options)
 
     def _unlink(self, options: dict[str, Any], why: dict[str, str]) -> str:
         known = Identity.objects.filter(issuer=options["issuer"], subject=options["subject"]).first()
         if known is None:
             raise CommandError(f"no account is linked to {options['subject']}")
-        unlink_identity(identity=known, **why)
-        return f"{known} is unlinked"
+        return run_operation(UNLINK, known.pk, options=options)
 
 
 def _user(options: dict[str, Any]) -> User:

@@ -15,6 +15,11 @@ APPEND_ONLY = """
 SELECT DISTINCT t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE p.proname IN ('wms2_refuse_change', 'wms2_seal_only') AND NOT t.tgisinternal
 """
+# Append-only tables whose rows may be deleted when they are old, as a trigger decides
+KEPT_FOR_A_WHILE = """
+SELECT DISTINCT t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE p.proname = 'wms2_keep_recent' AND NOT t.tgisinternal
+"""
 TABLES = """
 SELECT relname, relkind IN ('v', 'm') OR relname = 'django_migrations' FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
@@ -61,6 +66,8 @@ def _grant(role: str) -> None:
 
         cursor.execute(APPEND_ONLY)
         append_only = {table for (table,) in cursor.fetchall()}
+        cursor.execute(KEPT_FOR_A_WHILE)
+        kept_for_a_while = {table for (table,) in cursor.fetchall()}
         cursor.execute(TABLES)
         tables = cursor.fetchall()
         run("GRANT USAGE ON SCHEMA public TO {}", role)
@@ -71,6 +78,8 @@ def _grant(role: str) -> None:
                 run("GRANT SELECT ON {} TO {}", table, role)
             elif table in append_only:
                 run("GRANT SELECT, INSERT ON {} TO {}", table, role)
+                if table in kept_for_a_while:
+                    run("GRANT DELETE ON {} TO {}", table, role)
             else:
                 run("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}", table, role)
         run("GRANT UPDATE (number, seal) ON {} TO {}", AuditEvent._meta.db_table, role)

@@ -1,0 +1,159 @@
+"""Allocation of files to a runner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from dags_app.models import InputFile, PlaceSet, Runner, Workflow
+from dags_app.pull.allocation import Asked, LentFile, lend_files
+from dags_app.pull.distances import ANYWHERE, Source
+from dags_app.states import RunnerState
+from requests_app.services.runners.calls import calling_runner, check_lending, check_open
+from requests_app.services.runners.geography import (
+    Atlas,
+    atlas,
+    bad_copies_of,
+    sources_for,
+)
+from sandbox.lumis import by_run
+from sites_app.models import Site
+from sites_app.selectors import banned, open_for_work
+from wms2_project.errors import Conflict, Gone, ServiceUnavailable
+from wms2_project.failpoints import failpoint
+from wms2_project.service_guards import outages
+
+OUTAGE_KEPT_SEC = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A file that the runner may process; `generate` instead of a place for a counter."""
+
+    lfn: str
+    pfn: str
+    rse: str
+    site: str
+    size_bytes: int
+    adler32: str
+    events: int
+    lumis: Mapping[int, Any]
+    generate: Mapping[str, Any] | None = None
+
+
+def allocate(*, workflow_id: UUID, runner_id: UUID, count: int, call: UUID) -> list[Lent]:
+    """Lend up to `count` files to the runner. A repeated call returns the files that it lent before.
+
+    Raise Gone if nothing is lent any more, and ServiceUnavailable while Rucio does not answer.
+    """
+    runner, request = calling_runner(workflow_id=workflow_id, runner_id=runner_id)
+    check_open(runner, request)
+    if runner.last_call == call:
+        if runner.last_count != count:
+            raise Conflict("allocate was called before with another count", cure="Use a new id for the call")
+        return _repeat(runner)
+    check_lending(runner.round, request)
+    if runner.state != RunnerState.RUNNING:
+        raise Conflict("the runner has recorded its outputs", cure="Confirm or abort")
+    _check_rucio(int(time.monotonic() / OUTAGE_KEPT_SEC))
+    workflow = runner.workflow
+    if not _may_work(workflow, runner.site):
+        raise Gone(f"{runner.site} may not be used by this request any more", cure="End the job")
+    sources = sources_for(workflow, runner.site)
+    avoided = [lfn for lfn, sites in bad_copies_of(workflow).reported.items() if runner.site in sites]
+    lent = lend_files(Asked(workflow.pk, runner.round_id, runner.pk, call, count, sources, avoided))
+    failpoint("runner.allocated")
+    if lent is None:
+        check_open(*calling_runner(workflow_id=workflow_id, runner_id=runner_id))
+        raise Gone("the runner has ended", cure="End the job")
+    by_set = {source.set_id: source for source in sources}
+    return [_described(file, by_set[file.set_id], runner, workflow) for file in lent]
+
+
+@lru_cache(maxsize=1)
+def _rucio_outage(_moment: int) -> str:
+    return next((one.message for one in outages(settings.REDIS_URL, now=time.time(), services=["rucio"])), "")
+
+
+def _check_rucio(moment: int) -> None:
+    """Raise ServiceUnavailable while calls to Rucio are paused: places of files may be out of date."""
+    message = _rucio_outage(moment)
+    if message:
+        raise ServiceUnavailable(f"Rucio does not answer: {message}", cure="Retry after the time given")
+
+
+def _may_work(workflow: Workflow, site: str) -> bool:
+    """Return whether the site may still take work of this workflow."""
+    now = timezone.now()
+    if site in banned(workflow=workflow, now=now):
+        return False
+    return Site.objects.filter(open_for_work(now=now), pk=site).exists()
+
+
+def _repeat(runner: Runner) -> list[Lent]:
+    columns = (
+        "id",
+        "lfn",
+        "size_bytes",
+        "adler32",
+        "events",
+        "lumis",
+        "place_set_id",
+        "first_event",
+        "attempts",
+    )
+    rows = InputFile.objects.filter(pk__in=runner.last_lent, runner=runner).order_by("id")
+    files = [LentFile(*row) for row in rows.values_list(*columns)]
+    sets = PlaceSet.objects.filter(pk__in={file.set_id for file in files}).values_list("pk", "storages")
+    by_set = {source.set_id: source for source in sources_for(runner.workflow, runner.site)}
+    for key, storages in sets:
+        by_set.setdefault(key, Source(key, 0, tuple(storages)))  # the distance was changed meanwhile
+    return [_described(file, by_set[file.set_id], runner, runner.workflow) for file in files]
+
+
+def _described(file: LentFile, source: Source, runner: Runner, workflow: Workflow) -> Lent:
+    known = Lent(
+        lfn=file.lfn,
+        pfn="",
+        rse="",
+        site=runner.site,
+        size_bytes=file.size_bytes,
+        adler32=file.adler32,
+        events=file.events,
+        lumis=by_run([(run, first, last) for run, first, last in file.lumis]),
+    )
+    if source.storages[:1] == (ANYWHERE,):
+        return replace(known, generate=_generation(file, workflow))
+    bad = bad_copies_of(workflow).reported.get(file.lfn, frozenset())
+    rse, site = _place(atlas(), runner.site, source, bad)
+    return replace(known, rse=rse, site=site, pfn=f"{atlas().places.prefixes(site)[0]}{file.lfn}")
+
+
+def _place(known: Atlas, site: str, source: Source, bad: frozenset[str]) -> tuple[str, str]:
+    """Return the storage to read from and the site whose prefix leads there; bad copies come last."""
+    places = [(storage, known.source_site(site, storage)) for storage in source.storages]
+    return next((one for one in places if one[1] not in bad), places[0])
+
+
+def _generation(file: LentFile, workflow: Workflow) -> dict[str, Any]:
+    first = file.first_event or 1
+    return {
+        "first_event": first,
+        "last_event": first + file.events - 1,
+        "first_lumi": file.lumis[0][1],
+        "events_per_lumi": max(1, int(workflow.splitting_params.get("events_per_lumi") or file.events)),
+        "run": file.lumis[0][0],
+        "numbering_from": first,
+    }
+
+
+def as_json(files: list[Lent]) -> dict[str, Any]:
+    """Return the answer of allocate."""
+    return {"files": [asdict(file) for file in files]}

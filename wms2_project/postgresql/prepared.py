@@ -1,0 +1,20 @@
+"""Statements that PostgreSQL plans once per connection, for the few that are executed many times a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+
+def execute_prepared(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Execute a statement of constant text and return its rows. Values are bound by the server.
+
+    Django binds values on the client, so that PostgreSQL would plan each call anew.
+    """
+    connection.ensure_connection()
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute(sql.encode(), values, prepare=True)
+        return cursor.fetchall()
