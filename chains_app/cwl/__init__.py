@@ -1,0 +1,1 @@
+"""CWL workflows: reading, checking and wiring. Pure, except for `checking`, which starts a process."""

@@ -1,0 +1,1 @@
+"""Services of chains, called by the API, console, commands and tasks."""
