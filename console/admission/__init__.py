@@ -1,0 +1,1 @@
+"""Admission: the queue with expected starts, and the limits."""

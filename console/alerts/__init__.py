@@ -1,0 +1,1 @@
+"""Alerts: open ones by kind, each with its entry of the guide."""

@@ -1,0 +1,1 @@
+"""Audit: who changed what, with the difference."""

@@ -1,0 +1,1 @@
+"""Health: components, queues, workers, leases and the sweep."""

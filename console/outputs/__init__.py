@@ -1,0 +1,1 @@
+"""Outputs: blocks by step of the pipeline, stuck rules and datasets."""

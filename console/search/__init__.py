@@ -1,0 +1,1 @@
+"""The keyboard palette: one search over requests, sites, datasets, pages and actions."""

@@ -1,0 +1,1 @@
+"""Settings: every setting with its value, source and meaning."""

@@ -1,0 +1,1 @@
+"""Submission of requests: validation while typing, a plan of two variants, submit."""
