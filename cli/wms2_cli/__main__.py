@@ -1,90 +1,26 @@
-"""Entry point of `wms2`: global options, commands, and errors as sentences with an exit code."""
+"""Entry point of `wms2`: errors are sentences with an exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
-from importlib import import_module
-from typing import Annotated
 
-import typer
-
-from wms2_cli import lists, login, requests, watch
-from wms2_cli.context import Session
 from wms2_cli.errors import CliError
-from wms2_cli.operations import add_operations
-from wms2_cli.output import choose_format
+from wms2_cli.quick import global_first, run_quickly
 
-GROUPS = {
-    "dag": "DAGs: list, hold, release, remove, rescue.",
-    "site": "Sites: list, drain, enable, ban and so on.",
-    "schedd": "Schedds: list, drain, enable, fence.",
-    "admission": "The admission queue and its limits.",
-    "alert": "Alerts: list, acknowledge.",
-    "quota": "Quotas of requestors and groups.",
-    "quarantine": "Replicas that were proved bad.",
-    "token": "API tokens.",
-}
 INTERRUPTED = 130
 COMPLETION = "_WMS2_COMPLETE"  # set by the shell's completion
-
-
-def build_app(words: Collection[str], *, everything: bool = False) -> typer.Typer:
-    """Return the application. Commands that none of the words names are left out: building all takes long."""
-
-    def wanted(name: str) -> bool:
-        return everything or name in words
-
-    app = typer.Typer(
-        no_args_is_help=True, add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
-    app.callback()(start)
-    requests.add_request_commands(app)
-    for command in (watch.watch, top, login.login, login.whoami, login.status):
-        app.command()(command)
-    add_operations(app, "request", wanted)
-    for kind, help_text in GROUPS.items():
-        group = typer.Typer(no_args_is_help=True, help=help_text)
-        if wanted(kind):
-            lists.add_list(group, kind)
-            add_operations(group, kind, lambda name: True)
-        app.add_typer(group, name=kind)
-    return app
-
-
-def start(
-    ctx: typer.Context,
-    server: Annotated[str, typer.Option("--server", help="A server of the configuration file.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the body of the API.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print names or ids only.")] = False,
-) -> None:
-    """Use WMS2 from the command line.
-
-    The server and token come from WMS2_URL and WMS2_TOKEN, or from `wms2 login`.
-    Exit codes: 0 success, 1 refused or failed, 2 wrong use or input, 3 server unreachable.
-    """
-    ctx.obj = Session(server, choose_format(as_json=as_json, quiet=quiet))
-
-
-def top(
-    ctx: typer.Context,
-    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between updates.")] = 3.0,
-) -> None:
-    """Show all open requests full screen, with keys for why, stop and release."""
-    try:
-        screen = import_module("wms2_cli.top")
-    except ModuleNotFoundError as error:
-        raise CliError(f"{error.name} is not installed", cure="Install wms2-client[top]") from error
-    screen.run(ctx.obj, interval)
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        words = sys.argv[1:]
-        asks = not words or "--help" in words or COMPLETION in os.environ
-        build_app(words, everything=asks)(prog_name="wms2")
+        words = global_first(sys.argv[1:])
+        if COMPLETION in os.environ or not run_quickly(words):
+            from wms2_cli.commands import build_app  # Typer is slow to import
+
+            asks = not words or "--help" in words or COMPLETION in os.environ
+            build_app(words, everything=asks)(words, prog_name="wms2")
     except CliError as error:
         sys.stderr.write(f"wms2: {error}\n")
         sys.exit(error.exit_code)

@@ -9,7 +9,7 @@ import http.client
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from wms2_cli.config import LOGIN, Server
 from wms2_cli.errors import FAILED, UNREACHABLE, USAGE, CliError
@@ -22,11 +22,7 @@ class Api:
     """One connection to a server, opened again when it was lost."""
 
     def __init__(self, server: Server, *, timeout_sec: float = TIMEOUT_SEC) -> None:
-        parts = urlsplit(server.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            problem = f"{server.url!r} is not a URL such as https://wms2.example.org"
-            raise CliError(problem, cure=LOGIN, exit_code=USAGE)
-        self._server, self._parts, self._timeout_sec = server, parts, timeout_sec
+        self._server, self._parts, self._timeout_sec = server, _split(server.url), timeout_sec
         self._connection: http.client.HTTPConnection | None = None
 
     def get(self, path: str, **query: Any) -> Any:
@@ -48,7 +44,7 @@ class Api:
         if wanted:
             target += f"?{urlencode(wanted, doseq=True)}"
         status, text = self._send(method, target, body, headers or {})
-        if status == 204 or not text:
+        if status == 204:
             return {}
         try:
             answer = json.loads(text)
@@ -61,7 +57,10 @@ class Api:
 
     def pages(self, path: str, *, limit: int, **query: Any) -> Iterator[dict[str, Any]]:
         """Yield at most `limit` rows of a list, page after page."""
-        answer = self.get(path, **query, page_size=min(limit, 200))
+        yield from self.rows(self.get(path, **query, page_size=min(limit, 200)), limit=limit)
+
+    def rows(self, answer: dict[str, Any], *, limit: int) -> Iterator[dict[str, Any]]:
+        """Yield at most `limit` rows of a page and those after it."""
         for _ in range(PAGES):
             for row in answer["results"]:
                 if limit <= 0:
@@ -86,16 +85,16 @@ class Api:
             connection = self._connect()
             connection.request(method, target, data, sent)
             answer = connection.getresponse()
+            if 300 <= answer.status < 400:
+                problem = f"{self._server.url} redirects to {answer.getheader('Location')}"
+                raise CliError(problem, cure="Run `wms2 login` with the URL it leads to", exit_code=USAGE)
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            if reused and method == "GET":  # the server closed an idle connection
+            closed = not isinstance(error, TimeoutError)  # by the server, because it was idle
+            if reused and closed and method == "GET":
                 return self._send(method, target, body, headers)
-            raise CliError(
-                f"{self._server.url} does not answer: {error or type(error).__name__}",
-                cure="Check the URL and the network, then try again",
-                exit_code=UNREACHABLE,
-            ) from error
+            raise _unreachable(self._server.url, error) from error
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._connection is None:
@@ -103,7 +102,11 @@ class Api:
             if self._parts.scheme == "https":
                 import ssl  # only here: it is the slowest import
 
-                context = ssl.create_default_context(cafile=self._server.ca_file or None)
+                try:
+                    context = ssl.create_default_context(cafile=self._server.ca_file or None)
+                except OSError as error:
+                    problem = f"The CA certificates {self._server.ca_file} cannot be read: {error}"
+                    raise CliError(problem, cure="Give a file in PEM format", exit_code=USAGE) from error
                 self._connection = http.client.HTTPSConnection(
                     host, port, timeout=self._timeout_sec, context=context
                 )
@@ -115,6 +118,27 @@ class Api:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        problem = f"{url!r} is not a URL such as https://wms2.example.org"
+        raise CliError(problem, cure=LOGIN, exit_code=USAGE)
+    return parts
+
+
+def _unreachable(url: str, error: Exception) -> CliError:
+    """Build the error of a call without an answer."""
+    cure = "Check the URL and the network, then try again"
+    if type(error).__name__ == "SSLCertVerificationError":  # its class would have to be imported
+        cure = "For a private CA, log in with --ca-file, or set WMS2_CA_FILE"
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return CliError(f"{url} does not answer: {reason}", cure=cure, exit_code=UNREACHABLE)
 
 
 def segment(value: object) -> str:
@@ -129,7 +153,7 @@ def _problem(status: int, answer: Any) -> CliError:
     fields = problem.get("errors") or problem.get("fields") or {}
     if isinstance(fields, Mapping):
         message += "".join(f"\n  {name}: {text}" for name, text in fields.items())
-    cure = str(problem.get("cure") or "")
+    cure = "" if fields else str(problem.get("cure") or "")
     if status == 401:
         cure = LOGIN
     usage = status in (400, 415, 422)

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wms2_cli.errors import USAGE, CliError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOGIN = "Run `wms2 login URL`, or set WMS2_URL and WMS2_TOKEN"
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where the API is and how to authenticate."""
+class Server(NamedTuple):
+    """Where the API is and how to authenticate. The import of dataclasses would take too long."""
 
     url: str
     token: str
@@ -35,6 +34,8 @@ class Server:
 
 def config_path(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the configuration file."""
+    from pathlib import Path  # only here: a server given by the environment needs no file
+
     if named := environment.get("WMS2_CONFIG"):
         return Path(named)
     base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/")) / ".config"
@@ -64,6 +65,8 @@ def choose_server(name: str = "", environment: Mapping[str, str] = os.environ) -
 
 def read_config(path: Path) -> dict[str, Any]:
     """Return the content of the configuration file; an absent file is empty."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:

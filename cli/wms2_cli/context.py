@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
-from wms2_cli.api import Api
+from wms2_cli.api import TIMEOUT_SEC, Api
 from wms2_cli.config import choose_server
 from wms2_cli.output import Format
 
 
-@dataclass
 class Session:
     """One call of the client. The server is looked up when it is first needed."""
 
-    server: str
-    form: Format
+    def __init__(self, server: str, form: Format) -> None:
+        self.server, self.form = server, form
 
     @cached_property
     def api(self) -> Api:
-        return Api(choose_server(self.server))
+        return self.connect()
+
+    def connect(self, *, timeout_sec: float = TIMEOUT_SEC) -> Api:
+        """Return a connection of its own, for another thread."""
+        return Api(choose_server(self.server), timeout_sec=timeout_sec)

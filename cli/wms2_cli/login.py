@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -21,16 +22,22 @@ def login(
     ca_file: Annotated[str, typer.Option("--ca-file", help="CA certificates of a private server.")] = "",
 ) -> None:
     """Store a server with its API token. The token is read from the terminal or from standard input."""
+    Api(Server(url, ""))  # refuses what is not a URL before the token is typed
     if sys.stdin.isatty():
         token = typer.prompt("API token", hide_input=True, err=True)
     else:
         token = sys.stdin.readline()
     server = Server(url.rstrip("/"), token.strip(), ca_file)
     if not server.token:
-        raise CliError("the token is empty", cure="Create one with the console", exit_code=USAGE)
+        cure = "Create one in the console, under API tokens"
+        raise CliError("the token is empty", cure=cure, exit_code=USAGE)
     account = Api(server).get("me")
-    save_server(config_path(), name or urlsplit(url).hostname or "default", server)
-    sys.stdout.write(f"logged in as {clean(account.get('username'))} ({clean(account.get('role'))})\n")
+    name = name or urlsplit(url).hostname or "default"
+    save_server(config_path(), name, server)
+    who = f"{clean(account.get('username'))} ({clean(account.get('role'))})"
+    sys.stdout.write(f"logged in as {who}; stored as {name} in {config_path()}\n")
+    if os.environ.get("WMS2_URL"):
+        sys.stderr.write("wms2: WMS2_URL is set and goes before this file; unset it to use the server\n")
 
 
 def whoami(ctx: typer.Context) -> None:

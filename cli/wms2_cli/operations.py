@@ -20,7 +20,10 @@ from wms2_cli.output import Format, clean, print_json
 CATALOGUE = Path(__file__).with_name("operations.json")
 REASON, DRY_RUN, YES = "reason", "dry_run", "yes"
 FINAL = "final"
-TYPES = {"integer": int, "number": float, "flag": bool, "text": str, "pairs": list[str], "list": list[str]}
+TYPES: dict[str, Any] = {
+    "integer": int, "number": float, "flag": bool, "text": str, "pairs": list[str], "list": list[str],
+    "file": Path,
+}  # fmt: skip
 OTHER_NAMES = {("request", "submit"): "submit-draft"}  # `submit` sends documents
 Entry = dict[str, Any]
 
@@ -70,7 +73,7 @@ def perform(session: Session, entry: Entry, options: dict[str, Any]) -> None:
     """Send the operation and print its result."""
     path = entry["path"].format(**{part: segment(options[part]) for part in entry["key"]})
     fields = {field["name"]: field for field in entry["fields"]}
-    given = {name: options[name] for name in fields if options.get(name) not in (None, [], False)}
+    given = {name: options[name] for name in fields if options.get(name) not in (None, [])}
     body = {name: _value(fields[name], value) for name, value in given.items()}
     if options.get(DRY_RUN):
         print_json(session.api.call(entry["method"], path, body | {DRY_RUN: True}))
@@ -109,6 +112,8 @@ def _confirm(entry: Entry, options: dict[str, Any]) -> None:
 def _option(field: dict[str, Any]) -> inspect.Parameter:
     flag = f"--{field['name'].replace('_', '-')}"
     names = [flag, "-m"] if field["name"] == REASON else [flag]
+    if field["type"] == "flag":
+        names = [f"{flag}/--no-{flag[2:]}"]
     help_text = field["help"] + (f" One of: {', '.join(field['choices'])}." if "choices" in field else "")
     kind: Any = TYPES[field["type"]]
     if field["required"]:
@@ -122,6 +127,11 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
 
 def _value(field: dict[str, Any], given: Any) -> Any:
     """Return what the API takes; several values may also be one text with spaces."""
+    if field["type"] == "file":
+        try:
+            return Path(given).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CliError(f"{field['name']}: {given} cannot be read: {error}", exit_code=USAGE) from error
     if field["type"] not in ("list", "pairs"):
         return given
     words = [word for text in given for word in text.split()]

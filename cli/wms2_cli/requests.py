@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from wms2_cli import reads
 from wms2_cli.api import segment
 from wms2_cli.context import Session
 from wms2_cli.errors import USAGE, CliError
-from wms2_cli.output import Column, Format, age, clean, percent, print_facts, print_json, print_rows
+from wms2_cli.output import Column, Format, clean, moment, print_facts, print_json, print_rows
 
 Name = Annotated[str, typer.Argument(metavar="REQUEST", help="Name of the request.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows to print.")]
 STATUS_HELP = "Only requests in this status; may be repeated."
-COLUMNS = (
-    Column("Request", lambda row: row["request_name"]),
-    Column("Status", lambda row: row["status"]),
-    Column("Since", lambda row: age(row["status_since"])),
-    Column("Priority", lambda row: row["priority"]),
-    Column("Progress", lambda row: percent(row["progress"]["fraction"])),
-    Column("Groups", lambda row: f"{row['progress']['groups_done']}/{row['progress']['groups_total']}"),
-    Column("Waits for", lambda row: row["wait_reason"] or row["last_error"] or ""),
-)
 
 
 def add_request_commands(app: typer.Typer) -> None:
@@ -98,78 +89,24 @@ def list_requests(
     limit: Limit = 50,
 ) -> None:
     """List requests, newest first."""
-    session: Session = ctx.obj
-    rows = session.api.pages(
-        "requests", limit=limit, status=status, name=name, campaign=campaign, requestor=requestor
+    reads.list_requests(
+        ctx.obj, status=status, name=name, campaign=campaign, requestor=requestor, limit=limit
     )
-    print_rows(rows, COLUMNS, session.form, key="request_name")
 
 
 def show(ctx: typer.Context, name: Name) -> None:
     """Print status, progress and settings of a request."""
-    session: Session = ctx.obj
-    body = session.api.get(f"requests/{segment(name)}")
-    progress = body["progress"]
-    facts = {
-        "request": body["request_name"],
-        "status": f"{body['status']} since {body['status_since']} ({age(body['status_since'])})",
-        "meaning": body["status_why"],
-        "waits for": body["wait_reason"],
-        "last error": body["last_error"],
-        "progress": f"{percent(progress['fraction'])} of {progress['events_total']} events",
-        "groups": f"{progress['groups_done']} of {progress['groups_total']}",
-        "blocks announced": f"{progress['blocks_announced']} of {progress['blocks']}",
-        "estimated end": progress["estimated_completion"] or "unknown",
-        "priority": body["priority"],
-        "requestor": body["requestor"],
-        "campaign": body["campaign"],
-        "input": body["input_dataset"] or "none (Monte Carlo)",
-        "queue position": body["queue_position"],
-        "alerts": "; ".join(alert["message"] for alert in body.get("alerts", [])),
-    }
-    print_facts({key: value for key, value in facts.items() if value not in (None, "")}, session.form, body)
+    reads.show(ctx.obj, name=name)
 
 
 def why(ctx: typer.Context, name: Name) -> None:
     """Explain the status of a request: what it waits for, since when, and the remedy."""
-    session: Session = ctx.obj
-    body = session.api.get(f"requests/{segment(name)}/why")
-    if session.form is Format.JSON:
-        print_json(body)
-        return
-    sys.stdout.write(f"{clean(body['summary'])}\n")
-    for gate in body["gates"]:
-        if gate["verdict"] != "block":
-            continue
-        since = f" (for {age(gate['since'])})" if gate.get("since") else ""
-        sys.stdout.write(f"\n{clean(gate['name'])}: {clean(gate['detail'])}{since}\n")
-        if gate.get("remedy"):
-            sys.stdout.write(f"  remedy: {clean(gate['remedy'])}\n")
+    reads.why(ctx.obj, name=name)
 
 
 def errors(ctx: typer.Context, name: Name) -> None:
     """List the failures of a request in clusters, each with its suggestion."""
-    session: Session = ctx.obj
-    body = session.api.get(f"requests/{segment(name)}/errors")
-    columns = (
-        Column("Jobs", lambda row: row.get("jobs")),
-        Column("Site", lambda row: row.get("site") or "all"),
-        Column("Exit code", lambda row: row.get("exit_code")),
-        Column("Category", lambda row: row.get("category")),
-        Column("Message", lambda row: row.get("message") or row.get("reason") or row.get("sample")),
-        Column("Suggestion", _suggestion),
-    )
-    if session.form is Format.JSON:
-        print_json(body)
-    else:
-        print_rows([*body["clusters"], *body["running"]], columns, session.form, key="exit_code")
-
-
-def _suggestion(row: Mapping[str, Any]) -> str:
-    found = row.get("suggestion")
-    return (
-        str(found.get("text") or found.get("action") or "") if isinstance(found, dict) else str(found or "")
-    )
+    reads.errors(ctx.obj, name=name)
 
 
 def logs(
@@ -194,11 +131,30 @@ def logs(
         sys.stdout.write(f"==> {clean(kind)}: {clean(path)}\n{clean(text)}\n")
 
 
+def list_outputs(ctx: typer.Context, name: Name) -> None:
+    """List the output datasets of a request with their blocks, files and events."""
+    session: Session = ctx.obj
+    body = session.api.get(f"requests/{segment(name)}/outputs")
+    columns = (
+        Column("Dataset", lambda row: row["dataset_name"]),
+        Column("Status", lambda row: row["status"]),
+        Column("Blocks announced", lambda row: f"{row['blocks_announced']}/{row['blocks']}"),
+        Column("On tape", lambda row: row["blocks_archived"]),
+        Column("Files", lambda row: row["files"]),
+        Column("Events", lambda row: row["events"]),
+        Column("GB", lambda row: f"{row['size_bytes'] / 1e9:.1f}"),
+    )
+    if session.form is Format.JSON:
+        print_json(body)
+    else:
+        print_rows(body["datasets"], columns, session.form, key="dataset_name")
+
+
 def timeline(ctx: typer.Context, name: Name, limit: Limit = 200) -> None:
     """Print status changes, edits and actions, oldest first, with actor and reason."""
     session: Session = ctx.obj
     columns = (
-        Column("Time", lambda row: row["at"]),
+        Column("Time", lambda row: moment(row["at"]), lambda row: row["at"]),
         Column("What", lambda row: row["kind"]),
         Column("From", lambda row: row["from_status"]),
         Column("To", lambda row: row["to_status"]),

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Header, Input, Static
 
 from wms2_cli.api import segment
 from wms2_cli.context import Session
 from wms2_cli.errors import CliError
-from wms2_cli.output import age, clean
-from wms2_cli.requests import COLUMNS
+from wms2_cli.output import COLOURS, clean, flat
+from wms2_cli.reads import COLUMNS as LISTED
+from wms2_cli.reads import explain
 
 OPEN = (
     "held", "partial", "active", "stopping", "resubmitting", "planning", "pilot_running", "queued",
     "submitted",
 )  # fmt: skip
+COLUMNS = [LISTED[index] for index in (0, 1, 4, 2, 6, 5, 3)]  # what matters first, for narrow terminals
 ROWS = 300
+TIMEOUT_SEC = 10.0  # for the list: it is read again soon, and a call delays the end of the program
 
 
-class Text(ModalScreen[None]):
-    """A text over the table, until a key is pressed."""
+class Explanation(ModalScreen[None]):
+    """A text over the table, until it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Close")]
 
@@ -33,7 +37,7 @@ class Text(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll():
+        with VerticalScroll(classes="dialog"):
             yield Static(self._text, markup=False)
         yield Footer()
 
@@ -48,20 +52,27 @@ class Reason(ModalScreen[str]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        yield Static(self._question, markup=False)
-        yield Input(placeholder="reason")
+        with Vertical(classes="dialog"):
+            yield Static(self._question, markup=False)
+            yield Input(placeholder="Reason, recorded with your name. Enter confirms, Esc cancels.")
         yield Footer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value)
+        if event.value.strip():
+            self.dismiss(event.value.strip())
 
 
 class Top(App[None]):
-    """The fleet: requests that need somebody first."""
+    """The fleet: held requests first, then those that run, then those that wait."""
 
     TITLE = "WMS2"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Explanation, Reason { align: center middle; }
+    .dialog { width: 90%; height: auto; max-height: 90%; padding: 1 2; border: round $primary; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w,enter", "why", "Why"),
+        Binding("w", "why", "Why"),
         Binding("s", "operate('stop')", "Stop"),
         Binding("l", "operate('release')", "Release"),
         Binding("r", "refresh_rows", "Refresh"),
@@ -71,6 +82,9 @@ class Top(App[None]):
     def __init__(self, session: Session, interval: float) -> None:
         super().__init__()
         self._session, self._interval = session, interval
+        self._list_api = session.connect(timeout_sec=TIMEOUT_SEC)
+        self._names: list[str] = []
+        self._reading = False
 
     def compose(self) -> ComposeResult:
         yield Header(show_clock=True)
@@ -82,74 +96,81 @@ class Top(App[None]):
         self.action_refresh_rows()
         self.set_interval(self._interval, self.action_refresh_rows)
 
+    def on_data_table_row_selected(self) -> None:
+        self.action_why()
+
     def action_refresh_rows(self) -> None:
-        self.run_worker(self._read, thread=True, exclusive=True)
+        """Read the requests again, unless an earlier reading has not ended."""
+        if not self._reading:
+            self._reading = True
+            self.run_worker(self._read, thread=True)
 
     def _read(self) -> None:
         try:
-            rows = list(self._session.api.pages("requests", limit=ROWS, status=list(OPEN)))
+            rows = list(self._list_api.pages("requests", limit=ROWS, status=list(OPEN)))
         except CliError as error:
             self.call_from_thread(self._say, str(error).splitlines()[0])
-            return
-        rows.sort(key=lambda row: (OPEN.index(row["status"]), -row["priority"], row["request_name"]))
-        self.call_from_thread(self._show, rows)
+        else:
+            rows.sort(key=lambda row: (OPEN.index(row["status"]), -row["priority"], row["request_name"]))
+            self.call_from_thread(self._show, rows)
+        finally:
+            self._reading = False
 
     def _show(self, rows: list[dict[str, Any]]) -> None:
+        """Show the rows. Cursor and scroll position stay."""
         table = self.query_one(DataTable)
-        chosen = self._chosen()
+        chosen, position = self._chosen(), table.scroll_offset
+        self._names = [row["request_name"] for row in rows]
         table.clear()
         for row in rows:
-            name = row["request_name"]
-            table.add_row(*(clean(column.cell(row)) for column in COLUMNS), key=name)
-            if name == chosen:
-                table.move_cursor(row=table.row_count - 1)
-        self._say(f"{len(rows)} open requests")
+            cells = [flat(column.cell(row)) for column in COLUMNS]
+            table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
+        if chosen in self._names:
+            table.move_cursor(row=self._names.index(chosen), scroll=False)
+        table.scroll_to(*position, animate=False)
+        many = f"the {ROWS} newest" if len(rows) == ROWS else str(len(rows))
+        self._say(f"{many} open requests")
 
     def _say(self, text: str) -> None:
-        self.sub_title = text
+        self.sub_title = clean(text)
 
     def _chosen(self) -> str:
-        table = self.query_one(DataTable)
-        if not table.row_count:
-            return ""
-        return str(table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value)
+        """Return the name of the request under the cursor; empty if there is none."""
+        row = self.query_one(DataTable).cursor_row
+        return self._names[row] if row < len(self._names) else ""
 
     def action_why(self) -> None:
         if name := self._chosen():
-            self.push_screen(Text(self._explain(name)))
+            self.run_worker(lambda: self._explain(name), thread=True)
 
-    def _explain(self, name: str) -> str:
+    def _explain(self, name: str) -> None:
         try:
-            body = self._session.api.get(f"requests/{segment(name)}/why")
+            text = explain(self._session.connect().get(f"requests/{segment(name)}/why"))
         except CliError as error:
-            return str(error)
-        lines = [name, "", clean(body["summary"]), f"status {body['status']} for {age(body['status_since'])}"]
-        for gate in body["gates"]:
-            if gate["verdict"] == "block":
-                lines += [
-                    "",
-                    clean(f"{gate['name']}: {gate['detail']}"),
-                    clean(f"  remedy: {gate['remedy']}"),
-                ]
-        return "\n".join(lines)
+            text = str(error)
+        self.call_from_thread(self.push_screen, Explanation(f"{name}\n\n{clean(text)}"))
 
     def action_operate(self, operation: str) -> None:
         if name := self._chosen():
             self.push_screen(
-                Reason(f"{operation} {name}"), lambda reason: self._operate(operation, name, reason)
+                Reason(f"{operation.capitalize()} {name}"),
+                lambda reason: self._begin(operation, name, reason or ""),
             )
 
-    def _operate(self, operation: str, name: str, reason: str | None) -> None:
-        if not reason:
-            return
+    def _begin(self, operation: str, name: str, reason: str) -> None:
+        if reason:
+            self.run_worker(lambda: self._operate(operation, name, reason), thread=True)
+
+    def _operate(self, operation: str, name: str, reason: str) -> None:
+        path = f"requests/{segment(name)}/{operation}"
         try:
-            answer = self._session.api.call(
-                "POST", f"requests/{segment(name)}/{operation}", {"reason": reason}
-            )
-            self.notify(clean(answer.get("message") or answer.get("status") or "done"), title=name)
+            answer = self._session.connect().call("POST", path, {"reason": reason})
         except CliError as error:
-            self.notify(clean(error), title=f"{operation} {name}", severity="error")
-        self.action_refresh_rows()
+            self.notify(clean(error), title=f"{operation} {name}", severity="error", markup=False)
+        else:
+            result = clean(answer.get("message") or answer.get("status") or "done")
+            self.notify(result, title=f"{operation} {name}", markup=False)
+        self.call_from_thread(self.action_refresh_rows)
 
 
 def run(session: Session, interval: float) -> None:

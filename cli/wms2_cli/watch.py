@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from wms2_cli.api import Api, segment
 from wms2_cli.context import Session
-from wms2_cli.errors import FAILED, CliError
-from wms2_cli.output import COLOURS, age, clean, duration, percent
+from wms2_cli.errors import FAILED, UNREACHABLE, CliError
+from wms2_cli.output import COLOURS, Format, clean, duration, flat, large, percent, time_until
 
 ENDED = {"completed": 0, "failed": FAILED, "aborted": FAILED}
-WIDTH = 30
+JOB_STATES = ("running", "idle", "held", "failed")
+BAR, BESIDE = (10, 30), 50  # least and greatest width of the bar, and the width left for the rest of its line
+Row = Mapping[str, Any]
 
 
 def watch(
@@ -25,69 +29,114 @@ def watch(
         bool, typer.Option("--until-held", help="Also end when a request is held.")
     ] = False,
 ) -> None:
-    """Follow requests with progress bars until they have ended. The exit code is 0 if all completed."""
+    """Follow requests with progress bars until they have ended. The exit code is 0 if all completed.
+
+    A server that stops answering is called again until it answers.
+    """
     session: Session = ctx.obj
     ended = {**ENDED, **({"held": FAILED} if until_held else {})}
-    show = _bars() if sys.stdout.isatty() else _lines()
-    with show as display:
-        while True:
-            rows = [read(session.api, name) for name in names]
-            display.update(rows)
-            if all(row["status"] in ended for row in rows):
-                break
+    names = list(dict.fromkeys(names))
+    rows = [read(session.api, name) for name in names]
+    with DISPLAYS[session.form]() as display:
+        display.update(rows)
+        while not all(row["status"] in ended for row in rows):
             time.sleep(interval)
+            try:
+                rows = [read(session.api, name) for name in names]
+            except CliError as error:
+                if error.exit_code != UNREACHABLE:
+                    raise
+                display.warn(f"{str(error).splitlines()[0]}; trying again")
+            else:
+                display.update(rows)
     if worst := max(ended[row["status"]] for row in rows):
         missed = ", ".join(f"{row['request_name']} {row['status']}" for row in rows if ended[row["status"]])
         raise CliError(f"not completed: {missed}", cure="See `wms2 why` and `wms2 errors`", exit_code=worst)
 
 
-def read(api: Api, name: str) -> dict[str, Any]:
-    """Return what a progress line shows of one request."""
+def read(api: Api, name: str) -> Row:
+    """Return a request with its progress in detail."""
     row = api.get(f"requests/{segment(name)}")
-    detail = api.get(f"requests/{segment(name)}/progress")
-    return {**row, "detail": detail}
+    return {**row, "detail": api.get(f"requests/{segment(name)}/progress")}
 
 
-def describe(row: dict[str, Any]) -> str:
-    """Return the text beside the bar: counts, jobs in the queue, estimated end, and what it waits for."""
-    progress = row["progress"]
-    parts = [f"{progress['groups_done']}/{progress['groups_total']} groups"]
-    dag = row["detail"].get("dag") or {}
-    if dag:
-        parts.append(f"{dag.get('nodes_running', 0)} running, {dag.get('nodes_idle', 0)} idle")
+def describe(row: Row) -> str:
+    """Return the text beside the bar: events, groups, jobs by state, expected end and reason of waiting."""
+    progress, nodes = row["progress"], row["detail"]["nodes"]
+    parts = [
+        f"{large(progress['events_done'])}/{large(progress['events_total'])} events",
+        f"{progress['groups_done']}/{progress['groups_total']} groups",
+    ]
+    if jobs := [f"{nodes[state]} {state}" for state in JOB_STATES if nodes[state]]:
+        parts.append(", ".join(jobs))
     if progress["estimated_completion"]:
-        parts.append(f"ends in {age(progress['estimated_completion'])}")
+        parts.append(f"ends in {time_until(progress['estimated_completion'])}")
     if row["wait_reason"] or row["last_error"]:
-        parts.append(clean(row["wait_reason"] or row["last_error"]))
+        parts.append(flat(row["wait_reason"] or row["last_error"]))
     return " · ".join(parts)
 
 
-class _lines:
-    """One line per change, for pipes and logs."""
+class Display:
+    """Shows nothing: the result is the exit code."""
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def update(self, rows: Sequence[Row]) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+
+class Lines(Display):
+    """One line per change, for pipes and logs. Warnings go to standard error, each once."""
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
+        self._warned = ""
         self._began = time.monotonic()
 
-    def __enter__(self) -> _lines:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def update(self, rows: list[dict[str, Any]]) -> None:
+    def update(self, rows: Sequence[Row]) -> None:
+        self._warned = ""
         for row in rows:
-            name, done = clean(row["request_name"]), percent(row["progress"]["fraction"])
-            text = f"{name}\t{row['status']}\t{done}\t{describe(row)}"
+            name, text = str(row["request_name"]), self._text(row)
             if self._seen.get(name) != text:
                 self._seen[name] = text
-                sys.stdout.write(f"{duration(time.monotonic() - self._began)}\t{text}\n")
+                sys.stdout.write(self._line(text))
         sys.stdout.flush()
 
+    def warn(self, text: str) -> None:
+        if text != self._warned:
+            sys.stderr.write(f"wms2: {text}\n")
+        self._warned = text
 
-class _bars:
-    """Progress bars that are redrawn in place."""
+    def _text(self, row: Row) -> str:
+        done = percent(row["progress"]["fraction"])
+        return f"{flat(row['request_name'])}\t{row['status']}\t{done}\t{describe(row)}"
 
-    def __enter__(self) -> _bars:
+    def _line(self, text: str) -> str:
+        return f"{duration(time.monotonic() - self._began)}\t{text}\n"
+
+
+class Documents(Lines):
+    """One JSON document per change: the body of `GET /requests/NAME/progress`."""
+
+    def _text(self, row: Row) -> str:
+        return json.dumps(row["detail"], ensure_ascii=False)
+
+    def _line(self, text: str) -> str:
+        return f"{text}\n"
+
+
+class Bars(Display):
+    """Progress bars that are redrawn in place, below a line per change of status."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, str] = {}
+        self._rows: Sequence[Row] = ()
+
+    def __enter__(self) -> Bars:
         from rich.live import Live
 
         self._live = Live(refresh_per_second=4)
@@ -97,19 +146,46 @@ class _bars:
     def __exit__(self, *error: Any) -> None:
         self._live.__exit__(*error)
 
-    def update(self, rows: list[dict[str, Any]]) -> None:
+    def update(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        for row in rows:
+            name, status = clean(row["request_name"]), row["status"]
+            before = self._statuses.setdefault(name, status)
+            if before != status:
+                self._statuses[name] = status
+                now = time.strftime("%H:%M:%S")
+                self._live.console.print(f"{now} {name}: {before} → {status}", markup=False, highlight=False)
+        self._draw("")
+
+    def warn(self, text: str) -> None:
+        self._draw(text)
+
+    def _draw(self, warning: str) -> None:
+        from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 1))
-        for row in rows:
+        least, most = BAR
+        width = min(max(self._live.console.width - BESIDE, least), most)
+        longest = max(len(row["status"]) for row in self._rows)
+        parts: list[Any] = []
+        for row in self._rows:
             status, done = row["status"], row["progress"]["fraction"] or 0.0
-            table.add_row(
-                Text(clean(row["request_name"]), style="bold"),
-                Text(status, style=COLOURS.get(status, "")),
-                ProgressBar(total=1.0, completed=done, width=WIDTH),
-                Text(percent(done)),
-                Text(describe(row), style="dim"),
+            line = Table.grid(padding=(0, 1))
+            line.add_column(no_wrap=True)
+            line.add_row(
+                Text(f"{status:<{longest}}", style=COLOURS.get(status, "")),
+                ProgressBar(total=1.0, completed=done, width=width),
+                Text(f"{percent(done):>7}"),
+                Text(clean(row["request_name"]), style="bold", overflow="ellipsis", no_wrap=True),
             )
-        self._live.update(table, refresh=True)
+            parts += [line, Text(f"  {describe(row)}", style="dim", overflow="ellipsis", no_wrap=True)]
+        if warning:
+            parts.append(Text(clean(warning), style="red"))
+        self._live.update(Group(*parts), refresh=True)
+
+
+DISPLAYS: Mapping[Format, Callable[[], Display]] = {
+    Format.TABLE: Bars, Format.TSV: Lines, Format.JSON: Documents, Format.QUIET: Display,
+}  # fmt: skip
