@@ -44,6 +44,10 @@ def main(arguments: list[str]) -> int:
             from lab.testrun import run_tests
 
             return run_tests(layout, rest)
+        case ["simulate", *rest]:
+            from lab.testrun import run_simulation
+
+            return run_simulation(layout, rest)
         case ["bench", *rest]:
             from lab.testrun import run_benchmarks
 

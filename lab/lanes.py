@@ -25,7 +25,7 @@ class Lane:
     name: str
     paths: tuple[str, ...]
     left_out: tuple[str, ...] = ()
-    redis: int | None = None  # a Redis database of its own
+    redis: int | None = None  # a Redis database of its own; the benchmarks empty number 3
 
     def arguments(self) -> list[str]:
         """The arguments of pytest."""
@@ -43,8 +43,12 @@ class Lane:
 DISTURBING = (
     "tests/e2e/test_maintenance.py",
     "tests/e2e/test_outputs.py",
+    "tests/e2e/test_restore.py",
+    "tests/e2e/test_storage_faults.py",
     "tests/e2e/test_survival.py",
 )
+# Tests of jobs that use the sites' storage servers; other tests use plain directories, which is cheaper.
+ON_STORAGE_SERVERS = ("tests/e2e/test_storage_faults.py",)
 _ON_THE_POOL = (
     "tests/integration/condor",
     "tests/integration/admin/test_three_doors.py",
@@ -55,11 +59,12 @@ _ON_THE_POOL = (
 _STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
 _REQUESTS = ("tests/integration/execution", "tests/e2e")
 _OUTSIDE = ("tests/contract", "tests/hostile", "tests/image")
+_BROWSER = ("tests/browser",)
 
 
 def lanes(root: Path) -> list[Lane]:
     """Return lanes with every test that needs services, except the disturbing ones, once."""
-    taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE)
+    taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE, *_BROWSER)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
     return [
@@ -67,6 +72,7 @@ def lanes(root: Path) -> list[Lane]:
         Lane("steering", _STEERED),
         Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
         Lane("outside", _OUTSIDE, redis=2),
+        Lane("browser", _BROWSER, redis=4),
         Lane("database", rest, left_out=taken, redis=1),
     ]
 

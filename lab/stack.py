@@ -17,7 +17,7 @@ from lab.paths import Layout
 from lab.ports import PortBook
 from lab.processes import clear_leftovers
 from lab.service import release_all
-from lab.services import Ground, application, cms_world, condor, grid, postgres, redis
+from lab.services import Ground, application, broker, cms_world, condor, grid, postgres, redis
 from lab.state import Phase, take_lock
 from lab.supervisor import Supervisor, note
 
@@ -27,12 +27,14 @@ BASE = {
     "redis": redis.build,
     "grid": grid.build,
     "cms_world": cms_world.build,  # after the grid: it tells where the sites' storage is
+    "broker": broker.build,  # nothing where RabbitMQ is not installed
 }
+LATE = ("epmd", "broker")  # started when the stack is ready, which waits for neither
 APPLICATION = "application"
 SERVERS = ("DATABASE_URL", "REDIS_URL", "CONDOR_CONFIG")
 STOP_ORDER = [
-    ["beat", "flower", "web", *application.WORKERS],
-    ["condor", "cms_world"],
+    ["beat", "flower", "streams", "web", application.INTAKE, *application.WORKERS],
+    ["condor", "cms_world", *LATE],
     [grid.ISSUER, f"{grid.STORAGE_PREFIX}*"],
     ["redis"],
     ["postgres"],
@@ -107,22 +109,29 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     )  # what a later ./wms2 must not take for a server from outside
     services = [service for part in provided for service in part.services]
     pool = [service for service in services if service.name == "condor"]
-    others = [service for service in services if service.name != "condor"]
+    late = [service for service in services if service.name in LATE]
+    others = [service for service in services if service not in (*pool, *late)]
     supervisor.start(*pool, *others)
     supervisor.wait_ready(*others)
-    if APPLICATION in wanted:  # the pool is the slowest to come: the database is set up meanwhile
+    if APPLICATION in wanted:  # the pool is the slowest to come: what does not use it starts meanwhile
         set_up_database(supervisor, ground, settings)
-    supervisor.wait_ready(*pool)
-    if APPLICATION in wanted:
         parts = application.build(ground, addresses, settings)
-        supervisor.start(*parts)
+        beat = [part for part in parts if part.name == "beat"]
+        supervisor.start(*(part for part in parts if part not in beat))
+        supervisor.wait_ready(*pool)
+        supervisor.start(*beat)
         supervisor.wait_ready(*parts)
         supervisor.urls = application.urls(addresses)
+    else:
+        supervisor.wait_ready(*pool)
     if not supervisor.stopping:
         inside = {name: os.environ[name] for name in ("PATH", "LC_ALL", "TMPDIR")} | settings
         write_atomically(ground.layout.environment, json.dumps(inside))
         note("ready")
         supervisor.enter(Phase.READY)
+        supervisor.start(*late)
+        if late and APPLICATION in wanted:
+            supervisor.start(application.build_intake(ground, settings))
 
 
 def set_up_database(supervisor: Supervisor, ground: Ground, settings: Mapping[str, str]) -> None:

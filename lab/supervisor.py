@@ -101,7 +101,7 @@ class Supervisor:
             time.sleep(TICK_SEC)
 
     def run_step(
-        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_sec: float = 120
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, timeout_sec: float = 600
     ) -> None:
         """Run a command to its end while the services are watched."""
         if self.stopping:

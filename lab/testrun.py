@@ -13,7 +13,7 @@ from lab.client import Stack, running_stack, say
 from lab.disposable import discard, discard_old_runs
 from lab.errors import LabError
 from lab.host import private_tmp, reachable_path
-from lab.lanes import DISTURBING, lanes
+from lab.lanes import DISTURBING, ON_STORAGE_SERVERS, lanes
 from lab.paths import Layout
 from lab.results import FAILED, NO_TESTS_COLLECTED, Result, render_summary
 from lab.running import Command, Commands, run_command
@@ -25,10 +25,11 @@ from lab.tree import changes, snapshot
 PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
 LEFT = "the tests created, changed or removed it: they must write below tmp_path or SUBMIT_ROOT"
 PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
+STORAGE_SERVERS = {"WMS2_LAB_STORAGE": "grid"}
 STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_POOL_SCHEDDS": "2",  # for tests that move DAGs between schedds
     "WMS2_DEFAULT_PAYLOAD": "toy",
-    **PLAIN_STORAGE,
+    "WMS2_LAB_BROKER": "0",  # tests of the intake have a broker of their own
     "WMS2_TRACES": "otlp",
     "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
     "OTEL_BSP_SCHEDULE_DELAY": "500",
@@ -46,6 +47,17 @@ class TestPlan:
     whole: bool = False  # neither a tier nor paths were named
 
     __test__ = False  # not a test itself
+
+    @property
+    def on_storage_servers(self) -> bool:
+        """Do some of the named tests break the storage that jobs use?"""
+        named = [*self.paths, *self.arguments]
+        return not self.whole and any(
+            path.startswith(name.partition("::")[0].rstrip("/"))
+            for path in ON_STORAGE_SERVERS
+            for name in named
+            if name.startswith("tests/")
+        )
 
 
 def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
@@ -71,7 +83,8 @@ def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
 
 def run_tests(layout: Layout, arguments: list[str]) -> int:
     plan = plan_tests(arguments, root=layout.app)
-    for name, value in STACK_SETTINGS.items():
+    storage = STORAGE_SERVERS if plan.on_storage_servers else PLAIN_STORAGE
+    for name, value in (STACK_SETTINGS | storage).items():
         os.environ.setdefault(name, value)
     code = run_everything(layout, plan.arguments) if plan.whole else run_some(layout, plan)
     if code in (0, NO_TESTS_COLLECTED):
@@ -138,20 +151,19 @@ def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]
         try:
             with second_stack(layout) as other:
                 environment = {**os.environ, **other.environment, **TESTS_OWN}
-                commands.start(Command("disturbing", disturbing, environment))
-                commands.wait()
+                commands.wait(commands.start(Command("disturbing", disturbing, environment)))
         except LabError:  # the lanes need only the first stack
             commands.wait()
             raise
+        commands.wait()  # without the second stack, which takes CPU time even while idle
 
 
 def second_stack(layout: Layout) -> AbstractContextManager[Stack]:
-    """Start a second stack, for tests that kill its servers."""
+    """Start a second stack, for tests that kill its servers. Its jobs use the storage servers."""
     second = replace(layout, home=layout.home / "second")
     variables = {name: value for name, value in os.environ.items() if name != "WMS2_PORT"}
-    return running_stack(
-        second, speak=lambda _text: None, variables=variables | {"WMS2_HOME": str(second.home)}
-    )
+    variables |= {"WMS2_HOME": str(second.home), **STORAGE_SERVERS}
+    return running_stack(second, speak=lambda _text: None, variables=variables)
 
 
 def run_unit_tests(layout: Layout, plan: TestPlan) -> int:
@@ -169,6 +181,14 @@ def run_benchmarks(layout: Layout, arguments: list[str]) -> int:
     code = run_in_stack(layout, [str(layout.venv / "bin" / "python"), "-m", "benchmarks", *arguments])
     if code == 0:
         discard(layout)
+    return code
+
+
+def run_simulation(layout: Layout, arguments: list[str]) -> int:
+    """Simulate with a private PostgreSQL, the only service that a simulation needs."""
+    os.environ["WMS2_SERVICES"] = "postgres"
+    code = run_in_stack(layout, [str(layout.venv / "bin" / "python"), "-m", "lab.simulator", *arguments])
+    discard(layout)
     return code
 
 
@@ -191,7 +211,8 @@ def run_alone(layout: Layout, argv: Sequence[str]) -> int:
 def unit_environment(layout: Layout) -> dict[str, str]:
     """Return settings without reachable services: a unit test that calls one fails at once."""
     nowhere = "127.0.0.1:1"
-    settings = application_settings(layout, Addresses(web=nowhere, flower=nowhere, traces=nowhere))
+    addresses = Addresses(web=nowhere, streams=nowhere, flower=nowhere, traces=nowhere)
+    settings = application_settings(layout, addresses)
     own = layout.run / UNIT  # the stack empties its own TMPDIR when it starts
     own.mkdir(mode=0o700, exist_ok=True)
     settings |= {

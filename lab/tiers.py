@@ -11,7 +11,7 @@ import pytest
 RANDOM_ORDER = "--random-order"
 
 UNIT = "unit"
-ORDER = (UNIT, "integration", "hostile", "contract", "faults", "e2e", "image")
+ORDER = (UNIT, "integration", "hostile", "contract", "faults", "browser", "e2e", "image")
 
 
 def rank(tier: str) -> tuple[int, str]:

@@ -54,29 +54,39 @@ add_dev_packages() { # what tests and benchmarks need, on top, never changing wh
   exec 8>&-
 }
 
-make_rucio_venv() { # a real Rucio server for the contract tests; where it cannot be had they fail and say so
-  local wanted=$HERE/tests/contract/rucio_server/requirements.txt
-  local VENV; VENV=$WMS2_CACHE/rucio-$({ "$PYTHON" -VV; echo "$PYTHON"; cat "$wanted"; } | sha256sum | cut -c1-12)
-  export WMS2_RUCIO_VENV=$VENV
+make_peer_venv() { # $1 = a name, $2 = requirements, $3 = what it is for, $4… = options of the installer; sets PEER
+  # Software that is compared with or tested against, in a venv of its own. Where it cannot be had, those who need it say so.
+  local VENV; VENV=$WMS2_CACHE/$1-$({ "$PYTHON" -VV; echo "$PYTHON"; cat "$2"; } | sha256sum | cut -c1-12)
+  PEER=$VENV
   [ -f "$VENV/.complete" ] && return
   exec 8>"$WMS2_CACHE/venv.lock"; flock 8
   if [ ! -f "$VENV/.complete" ]; then
-    say "installing a Rucio server for the contract tests into $VENV"
+    say "installing $3 into $VENV"
     rm -rf "$VENV"
-    # a subshell: the other tests do not need it
-    ("$PYTHON" -m venv --without-pip "$VENV" && install_packages "$wanted" && touch "$VENV/.complete") || rm -rf "$VENV"
+    # a subshell: the others do not need it
+    ("$PYTHON" -m venv --without-pip "$VENV" && install_packages "$2" "${@:4}" && touch "$VENV/.complete") || rm -rf "$VENV"
   fi
   exec 8>&-
 }
 
-install_packages() { # $1 = a requirements file with hashes; compiled to bytecode, because its owner may not run it
+make_rucio_venv() {
+  make_peer_venv rucio "$HERE/tests/contract/rucio_server/requirements.txt" "a Rucio server for the contract tests"
+  export WMS2_RUCIO_VENV=$PEER
+}
+
+make_wmcore_venv() { # its splitters need next to none of its dependencies, some of which do not build everywhere
+  make_peer_venv wmcore "$HERE/benchmarks/requirements-wmcore.txt" "WMCore for benchmark B2" --no-deps
+  export WMS2_WMCORE_PYTHON=$PEER/bin/python
+}
+
+install_packages() { # $1 = a requirements file with hashes, $2… = options; compiled to bytecode, because its owner may not run it
   local log=$WMS2_CACHE/log/install-python.log
   local wheel; wheel=$(pip_wheel) || exit 1
   local pip=("$VENV/bin/python" "$wheel/pip") quiet=(--no-input --disable-pip-version-check --require-virtualenv --require-hashes)
   {
     date
-    [ "${WMS2_INSTALLER:-uv}" = uv ] && have_uv && uv_install "$1" \
-      || "${pip[@]}" install "${quiet[@]}" -r "$1"
+    [ "${WMS2_INSTALLER:-uv}" = uv ] && have_uv && uv_install "$@" \
+      || "${pip[@]}" install "${quiet[@]}" "${@:2}" -r "$1"
   } >>"$log" 2>&1 \
     || die "the Python packages could not be installed, see $log: check that this machine reaches its package index (network, proxy, pip.conf) and run the command again"
 }
@@ -91,7 +101,7 @@ uv_install() ( # uv reads neither pip.conf nor PIP_*: hand the machine's setting
   value=$(setting find-links);      [ -z "$value" ] || export UV_FIND_LINKS=${value// /,}
   value=$(setting cert);            [ -z "$value" ] || export SSL_CERT_FILE=${SSL_CERT_FILE:-$value}
   export UV_CACHE_DIR=$WMS2_CACHE/uv-cache UV_LINK_MODE=hardlink UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never
-  "$WMS2_CACHE/uv/bin/uv" pip install --quiet --require-hashes --compile-bytecode --python "$VENV/bin/python" -r "$1"
+  "$WMS2_CACHE/uv/bin/uv" pip install --quiet --require-hashes --compile-bytecode --python "$VENV/bin/python" "${@:2}" -r "$1"
   code=$?
   rm -rf "$UV_CACHE_DIR"
   [ $code = 0 ] || echo "uv failed, trying pip"

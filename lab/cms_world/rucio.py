@@ -70,6 +70,8 @@ def _dids(call: Call, db: sqlite3.Connection, account: str) -> Reply:
         raise refusal(404, "ScopeNotFound", f"no scope in {call.target}")
     name, below = call.parts[2], call.parts[3:]
     match call.method, below:
+        case "GET", ("search",) if name == "dids":
+            return stream_reply(rucio_dids.search(db, call.argument("filters"), call.argument("type")))
         case "POST", ():
             rucio_dids.add(db, name, call.document(), account=account, now=call.now)
             return CREATED
@@ -83,7 +85,7 @@ def _dids(call: Call, db: sqlite3.Connection, account: str) -> Reply:
         case "GET", ("files",):
             return stream_reply(rucio_dids.files(db, name))
         case "PUT", ("status",):
-            rucio_dids.close(db, name, call.document())
+            rucio_dids.close(db, name, call.document(), now=call.now)
             return DONE
         case "GET", ("rules",):
             return stream_reply(rucio_rules.of_name(db, name))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sqlite3
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lab.cms_world import rucio_rules
@@ -125,7 +127,27 @@ def files(db: sqlite3.Connection, name: str) -> list[Document]:
     ]
 
 
-def close(db: sqlite3.Connection, name: str, document: Document) -> None:
+def search(db: sqlite3.Connection, filters: str, kind: str) -> list[str]:
+    """Return the names of a kind that were closed since a time and match a pattern."""
+    if kind not in ("container", "dataset"):
+        raise refusal(409, "UnsupportedOperation", f"{kind} is not a valid type here")
+    found: list[str] = []
+    for wanted in ast.literal_eval(filters):
+        unknown = wanted.keys() - {"name", "closed_at.gte"}
+        if unknown:
+            raise refusal(400, "InvalidMetadata", f"no metadata plugin manages {min(unknown)}")
+        since = parsedate_to_datetime(wanted["closed_at.gte"]).timestamp()
+        matches = re.compile(".*".join(map(re.escape, wanted["name"].split("*")))).fullmatch
+        rows = db.execute(
+            "SELECT d.name FROM rucio_closings c JOIN rucio_dids d USING (name)"
+            " WHERE d.kind = ? AND c.closed_at >= ?",
+            (kind.upper(), since),
+        )
+        found += [str(row["name"]) for row in rows if matches(row["name"])]
+    return found
+
+
+def close(db: sqlite3.Connection, name: str, document: Document, *, now: float) -> None:
     row = find(db, name)
     if document.get("open") is not False:
         raise refusal(409, "UnsupportedStatus", "only open: false is understood")
@@ -133,6 +155,7 @@ def close(db: sqlite3.Connection, name: str, document: Document) -> None:
         message = f"The status of the data identifier '{SCOPE}:{name}' cannot be changed"
         raise refusal(409, "UnsupportedOperation", message)
     db.execute("UPDATE rucio_dids SET is_open = 0 WHERE name = ?", (name,))
+    db.execute("INSERT OR REPLACE INTO rucio_closings VALUES (?, ?)", (name, now))
 
 
 def add_replicas(

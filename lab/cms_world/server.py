@@ -1,4 +1,4 @@
-"""The HTTP server of the simulated services: routes calls and applies faults."""
+"""The HTTP server of the simulated services."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
-from lab.cms_world import configcache, control, cric, dbs, reqmgr2, rucio, rucio_rses
-from lab.cms_world.faults import Fault, miscount, take_fault
+from lab.cms_world.answers import Answers
 from lab.cms_world.known import Credentials
-from lab.cms_world.messages import Call, Refused, Reply, json_reply, parse_target
-from lab.cms_world.store import Store
+from lab.cms_world.messages import Call, Reply, json_reply, parse_target
 from lab.grid.description import Grid
 
 log = logging.getLogger(__name__)
@@ -25,7 +22,7 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 256 * 1024 * 1024
 
 
-class World:
+class World(Answers):
     """A running server on 127.0.0.1; port 0 takes a free one."""
 
     def __init__(
@@ -36,11 +33,7 @@ class World:
         credentials: Credentials | None = None,
         grid: Grid | None = None,
     ) -> None:
-        self.credentials = credentials or Credentials()
-        self.store = Store(state_dir)
-        with self.store.transaction() as db:
-            rucio_rses.adopt_grid(db, grid)
-        self._stopping = threading.Event()
+        super().__init__(state_dir, credentials=credentials, grid=grid)
         self._connections: set[socket.socket] = set()
         handler = type("WorldHandler", (Handler,), {"world": self})
         self._server = _Server(("127.0.0.1", port), handler)
@@ -60,60 +53,8 @@ class World:
                 connection.shutdown(socket.SHUT_RDWR)
         self.store.close()
 
-    def answer(self, call: Call) -> Reply | None:
-        """Return the reply to a call; None to close the connection without one."""
-        if call.service == "lab":
-            return self._carry_out(call)
-        with self.store.transaction() as db:
-            fault = take_fault(db, call)
-        return self._answer_with(fault, call) if fault else self._carry_out(call)
-
     def track(self, connection: socket.socket, *, is_open: bool) -> None:
         (self._connections.add if is_open else self._connections.discard)(connection)
-
-    def _answer_with(self, fault: Fault, call: Call) -> Reply | None:
-        match fault.kind:
-            case "status":
-                return Reply(fault.status, b"this fault was asked for", "text/plain")
-            case "timeout":
-                self._stopping.wait(fault.seconds)
-                return None
-            case "slow":
-                reply = self._carry_out(call)
-                self._stopping.wait(fault.seconds)
-                return reply
-            case "success_then_500":
-                self._carry_out(call)
-                return Reply(500, b"this fault was asked for", "text/plain")
-            case "duplicate":
-                self._carry_out(call)
-                return self._carry_out(call)
-            case "wrong_counts":
-                reply = self._carry_out(call)
-                return replace(reply, body=miscount(reply.body))
-            case _:
-                return self._carry_out(replace(call, stuck=True))
-
-    def _carry_out(self, call: Call) -> Reply:
-        try:
-            with self.store.transaction() as db:
-                match call.service:
-                    case "reqmgr2":
-                        return reqmgr2.handle(call, db)
-                    case "couchdb":
-                        return configcache.handle(call, db)
-                    case "dbs":
-                        return dbs.handle(call, db)
-                    case "rucio":
-                        return rucio.handle(call, db, self.credentials)
-                    case "cric":
-                        return cric.handle(call, db)
-                    case "lab":
-                        return control.handle(call, db, self.credentials)
-                    case _:
-                        return json_reply({"error": f"no service at /{call.service}"}, 404)
-        except Refused as refused:
-            return refused.reply
 
 
 class _Server(ThreadingHTTPServer):

@@ -62,6 +62,8 @@ CREATE TABLE IF NOT EXISTS rucio_tokens (
 CREATE TABLE IF NOT EXISTS rucio_dids (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, is_open INTEGER NOT NULL, account TEXT NOT NULL,
     size_bytes INTEGER, adler32 TEXT, created_at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS rucio_closings (
+    name TEXT PRIMARY KEY REFERENCES rucio_dids, closed_at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rucio_contents (
     parent TEXT NOT NULL REFERENCES rucio_dids, child TEXT NOT NULL REFERENCES rucio_dids,
     PRIMARY KEY (parent, child)) WITHOUT ROWID;

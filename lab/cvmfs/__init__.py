@@ -12,6 +12,7 @@ modulo 256.
 
 from __future__ import annotations
 
+import compileall
 import shlex
 import shutil
 import sys
@@ -31,6 +32,7 @@ SYSTEMS = (6, 7, 8, 9, 10)
 def install(target: Path, *, python: str = sys.executable) -> Path:
     """Write the stand-in into the directory and return it. `python` runs it and needs numpy and uproot."""
     shutil.copytree(SOURCE, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(target / "python", quiet=1)  # each of its short processes would do it again
     programs, common = target / "bin", target / "common"
     for name in TOOLS:
         shutil.copyfile(programs / "tool.sh", programs / name)

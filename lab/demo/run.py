@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from lab.demo.summary import (
 from lab.disposable import discard, discard_old_runs
 from lab.errors import LabError
 from lab.paths import Layout
+from lab.services.broker import ENABLED as BROKER
 
 LIMIT_SEC = 600.0
 POLL_SEC = 1.0
@@ -38,6 +40,7 @@ def demo(layout: Layout, arguments: list[str]) -> int:
     if unknown := sorted(set(arguments) - FLAGS):
         raise LabError(f"unknown argument of demo: {' '.join(unknown)}; use --keep or --json", exit_code=2)
     keep, as_json = "--keep" in arguments, "--json" in arguments
+    os.environ.setdefault(BROKER, "0")  # the samples announce nothing
     discard_old_runs(layout)
     console = Console(stderr=as_json, width=None if sys.stderr.isatty() else PIPED_WIDTH)
     began, views, urls, error = time.monotonic(), list[RequestView](), dict[str, str](), ""

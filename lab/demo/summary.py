@@ -91,7 +91,7 @@ def build_summary(
         "ok": not error and is_finished(views),
         "wall_time_sec": round(wall_time_sec, 1),
         "urls": dict(urls),
-        "requests": [_told(view) | _read(view, merged or {}) for view in views],
+        "requests": [_request_facts(view) | _read(view, merged or {}) for view in views],
     }
     return {**summary, "error": error} if error else summary
 
@@ -102,7 +102,7 @@ def _read(view: RequestView, merged: Mapping[str, Merged]) -> dict[str, Any]:
     return {"merged_events": found.events, "z_peak_gev": round(found.peak_gev, 2)} if found else {}
 
 
-def _told(view: RequestView) -> dict[str, Any]:
+def _request_facts(view: RequestView) -> dict[str, Any]:
     return {
         "request_name": view.name,
         "status": view.status,

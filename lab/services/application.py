@@ -1,4 +1,4 @@
-"""WMS2 itself: web, two workers, Beat and Flower, with the settings of the other services."""
+"""WMS2 itself: web, streams, two workers, Beat and Flower, with the settings of the other services."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from lab.services.postgres import MIGRATE_URL
 OPERATOR = "operator"
 CELERY_APP = "wms2_project.celery"
 WORKERS = {"worker-core": "lifecycle,planning", "worker-io": "condor,outputs"}
+INTAKE = "intake"
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
     web: str
+    streams: str
     flower: str
     traces: str  # destination of spans when WMS2_TRACES is otlp
 
@@ -38,6 +40,7 @@ def pick_addresses(ports: PortBook) -> Addresses:
         web = ports.pick("web", preferred=8000)
     return Addresses(
         web=f"127.0.0.1:{web}",
+        streams=f"127.0.0.1:{ports.pick('streams')}",
         flower=f"127.0.0.1:{ports.pick('flower', preferred=5555)}",
         traces=f"127.0.0.1:{ports.pick('traces')}",
     )
@@ -63,6 +66,9 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
         "WMS2_LAB": "1",
         "WMS2_STATE": str(layout.home),
         "WMS2_URL": f"http://{addresses.web}",
+        "WMS2_JOBS_URL": f"http://{addresses.web}",
+        "WMS2_WEB_ADDRESS": addresses.web,
+        "WMS2_STREAMS_PORT": addresses.streams.rpartition(":")[2],
         "WMS2_TOKEN": keep_secret(layout.operator_token, prefix="wms2_"),
         "WMS2_ALLOWED_HOSTS": "127.0.0.1,localhost",
         "WMS2_SUBMIT_ROOT": str(layout.dags),
@@ -111,6 +117,11 @@ def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> 
         # its control socket would land in the user's home; heartbeat files belong into memory
         *("--no-control-socket", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
     ]
+    streams = [
+        *(str(binaries / "uvicorn"), "console.streams.asgi:application", "--no-access-log"),
+        *("--host", addresses.streams.partition(":")[0], "--port", addresses.streams.partition(":")[2]),
+        *("--timeout-graceful-shutdown", "1"),  # open streams do not end by themselves
+    ]
     # an empty pidfile: a leftover one would keep beat from starting after a power cut
     beat = [*celery, "beat", "-l", "INFO", "--pidfile=", "-S", "wms2_project.beat:LeaderScheduler"]
     host, _, port = addresses.flower.partition(":")
@@ -129,7 +140,21 @@ def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> 
 
     return [
         service("web", gunicorn, answers(f"http://{addresses.web}/api/v1/livez")),
+        service("streams", streams, answers(f"http://{addresses.streams}/streams/livez")),
         *(worker(name, queues) for name, queues in WORKERS.items()),
         service("beat", beat, says(" is starting.")),
         service("flower", flower, answers(f"http://{addresses.flower}/healthcheck")),
     ]
+
+
+def build_intake(ground: Ground, settings: Mapping[str, str]) -> Service:
+    """Return the process that reads announcements from the broker; it waits for the broker by itself."""
+    layout = ground.layout
+    return Service(
+        name=INTAKE,
+        argv=[str(layout.venv / "bin" / "python"), str(layout.app / "manage.py"), "intake"],
+        ready=says("subscribed"),
+        log=layout.log / f"{INTAKE}.log",
+        cwd=layout.app,
+        env={**settings, MIGRATE_URL: ""},
+    )

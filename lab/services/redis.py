@@ -12,6 +12,8 @@ from lab.service import Service
 from lab.services import Ground, Provided
 from lab.services.wheels import wheel_directory
 
+DATABASES = 8  # 0 for the stack, the others for the lanes of a test run and for benchmarks
+
 
 def build(ground: Ground) -> Provided:
     if url := os.environ.get("REDIS_URL"):
@@ -32,7 +34,7 @@ def build(ground: Ground) -> Provided:
         "maxmemory-policy": "noeviction",
         "save": '""',
         "daemonize": "no",
-        "databases": 4,
+        "databases": DATABASES,
     }
     config = layout.data / "redis.conf"
     write_atomically(config, "".join(f"{name} {value}\n" for name, value in options.items()))
