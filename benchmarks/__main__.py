@@ -1,6 +1,7 @@
 """`python -m benchmarks [B1 B3 …] [--json PATH] [--quick]`: measure, print the table, write the record.
 
 The exit code is 1 if a value is worse than its bar or a benchmark broke, 2 for a wrong command.
+`python -m benchmarks years` fills a database with years of requests instead, see `benchmarks.years`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import django
 
 from benchmarks.bars import BARS, Bar
 from benchmarks.harness import Result, Verdict, judge
-from benchmarks.places import record_path, submit_root, take_places
+from benchmarks.places import is_empty, record_path, submit_root, take_places
 from benchmarks.report import Conditions, print_table, write_record
 from benchmarks.run import NotRun, Run
 
 logger = logging.getLogger("benchmarks")
 # In this order: first what needs a disk that is at rest, last what needs the largest database.
 RUNNERS = {
+    "B29": "latency:announce_one",
     "B12": "submission:queue_one",
     "B13": "submission:queue_hundred",
     "B15": "recovery:resume_killed",
@@ -39,24 +41,42 @@ RUNNERS = {
     "B6": "claims:claim_batches",
     "B7": "dispatch:dispatch_due",
     "B8": "ledger:assign_files",
+    "B30": "large_input:plan_large_input",
     "B9": "pages:first_page",
     "B10": "pages:deep_page",
     "B11": "pages:console_list",
     "B17": "clients:many_clients",
+    "B19": "chains:sweep_chains",
+    "B20": "chains:start_next_steps",
+    "B21": "chains:match_and_wire",
+    "B18": "intake:take_announcements",
+    "B31": "jobs:merge_files",
+    "B33": "jobs:wrap_a_job",
+    "B22": "lending:lend_to_many",
+    "B23": "runner_calls:call_as_jobs",
+    "B25": "lending:lend_again",
+    "B24": "lending:lend_among_many",
     "B32": "storage:move_small_files",
+    "B28": "startup:start_client",
+    "B26": "streams:keep_pages_live",
+    "B27": "request_page:open_request_page",
 }
 BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks asked for; the exit code."""
-    given = parse(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["years"]:
+        return int(import_module("benchmarks.years").main(words[1:]))
+    given = parse(words)
     places = take_places(os.environ)
+    run = Run(places=places, quick=given.quick, redis_was_empty=is_empty(places.redis))
     conditions = Conditions(
         quick=given.quick,
         started_at=datetime.now(UTC),
         load_before=os.getloadavg(),
-        versions=(run := Run(places=places, quick=given.quick)).versions,
+        versions=run.versions,
     )
     with ExitStack() as stack:
         stack.enter_context(submit_root(os.environ))

@@ -28,11 +28,12 @@ _numbers = count()
 def _open_redis(run: Run) -> Iterator[redis.Redis]:
     if not run.places.redis:
         raise NotRun("REDIS_URL is not set: run ./wms2 bench")
+    if not run.redis_was_empty:
+        raise NotRun("database 3 of this Redis is not empty, and it would be emptied: flush it yourself")
     server = redis.Redis.from_url(run.places.redis)
     try:
+        server.flushdb()  # of what the benchmarks before this one left
         run.versions["Redis"] = str(server.info("server")["redis_version"])
-        if server.dbsize():
-            raise NotRun("database 3 of this Redis is not empty, and it would be emptied: flush it yourself")
     except redis.RedisError as error:
         raise NotRun(f"Redis does not answer: {error}") from error
     try:

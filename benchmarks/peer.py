@@ -68,7 +68,7 @@ def wmcore(algo: SplittingAlgo, files: int, params: dict[str, Any]) -> Iterator[
     """The peer, ended afterwards."""
     python = os.environ.get(PYTHON)
     if not python:
-        raise NotRun(f"the peer wmcore is optional: name a Python that has it in {PYTHON}")
+        raise NotRun(f"WMCore is optional: run ./wms2 bench B2, or name a Python that has it in {PYTHON}")
     named = params | {"splitOnRun": params["split_on_run"]}
     command = [python, str(SCRIPT), algo, str(files), json.dumps(named)]
     # Its own environment: the peer must not see our packages.

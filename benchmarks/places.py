@@ -11,6 +11,8 @@ from secrets import token_hex
 from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
+import redis
+
 DATABASE = "wms2_bench"
 REDIS_NUMBER = 3
 
@@ -29,10 +31,10 @@ def take_places(environ: MutableMapping[str, str]) -> Places:
     server = environ.get("WMS2_MIGRATE_DATABASE_URL") or environ.get(
         "DATABASE_URL", ""
     )  # it creates databases
-    redis = environ.get("REDIS_URL", "")
+    server_redis = environ.get("REDIS_URL", "")
     places = Places(
         database_server=server,
-        redis=with_path(redis, str(REDIS_NUMBER)) if redis else "",
+        redis=with_path(server_redis, str(REDIS_NUMBER)) if server_redis else "",
         submit_root=environ.get("WMS2_SUBMIT_ROOT", ""),
     )
     environ["DATABASE_URL"] = with_path(server, DATABASE) if server else "postgres://127.0.0.1:1/none"
@@ -44,6 +46,17 @@ def take_places(environ: MutableMapping[str, str]) -> Places:
     environ["WMS2_LOG_LEVEL"] = "ERROR"
     environ["WMS2_THROTTLE_USER"] = "100000000/minute"
     return places
+
+
+def is_empty(url: str) -> bool:
+    """Return whether the Redis database answers and has no keys, so that benchmarks may empty it again."""
+    if not url:
+        return False
+    try:
+        with redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5) as server:
+            return not server.dbsize()
+    except redis.RedisError:
+        return False
 
 
 def with_path(url: str, path: str) -> str:

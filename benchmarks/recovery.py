@@ -74,7 +74,7 @@ def see_groups(run: Run) -> Measured:
                 seen[group] = time.time() - ended.stat().st_mtime
         return {stack.request(name)[0] for name in names} == {"completed"}
 
-    _wait(all_done, message="the requests did not complete", pause=LOOK_SEC * 3)
+    wait_for(all_done, message="the requests did not complete", pause=LOOK_SEC * 3)
     taken = sorted(seen.values())
     note = f"{len(taken)} groups of {len(names)} requests; median {median(taken):.2f} s; the lab's intervals"
     spread = percentile(taken, 25), percentile(taken, 75)
@@ -84,13 +84,13 @@ def see_groups(run: Run) -> Measured:
 def resume_killed(run: Run) -> Measured:
     """B15: a worker is killed in the middle of planning; until another one works on the request."""
     stack = Stack(run)
-    taken = [_kill_and_wait(stack, jobs=jobs_for(run.size(10_000, 2_000))) for _ in range(run.repeat)]
+    taken = [_kill_andwait_for(stack, jobs=jobs_for(run.size(10_000, 2_000))) for _ in range(run.repeat)]
     spread = percentile(taken, 25), percentile(taken, 75)
     note = f"worst {max(taken):.1f} s; the process that holds the lease gets SIGKILL"
     return Measured(median(taken), {"seconds": taken}, note=note, spread=spread)
 
 
-def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
+def _kill_andwait_for(stack: Stack, *, jobs: int) -> float:
     body = document(jobs=jobs) | {"memory_mb": TOO_MUCH_MEMORY_MB, "site_whitelist": []}
     name = stack.post("requests", body)["request_name"]
     found: list[str] = []
@@ -101,7 +101,7 @@ def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
             found.append(owner)
         return bool(found)
 
-    _wait(planning, message=f"{name} was never seen in planning", pause=0.002)
+    wait_for(planning, message=f"{name} was never seen in planning", pause=0.002)
     os.kill(int(found[0].rpartition(":")[2]), signal.SIGKILL)
     began = time.monotonic()
 
@@ -109,14 +109,15 @@ def _kill_and_wait(stack: Stack, *, jobs: int) -> float:
         status, owner = stack.request(name)
         return status != "planning" or (owner.startswith("worker:") and owner != found[0])
 
-    _wait(resumed, message=f"{name} was not resumed", pause=LOOK_SEC)
+    wait_for(resumed, message=f"{name} was not resumed", pause=LOOK_SEC)
     seconds = time.monotonic() - began
-    _wait(lambda: stack.request(name)[0] == "active", message=f"{name} is not active", pause=0.2)
+    wait_for(lambda: stack.request(name)[0] == "active", message=f"{name} is not active", pause=0.2)
     stack.post(f"requests/{name}/abort", {"reason": "the benchmark is over"})
     return seconds
 
 
-def _wait(done: Callable[[], bool], *, message: str, pause: float) -> None:
+def wait_for(done: Callable[[], bool], *, message: str, pause: float) -> None:
+    """Wait until it is done, for a bounded time."""
     end = time.monotonic() + LONGEST_SEC
     while not done():
         assert time.monotonic() < end, message

@@ -57,14 +57,15 @@ def add_requests(server: psycopg.Connection[Any], first: Request, *, count: int)
     numbers = f"generate_series(1, {count}) AS n"
     name = {"request_name": "'benchmark_' || n"}
     born = {"created_at": f"timestamptz '{EPOCH.isoformat()}' + n * interval '1 second'"}
-    multiply(server, first.workflow, over=numbers, changes=name | born | {"id": _id("w")})
+    number = {"number": "nextval('dags_app_workflow_number')"}
+    multiply(server, first.workflow, over=numbers, changes=name | born | number | {"id": _id("w")})
     multiply(server, first, over=numbers, changes=name | born | {"id": _id("q"), "workflow_id": _id("w")})
 
 
 def add_work(server: psycopg.Connection[Any], *, first: int, last: int) -> None:
     """What running requests have, for requests first to last: a round, groups, files, a block of outputs."""
     number = f"generate_series({first}, {last}) AS n"
-    round_, group, file, dataset, block, output = _work_rows()
+    round_, group, file, dataset, block, output = work_rows()
     own = {"id": _id("r"), "workflow_id": _id("w")}
     multiply(server, round_, over=number, changes=own)
     multiply(
@@ -104,7 +105,7 @@ def _id(kind: str) -> str:
     return f"md5('{kind}' || n)::uuid"
 
 
-def _work_rows() -> tuple[Round, MergeGroup, InputFile, OutputDataset, OutputBlock, OutputFile]:
+def work_rows() -> tuple[Round, MergeGroup, InputFile, OutputDataset, OutputBlock, OutputFile]:
     """One of each, of request number 0; made once."""
     workflow = Workflow.objects.get(request_name="benchmark_0")
     round_, _ = Round.objects.get_or_create(workflow=workflow, number=0, defaults={"jobs": 32})

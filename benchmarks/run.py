@@ -24,6 +24,7 @@ class Run:
 
     places: Places
     quick: bool = False
+    redis_was_empty: bool = False  # when the run began
     versions: dict[str, str] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _shared: dict[str, Any] = field(default_factory=dict)

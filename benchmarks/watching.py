@@ -16,7 +16,8 @@ from benchmarks.database import databases, multiply
 from benchmarks.harness import Measured, alternate, percentile, timed
 from benchmarks.rows import add_requests, first_request
 from benchmarks.run import Run
-from condor.types import DagmanAd, JobStatus
+from condor.fake import FakeSchedd
+from condor.types import JobStatus
 from dags_app.models import DAG, MergeGroup, Round
 from dags_app.services import monitoring
 from dags_app.states import DAGStatus
@@ -27,18 +28,12 @@ JOBS_PER_GROUP = 8
 CHANGED_PERCENT = 1
 
 
-class Queue:
-    """What the schedd would answer: every DAG is running."""
-
-    def __init__(self, tokens: Iterable[str]) -> None:
-        self._ads = {
-            token: DagmanAd(batch_name=token, cluster_id=1, job_status=JobStatus.RUNNING, finished=False)
-            for token in tokens
-        }
-
-    def query_dags(self) -> dict[str, DagmanAd]:
-        """All of them."""
-        return self._ads
+def running(tokens: Iterable[str]) -> FakeSchedd:
+    """A schedd in which every DAG is running."""
+    queue = FakeSchedd()
+    for token in tokens:
+        queue.add_dag(token, JobStatus=int(JobStatus.RUNNING))
+    return queue
 
 
 class Watched:
@@ -74,7 +69,7 @@ def watch_all(run: Run) -> Measured:
     with made.connect(name) as server:
         tokens = _add_dags(server, root, dags=dags, groups=groups)
         watched = Watched(root, dags=dags, groups=groups)
-        with patch.object(monitoring, "schedd", return_value=Queue(tokens)):
+        with patch.object(monitoring, "schedd", return_value=running(tokens)):
 
             def look(expected: int) -> Callable[[], None]:
                 def work() -> None:
