@@ -56,6 +56,7 @@ def test_a_request_is_submitted_watched_and_explained(stack: Stack, suffix: str)
     assert watched.returncode == 0, watched.stderr
     last = watched.stdout.splitlines()[-1].split("\t")
     assert last[1:4] == [name, "completed", "100.0 %"]
+    assert " events · " in last[4]
 
     assert f"{name}\tcompleted\t" in wms2(stack, "list", "--name", name).stdout
     assert json.loads(wms2(stack, "--json", "show", name).stdout)["request_name"] == name

@@ -32,6 +32,7 @@ def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack
     until(lambda: newest(name).status == "halted", why="the hold was not seen")
     released = stack.post(f"dags/{dag.pk}/release", {"reason": "seen enough"}, expect=200)
     assert (released["dagmans"], released["groups_held"]) == (held["dagmans"], 0)
+    until(lambda: newest(name).status == "running", why="the release was not seen")
 
     assert_nodes_and_logs(stack, dag)
     assert_priority_reaches_the_queue(stack, name, dag)

@@ -6,6 +6,7 @@ The requests run at the same time; each test waits for its own.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
 import shutil
 import subprocess
@@ -19,14 +20,16 @@ import pytest
 import requests
 import uproot
 
+from dags_app.adapters import dbs, rucio
 from lab.seed.__main__ import seed
 from lab.seed.documents import monte_carlo
 from lab.seed.formats import ROOT_DEMO
 from lab.seed.storage import Storage
-from outputs_app.models import OutputFile
-from tests.e2e.conftest import Json, Stack, setting
+from outputs_app.models import OutputBlock, OutputFile
+from tests.e2e.conftest import Json, Stack
 
 JOBS, EVENTS = 4, 10
+PYTHIA = importlib.util.find_spec("pythia8mc")  # wheels exist for x86_64 only
 SOURCE = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +99,13 @@ def upload(stack: Stack, data: bytes) -> str:
     return str(answer.json()["sandbox_sha256"])
 
 
+def generated_by_pythia(suffix: str) -> Json:
+    document = monte_carlo(suffix=f"p{suffix}", format_=ROOT_DEMO)
+    small = {"RequestNumEvents": 300, "EventsPerJob": 100, "EventsPerLumi": 50, "FilterEfficiency": 1.0}
+    config = {"kind": "root-demo", "root_demo": {"engine": "pythia", "detail": "hard"}}
+    return document | small | {"Urgent": True, "PayloadConfig": config}
+
+
 class Started:
     """One request of each kind, submitted together."""
 
@@ -105,11 +115,15 @@ class Started:
         self.digest = upload(stack, data)
         assert self.digest == hashlib.sha256(data).hexdigest()
         self.names = {tool: self.submit(f"{tool}{suffix}", tool) for tool in ("concat", "copy")}
-        storage = Storage(setting("WMS2_STORAGE_PREFIX"))
-        _, generated, skimmed = seed(stack.cms_url, storage, f"k{suffix}", ROOT_DEMO)
+        storage = Storage(stack.storage_prefix)
+        rereco, generated, skimmed = seed(stack.cms_url, storage, f"k{suffix}", ROOT_DEMO)
         self.names["generated"] = stack.post("requests", generated | {"Urgent": True})["request_name"]
         self.names["skimmed"] = stack.post("requests", skimmed)["request_name"]
         self.input_dataset = skimmed["InputDataset"]
+        self.merged_inputs = [rereco["InputDataset"], skimmed["InputDataset"]]
+        self.names["merged"] = self.merge(f"m{suffix}", rereco)
+        if PYTHIA:
+            self.names["pythia"] = stack.post("requests", generated_by_pythia(suffix))["request_name"]
 
     def submit(self, suffix: str, tool: str) -> str:
         config = {
@@ -125,10 +139,22 @@ class Started:
         }  # fmt: skip
         return str(self.stack.post("requests", document)["request_name"])
 
+    def merge(self, suffix: str, document: Json) -> str:
+        """Submit a request that joins the files of two datasets."""
+        document = document | {
+            "RequestName": f"merge_{suffix}", "InputDatasets": self.merged_inputs, "FilesPerJob": 3,
+            "OutputDatasets": [f"/SingleMuon/Run2024A-Merged{suffix}-v1/RAW"],
+            "PayloadConfig": {"kind": "merge"}, "LogDataset": f"/SingleMuon/Run2024A-Merged{suffix}-v1/LOG",
+        }  # fmt: skip
+        del document["InputDataset"]
+        return str(self.stack.post("requests", document)["request_name"])
+
     def outputs(self, kind: str) -> list[tuple[OutputFile, Path]]:
         """The announced files of the request's first dataset, and where the storage keeps them."""
         self.stack.wait_for(self.names[kind], "completed")
-        rows = OutputFile.objects.filter(block__dataset__workflow__request_name=self.names[kind])
+        rows = OutputFile.objects.filter(
+            block__dataset__workflow__request_name=self.names[kind], block__dataset__in_dbs=True
+        )
         found = []
         for row in rows.select_related("block").order_by("lfn"):
             (path,) = Path(self.stack.storage_prefix.partition("{site}")[0]).glob(f"*{row.lfn}")
@@ -180,6 +206,32 @@ def test_merged_root_files_hold_every_input_event_once(started: Started) -> None
     )
 
 
+def test_files_of_two_datasets_are_merged_into_fewer_with_every_event_once(started: Started) -> None:
+    found = started.outputs("merged")
+    inputs = [file for dataset in started.merged_inputs for file in started.stack.lab_files(dataset)]
+
+    read = numbers(found)
+    assert len(found) < len(inputs)
+    assert len(read) == len(set(read)) == sum(file.events for file in inputs)
+
+
+def test_log_files_are_in_rucio_only(started: Started) -> None:
+    started.outputs("merged")
+    block = OutputBlock.objects.filter(
+        dataset__workflow__request_name=started.names["merged"], dataset__in_dbs=False
+    )[0]
+
+    assert dbs().dataset(block.dataset.dataset_name) is None
+    counts = rucio().block_counts(block.block_name)
+    assert counts is not None
+    assert counts.files == block.files.count() > 0
+    (path,) = Path(started.stack.storage_prefix.partition("{site}")[0]).glob(f"*{block.files.all()[0].lfn}")
+    with tarfile.open(path) as archive:
+        names = set(archive.getnames())
+    assert {"merge.report.json", "merge.fjr.xml", "merge.out"} <= names
+    assert any(name.startswith("proc_") and name.endswith(".out") for name in names)
+
+
 def test_generated_root_files_hold_a_z_peak_and_no_event_twice(started: Started) -> None:
     found = started.outputs("generated")
 
@@ -187,6 +239,20 @@ def test_generated_root_files_hold_a_z_peak_and_no_event_twice(started: Started)
     assert len(read) == len(set(read)) == sum(row.events for row, _ in found)
     masses = np.concatenate([events(path)["dimuon_mass"] for _, path in found])
     assert float(np.median(masses)) == pytest.approx(91.19, abs=0.2)
+
+
+@pytest.mark.skipif(not PYTHIA, reason="pythia8mc has no wheel for this machine")
+def test_pythia_generates_events_of_a_z_on_the_pool(started: Started) -> None:
+    found = started.outputs("pythia")
+
+    read = numbers(found)
+    assert sorted(number for _, number in read) == list(range(1, 301))
+    arrays = [events(path) for _, path in found]
+    masses = np.concatenate([one["dimuon_mass"] for one in arrays])
+    assert float(np.median(masses)) == pytest.approx(91.0, abs=1.0)
+    assert len(np.unique(masses)) > 295, "each job has a seed of its own"
+    particles = np.concatenate([one["nParticle"] for one in arrays])
+    assert particles.max() < 10, "Pythia was asked for the hard process only; NumPy draws about 80 particles"
 
 
 def test_a_request_that_names_no_files_of_its_own_is_refused(stack: Stack, started: Started) -> None:

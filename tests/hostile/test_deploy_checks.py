@@ -19,9 +19,8 @@ LONG = "k4Zq-" * 12
 
 
 @pytest.fixture(autouse=True)
-def _outside_the_lab(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    for module in (checks, deploy_checks, pool_checks):
-        monkeypatch.setattr(module, "LAB", False)
+def _outside_the_lab(settings: Any) -> None:
+    settings.LAB = False
     settings.SECURE_SSL_REDIRECT = True
 
 

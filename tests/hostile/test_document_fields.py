@@ -47,7 +47,8 @@ def refused(document: dict[str, Any], **options: Any) -> dict[str, str]:
         ("SiteBlackist", "SiteBlacklist"), ("MultiCore", "Multicore"), ("TimePerEvents", "TimePerEvent"),
         ("EventPerJob", "EventsPerJob"), ("LumiPerJob", "LumisPerJob"),
         ("FilterEfficency", "FilterEfficiency"),
-        ("InputDatasets", "InputDataset"), ("GlobalTags", "GlobalTag"), ("Memory_MB", "memory_mb"),
+        ("InputDatset", "InputDataset"), ("InputsDatasets", "InputDatasets"), ("GlobalTags", "GlobalTag"),
+        ("Memory_MB", "memory_mb"),
         ("RunWhiteList", "RunWhitelist"), ("CategoryThrottle", "CategoryThrottles"),
     ],
 )  # fmt: skip
@@ -78,16 +79,20 @@ def test_many_unknown_names_are_refused_without_comparing_them(monkeypatch: pyte
     assert "payload_config" in refused(REQMGR2 | names)["document"]
 
 
-def test_pull_allocation_is_refused_while_it_has_no_effect() -> None:
-    result = refused({**REQMGR2, "allocation": "pull"})
-    assert result == {"allocation": "allocation: 'pull' is unknown; use push"}
+def test_an_unknown_allocation_is_refused_with_the_known_ones() -> None:
+    result = refused({**REQMGR2, "allocation": "steal"})
+    assert result == {"allocation": "allocation: 'steal' is unknown; use one of push, pull"}
 
 
 @pytest.mark.parametrize(
     ("field", "body"),
     [
         ({"Memroy": 2000}, "Memroy"),
-        ({"allocation": "pull"}, "allocation"),
+        ({"allocation": "steal"}, "allocation"),
+        ({"input_from": "another"}, "input_from"),
+        ({"allocation": "pull", "run_whitelist": [1]}, "splitting_params.run_whitelist"),
+        ({"allocation": "pull", "payload_config": {"jobscript": "echo"}}, "payload_config"),
+        ({"payload_config": {"kind": "toy", "outputs": [{"pattern": "*"}]}}, "payload_config.outputs"),
         ({"memory_mb": 2_000_001}, "memory_mb"),
     ],
 )
@@ -125,7 +130,7 @@ def test_requests_accepted_before_the_rule_stay_usable(
 ) -> None:
     draft = action == "edit"
     row = requestor.post("/api/v1/requests", DOCUMENT | {"draft": draft}).json()["request_name"]
-    older = DOCUMENT | {"Memroy": 1} | ({} if draft else {"allocation": "pull"})
+    older = DOCUMENT | {"Memroy": 1} | ({} if draft else {"allocation": "pull"})  # it had no effect then
     Request.objects.filter(request_name=row).update(request_data=older)
     body = {"reason": "r", "dry_run": True}
     if draft:

@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 from celery.worker.control import conf
+from django.test import Client
 
 from lab.ports import PortBook
+from tests.integration.factories import make_user
+from wms2_project.access.roles import Role
 from wms2_project.celery import app
 
 USER, PASSWORD = "operator", "correct-horse-battery"
@@ -32,9 +35,11 @@ PAGES = [
 def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
     """A Flower of this test's own; its address."""
     port = PortBook(tmp_path / "ports.json").pick("flower")
-    unused = {"SECRET_KEY": "unused", "DATABASE_URL": "postgres://unused/unused"}  # as in docker-compose.yml
+    database = {**settings.DATABASES["default"]}
+    login = f"{database['USER']}:{database['PASSWORD']}@{database['HOST']}:{database['PORT']}"
+    used = {"SECRET_KEY": settings.SECRET_KEY, "DATABASE_URL": f"postgres://{login}/{database['NAME']}"}
     own = {"FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", "WMS2_THROTTLE_FAILURES": "20/year"}
-    env = {**os.environ, **unused, **own}
+    env = {**os.environ, **used, **own}
     log = (tmp_path / "flower.log").open("wb")
     argv = [sys.executable, "-m", "wms2_project.flower", "--address=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
@@ -59,8 +64,10 @@ def answers(url: str) -> bool:
         return False
 
 
-def status(url: str, password: str = "") -> int:
+def status(url: str, password: str = "", session: str = "") -> int:
     call = urllib.request.Request(url)
+    if session:
+        call.add_header("Cookie", f"sessionid={session}")
     if password:
         call.add_header("Authorization", f"Basic {b64encode(f'{USER}:{password}'.encode()).decode()}")
     try:
@@ -104,3 +111,11 @@ def test_a_worker_reports_no_secret_of_the_settings(settings: Any) -> None:
     assert "REDIS_URL" not in result
     assert "DATABASES" not in result
     assert "CMS_SERVICES" not in result
+
+
+@pytest.mark.parametrize(("role", "answer"), [(Role.OPERATOR, 200), (Role.SITE_ADMIN, 401), (None, 401)])
+@pytest.mark.django_db(transaction=True)
+def test_the_console_session_of_an_operator_is_enough(flower: str, role: Role | None, answer: int) -> None:
+    browser = Client()
+    browser.force_login(make_user(role=role))
+    assert status(f"{flower}/broker", session=browser.cookies["sessionid"].value) == answer

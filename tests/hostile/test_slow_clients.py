@@ -88,6 +88,7 @@ def proxy(tmp_path: Path, web: int, ports: dict[str, int], certificate: Path) ->
     text = (ROOT / "deploy/nginx/nginx.conf").read_text()
     for old, new in {
         "server web:8000": f"server 127.0.0.1:{web}",
+        "server streams:8001": "server 127.0.0.1:1",
         "listen 8443": f"listen 127.0.0.1:{ports['proxy']}",
         "/etc/wms2/tls": str(tmp_path),
         "client_header_timeout 10s": "client_header_timeout 900s",  # they stay half open all the time

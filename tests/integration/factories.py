@@ -10,6 +10,12 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from chains_app.cwl.types import Link, Port, Tool, ToolOutput, to_json
+from chains_app.cwl.types import Step as CwlStep
+from chains_app.cwl.types import Workflow as CwlWorkflow
+from chains_app.models import Chain, Template
+from chains_app.services.announcing import announce
+from chains_app.states import TemplateStatus
 from condor.fake import FakeSchedd
 from dags_app.models import (
     DAG,
@@ -247,3 +253,37 @@ def make_site(name: str = "T2_CH_CERN", **values: Any) -> Site:
 def ago(**units: float) -> datetime:
     """A moment in the past."""
     return timezone.now() - timedelta(**units)
+
+
+def make_template(
+    name: str = "", *, workflow: CwlWorkflow | None = None, approval: bool = False, **values: Any
+) -> Template:
+    """An actual template, by default of one step that reads the announced dataset."""
+    tool = Tool(
+        inputs=(Port("data", ("Directory",)),),
+        outputs=(ToolOutput("out", ("Directory",)),),
+        approval=approval,
+    )
+    one_step = CwlWorkflow(
+        inputs=(Port("data", ("Directory",)),),
+        steps=(CwlStep("skim", (Link("data", ("data",)),), ("out",), tool=tool),),
+        outputs=(Link("skimmed", ("skim/out",)),),
+    )
+    defaults: dict[str, Any] = {
+        "name": name or f"template{next(_numbers)}",
+        "version": 1,
+        "status": TemplateStatus.ACTUAL,
+        "status_since": timezone.now(),
+        "mask": "^/Muons/",
+        "document": "cwlVersion: v1.2",
+        "workflow": to_json(workflow or one_step),
+        "created_by": "user:ana",
+    }
+    return Template.objects.create(**(defaults | values))
+
+
+def make_chain(**values: Any) -> Chain:
+    """A chain that has just started, of a template of its own with these values."""
+    template = make_template(**values)
+    announce(uid=template.name, name=DOCUMENT["input_dataset"], template=template.name, actor="user:ana")
+    return Chain.objects.get(template=template)

@@ -1,7 +1,8 @@
-"""The Rucio servers the contract is tested against: the lab's, and a real one."""
+"""The Rucio servers the contract is tested against: the lab's, the same in virtual time, and a real one."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from cms.rucio_session import RucioConfig
 from cms.types import BlockFile
 from lab.cms_world.known import Credentials
 from lab.cms_world.server import running_world
+from lab.simulator.clock import VirtualClock
+from lab.simulator.cms import URL, SimulatedCms
 from tests.contract.rucio_server.server import RealRucio, running_rucio
 
 SOURCE, DESTINATION = "T2_CH_CERN", "T2_DE_DESY"
@@ -77,4 +80,25 @@ def real_peer(directory: Path) -> Iterator[RucioPeer]:
         yield RucioPeer(config, carry_out=carry_out, server=server)
 
 
-PEERS: dict[str, Callable[[Path], Iterator[RucioPeer]]] = {"lab": lab_peer, "real": real_peer}
+def simulated_peer(directory: Path) -> Iterator[RucioPeer]:
+    known, clock = Credentials(), VirtualClock(time.time())
+    cms = SimulatedCms(directory, clock)
+
+    def carry_out(transfers: str) -> None:
+        cms.control("PUT", "settings", {"rule_delay_sec": 0 if transfers == "arrive" else 3600})
+        wanted = {"rse_expression": DESTINATION, "from": "REPLICATING"}
+        if transfers != "hang":
+            cms.control("PUT", "rules", wanted | {"to": "STUCK" if transfers == "fail" else "REPLICATING"})
+
+    with cms.reachable():
+        url = f"{URL}/rucio"
+        config = RucioConfig(url, url, known.account, known.username, known.password)
+        yield RucioPeer(config, carry_out=carry_out)
+    cms.answers.store.close()
+
+
+PEERS: dict[str, Callable[[Path], Iterator[RucioPeer]]] = {
+    "lab": lab_peer,
+    "real": real_peer,
+    "simulated": simulated_peer,
+}

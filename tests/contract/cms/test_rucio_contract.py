@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
-import sys
 from dataclasses import replace
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rucio_peers import Block, RucioPeer
@@ -13,7 +11,7 @@ from rucio_peers import Block, RucioPeer
 from cms.rucio import MAX_NAMES_PER_CALL, RucioClient
 from cms.rucio_session import MemoryTokenClient, connect
 from cms.types import Destination, FileCounts, ReplicaVerdict, RuleState
-from wms2_project.errors import NotFound, ServiceRejected, ServiceUnavailable
+from wms2_project.errors import NotFound, ServiceRejected
 
 ACTIVITY = "Production Output"
 PASSES = 12  # of the daemons; Rucio repeats a failed transfer before it gives the rule up
@@ -35,6 +33,22 @@ def test_block_is_closed_in_its_container_with_its_files(peer: RucioPeer, regist
 def test_files_and_bytes_of_a_block_are_counted(rucio: RucioClient, registered: Block) -> None:
     assert rucio.block_counts(registered.name) == FileCounts(files=3, bytes=3003)
     assert rucio.block_counts(f"{registered.dataset}#nobody") is None
+
+
+def test_closed_datasets_are_found_by_name_and_time(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
+    primary, hour = registered.dataset.split("/")[1], timedelta(hours=1)
+    now, open_one = datetime.now(UTC), f"/{primary}/Lab-Open-v1/AOD"
+    rucio.ensure_container(open_one)
+    assert rucio.closed_datasets(f"/{primary}/*", since=now - hour) == [], "its blocks are closed, it is not"
+
+    plain_client(peer).close("cms", registered.dataset)
+
+    assert rucio.closed_datasets(f"/{primary}/*/AOD", since=now - hour) == [registered.dataset]
+    assert rucio.closed_datasets(registered.dataset, since=now - hour) == [registered.dataset]
+    assert rucio.closed_datasets(f"/{primary}/*/RAW", since=now - hour) == []
+    assert rucio.closed_datasets(f"/{primary}/*", since=now + hour) == []
 
 
 def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: RucioPeer) -> None:
@@ -359,52 +373,3 @@ def test_destinations_come_from_matching_subscriptions(
 
     assert rucio.subscriptions_matching(block.dataset) == [Destination(peer.destination, 1)]
     assert rucio.subscriptions_matching(block.dataset.replace("/AOD", "/MINIAOD")) == []
-
-
-def test_wrong_password_is_rejected_with_a_cure(peer: RucioPeer) -> None:
-    client = RucioClient(replace(peer.config, password="wrong"))
-
-    with pytest.raises(ServiceRejected, match="password"):
-        client.rses("*")
-
-
-def test_lost_token_is_renewed_by_itself(peer: RucioPeer) -> None:
-    client = RucioClient(peer.config)
-    client.rses("*")
-
-    client._client.auth_token = "forgotten"
-
-    assert peer.source in client.rses("*")
-
-
-def test_no_configuration_file_is_needed_and_nothing_is_left_behind(
-    peer: RucioPeer, no_rucio_home: Path
-) -> None:
-    assert peer.source in RucioClient(peer.config).rses("*")
-
-    assert list(no_rucio_home.iterdir()) == []
-
-
-def test_leftover_token_file_is_not_used(peer: RucioPeer, no_rucio_home: Path) -> None:
-    left = no_rucio_home / f"token_{getpass.getuser()}" / f"auth_token_for_account_{peer.config.account}"
-    left.parent.mkdir()
-    left.write_text(plain_client(peer).auth_token)
-
-    with pytest.raises(ServiceRejected, match="password"):
-        RucioClient(replace(peer.config, password="wrong")).rses("*")
-
-
-def test_command_line_of_the_process_stays_as_it_is(peer: RucioPeer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/celery", "worker"])
-
-    RucioClient(peer.config).rses("*")
-
-    assert sys.argv == ["/usr/bin/celery", "worker"]
-
-
-def test_server_that_is_not_there_is_unavailable(peer: RucioPeer) -> None:
-    nowhere = "http://127.0.0.1:9"
-    client = RucioClient(replace(peer.config, url=nowhere, auth_url=nowhere))
-
-    with pytest.raises(ServiceUnavailable):
-        client.rses("*")

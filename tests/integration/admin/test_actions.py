@@ -14,6 +14,7 @@ from requests_app.admission import change_limits, limits
 from requests_app.models import AdmissionConfig, Request
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
+from requests_app.transitions import transition
 from tests.integration.factories import (
     DOCUMENT,
     ago,
@@ -82,6 +83,52 @@ def test_a_refusal_is_shown_as_the_service_words_it(console: Client) -> None:
     assert messages(answer) == [f"{row} is completed, not held. Only held requests can be released"]
 
 
+def test_a_refusal_keeps_what_was_typed(console: Client) -> None:
+    row = make_request(status=S.COMPLETED)
+    answer = press(console, row, "stop", reason="a long explanation")
+    assert answer.status_code == 409
+    assert "a long explanation" in answer.content.decode()
+
+
+def test_a_form_of_an_old_version_is_explained_and_can_be_confirmed_again(console: Client) -> None:
+    row = make_request(status=S.HELD)
+    opened = row.version
+    transition(request=row, to=S.QUEUED, actor="user:olga", reason="released by another operator")
+    answer = press(console, row, "abort", reason="a long explanation", version=opened)
+    assert answer.status_code == 412
+    html = answer.content.decode()
+    assert "It is queued now" in messages(answer)[0]
+    assert "a long explanation" in html
+    assert f'name="version" value="{row.version}"' in html
+    again = press(console, row, "abort", reason="a long explanation", version=row.version)
+    assert again.status_code == 302
+
+
+def test_the_form_shows_the_effect_of_a_release_and_follows_what_is_typed(console: Client) -> None:
+    make_site("T2_CH_CERN")
+    make_site("T2_DE_DESY")
+    row = make_request(status=S.HELD)
+    shown = console.get(action(row, "release")).content.decode()
+    assert "T2_CH_CERN, T2_DE_DESY" in shown
+    effect = console.post(action(row, "release"), {"_preview": "1", "site_bans": "T2_CH_CERN"})
+    assert "T2_CH_CERN, T2_DE_DESY" not in effect.content.decode()
+    assert "<form" not in effect.content.decode()
+    row.refresh_from_db()
+    assert row.status == S.HELD
+
+
+def test_an_operation_without_a_dry_run_shows_what_it_affects(console: Client) -> None:
+    row = make_request(status=S.ACTIVE)
+    make_dag(make_round(row.workflow))
+    assert "3 running" in console.get(action(row, "stop")).content.decode()
+
+
+def test_the_form_of_a_refused_operation_says_what_is_possible(console: Client) -> None:
+    shown = console.get(action(make_request(status=S.COMPLETED), "release")).content.decode()
+    assert "It is completed now. Release is possible: held." in shown
+    assert "Possible now: Restart, Invalidate outputs." in shown
+
+
 def test_stop_can_stay_held(console: Client) -> None:
     row = make_request(status=S.ACTIVE)
     make_dag(make_round(row.workflow))
@@ -136,11 +183,10 @@ def test_a_bulk_action_tells_how_each_went(console: Client) -> None:
 
     answer = console.post(url, chosen | {"_confirmed": "1", "reason": "all fixed"})
 
-    assert answer.status_code == 302
-    shown = messages(answer)
-    assert len(shown) == 2
-    assert any("Released" in message for message in shown)
-    assert any("not held" in message for message in shown)
+    html = answer.content.decode()
+    assert "1 of 2 done" in html
+    assert "Released" in html
+    assert "not held" in html
     held.refresh_from_db()
     assert held.status == S.QUEUED
 

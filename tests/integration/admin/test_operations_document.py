@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.core.management import call_command, get_commands
 
-from requests_app.operations import ALL_OPERATIONS
+from chains_app.operations import ALL_OPERATIONS
 from wms2_project.api.table import endpoints
 
 DOCUMENTS = {
@@ -15,6 +15,7 @@ DOCUMENTS = {
     ("POST", "requests/batch"),
     ("POST", "requests/plan"),
     ("PUT", "sandboxes"),
+    ("POST", "templates/check"),
 }
 ALIASES = {("DELETE", "requests/<request_name:name>")}  # abort
 

@@ -104,6 +104,10 @@ ACTIONS: dict[str, Doors] = {
         _request(S.HELD), "POST requests/<request_name:name>/release", "release", "request release"
     ),
     "fail": Doors(_request(S.HELD), "POST requests/<request_name:name>/fail", "fail", "request fail"),
+    "fail-files": Doors(
+        _request(S.HELD), "POST requests/<request_name:name>/fail-files", "fail-files",
+        "request fail-files --state fresh", body={"state": "fresh"}, form={"state": "fresh"},
+    ),
     "invalidate": Doors(
         _request(S.COMPLETED), "POST requests/<request_name:name>/invalidate", "invalidate",
         "request invalidate",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from chains_app.services.announcing import announce
 from requests_app.states import RequestStatus
 from tests.integration.factories import (
     make_dag,
@@ -18,6 +19,7 @@ from tests.integration.factories import (
     make_request,
     make_round,
     make_site,
+    make_template,
     make_token,
     make_user,
 )
@@ -32,6 +34,8 @@ hooks = "hooks"
 "path.request_id" = "REQUEST"
 "path.workflow_id" = "WORKFLOW"
 "path.dag_id" = "DAG"
+"path.announcement_id" = "ANNOUNCEMENT"
+"path.template" = "known"
 
 [generation]
 allow-x00 = false  # PostgreSQL stores none
@@ -48,6 +52,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 
 include-path-regex = "/metrics/throughput$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 422]
 
+# `at` must lie between the creation of the request and the present.
+[[operations]]
+include-name = "GET /api/v1/requests/{name}"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 422]
+
 # A node is named together with its group.
 [[operations]]
 include-path-regex = "/dags/.*/logs$"
@@ -56,6 +65,14 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]
 [[operations]]
 include-path-regex = "/sites/"
 parameters = { "path.name" = "T2_CH_CERN" }
+
+[[operations]]
+include-path-regex = "/chains/"
+parameters = { "path.number" = "CHAIN" }
+
+[[operations]]
+include-path-regex = "/templates/"
+parameters = { "path.number" = "1" }
 """
 # The description is of the whole answer; what `fields` leaves of it is tested in test_conventions.
 HOOKS = """
@@ -79,7 +96,12 @@ def test_schemathesis_finds_nothing(live_server: Any, reqmgr2: None, tmp_path: P
     make_group(make_round(row.workflow))
     dag = make_dag(row.workflow.rounds.get())
     make_site()
-    ids = {"REQUEST": row.pk, "WORKFLOW": row.workflow_id, "DAG": dag.pk}
+    template = make_template("known")
+    announced = announce(uid="1", name="/Muons/Run2031A-v1/RAW", template=template.name, actor="user:ana")
+    ids = {
+        **{"REQUEST": row.pk, "WORKFLOW": row.workflow_id, "DAG": dag.pk},
+        **{"ANNOUNCEMENT": announced.pk, "CHAIN": announced.chains.get().pk},
+    }
     configuration = NAMES
     for name, value in ids.items():
         configuration = configuration.replace(f'"{name}"', f'"{value}"')

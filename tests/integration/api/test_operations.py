@@ -119,7 +119,7 @@ def test_limits_are_changed_with_the_version_that_was_read(operator: APIClient) 
         ({"reason": "r", "max_active_dags": -1}, "max_active_dags"),
         ({"reason": "r", "storage_critical_fraction": 2}, "storage_critical_fraction"),
         ({"reason": "r", "storage_critical_fraction": 10**400}, "storage_critical_fraction"),
-        ({"reason": "r", "ageing_weight": 1.0}, "ageing_weight"),  # nothing would follow from it
+        ({"reason": "r", "ageing_weight": -1.0}, "ageing_weight"),
         ({"reason": "r", "updated_by": "mallory"}, "updated_by"),
     ],
 )

@@ -40,13 +40,14 @@ def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClie
     make_group(round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(minutes=90))
     make_group(round_, status=GroupStatus.FAILED, nodes_done=2, nodes_failed=3, site="T2_CH_CERN")
     make_group(round_, nodes_done=1, nodes_failed=1)
-    make_dag(round_, nodes_running=2, nodes_idle=1)
+    make_dag(round_, nodes_running=2, nodes_idle=1, nodes_held=1)
 
     body = read(viewer, row)
 
     assert (body["overall_percent"], body["events_done"], body["events_total"]) == (41.7, 100, 300)
     assert body["nodes"] == {
-        "total": 21, "completed": 10, "running": 2, "pending": 3, "failed": 4, "skipped": 2,
+        "total": 21, "completed": 10, "running": 2, "idle": 1, "held": 1, "waiting": 1, "failed": 4,
+        "skipped": 2,
     }  # fmt: skip
     (round_,) = body["rounds"]
     assert (round_["groups"], round_["collected"], round_["failed"], round_["planned"]) == (3, 1, 1, 1)
@@ -92,7 +93,7 @@ def test_jobs_that_a_repair_dropped_are_skipped(viewer: APIClient) -> None:
     row, round_ = generating(wanted=300)  # 12 jobs were planned
     make_group(round_, status=GroupStatus.COLLECTED, jobs=4)
     nodes = read(viewer, row)["nodes"]
-    assert (nodes["total"], nodes["completed"], nodes["skipped"], nodes["pending"]) == (15, 7, 8, 0)
+    assert (nodes["total"], nodes["completed"], nodes["skipped"], nodes["waiting"]) == (15, 7, 8, 0)
 
 
 @pytest.mark.parametrize("status", [RequestStatus.ACTIVE, RequestStatus.COMPLETED])

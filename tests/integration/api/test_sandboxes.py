@@ -126,7 +126,7 @@ def test_a_request_without_a_payload_is_refused_with_the_kinds(requestor: APICli
 
     for answer in (none, toy):
         assert answer.status_code == 422
-        assert "command, root-demo" in str(answer.json()["errors"]["payload_config.kind"])
+        assert "command, jobscript, merge, root-demo" in str(answer.json()["errors"]["payload_config.kind"])
     assert not Request.objects.exists()
 
 

@@ -13,6 +13,9 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from chains_app.services.announcing import announce
+from chains_app.services.steering import reject_step
+from chains_app.states import TemplateStatus
 from dags_app.models import DAG, Schedd
 from dags_app.states import DAGStatus
 from requests_app.models import Alert
@@ -20,26 +23,33 @@ from requests_app.services.alerts import raise_alert
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from sites_app.services.bans import ban_site
+from tests.integration.chains.documents import LINEAR
 from tests.integration.conftest import ApiAs
 from tests.integration.factories import (
     DOCUMENT,
     ago,
+    make_chain,
     make_dag,
     make_quarantined,
     make_request,
     make_round,
     make_site,
+    make_template,
     make_token,
     make_user,
 )
 from wms2_project.access.roles import Role
 from wms2_project.api.table import endpoints
-from wms2_project.models import ApiToken, AuditEvent
+from wms2_project.models import X509, ApiToken, AuditEvent, Identity
 
 pytestmark = pytest.mark.django_db
 Call = tuple[str, dict[str, Any] | bytes]  # the path, and a body that is accepted
 WHY = {"reason": "a test"}
 SCHEDD = "one@pool"
+RAW = DOCUMENT["input_dataset"]
+TEMPLATE = "templates/<template_name:template>/<int:number>"
+CHAIN = "chains/<int:number>"
+ANNOUNCEMENT = "announcements/<int:announcement_id>"
 
 
 def _request(status: RequestStatus, path: str = "", **body: Any) -> Call:
@@ -101,6 +111,37 @@ def _token() -> Call:
     return f"tokens/{ApiToken.objects.get(user__username='bob').pk}", WHY
 
 
+def _identity() -> Call:
+    identity = Identity.objects.create(user=make_user("bob"), issuer=X509, subject="/DC=ch/CN=Bob")
+    return f"identities/{identity.pk}", WHY
+
+
+def _template(action: str = "", status: TemplateStatus = TemplateStatus.LOADED, **body: Any) -> Call:
+    row = make_template(status=status, document=LINEAR)
+    return f"templates/{row.name}/{row.version}{action}", WHY | body
+
+
+def _chain(action: str, **body: Any) -> Call:
+    return f"chains/{make_chain(approval=True).pk}/{action}", WHY | body
+
+
+def _retry() -> Call:
+    chain = make_chain(approval=True)
+    reject_step(chain=chain, step="skim", actor="user:olga", reason="a test")
+    return f"chains/{chain.pk}/retry", WHY | {"step": "skim"}
+
+
+def _dead_letter(action: str) -> Call:
+    row = announce(uid="1", name=RAW, actor="user:ana")
+    return f"announcements/{row.pk}/{action}", WHY
+
+
+def _dead_letters() -> Call:
+    announce(uid="1", name=RAW, actor="user:ana")
+    make_template()
+    return "announcements/replay", WHY
+
+
 # How to call each endpoint that writes so that it does. A new one needs its line here.
 CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "requests"): lambda: ("requests", DOCUMENT),
@@ -110,6 +151,9 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "requests/<request_name:name>/abort"): lambda: _request(RequestStatus.QUEUED, "/abort"),
     ("POST", "requests/<request_name:name>/release"): lambda: _request(RequestStatus.HELD, "/release"),
     ("POST", "requests/<request_name:name>/fail"): lambda: _request(RequestStatus.HELD, "/fail"),
+    ("POST", "requests/<request_name:name>/fail-files"): lambda: _request(
+        RequestStatus.HELD, "/fail-files", state="fresh"
+    ),
     ("POST", "requests/<request_name:name>/invalidate"): lambda: _request(
         RequestStatus.COMPLETED, "/invalidate"
     ),
@@ -142,14 +186,39 @@ CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("DELETE", "sites/<slug:name>/ban"): _banned,
     ("POST", "tokens"): lambda: ("tokens", WHY | {"name": "mine"}),
     ("DELETE", "tokens/<uuid:token_id>"): _token,
+    ("POST", "identities"): lambda: (
+        "identities",
+        WHY | {"user": str(make_user("bob")), "subject": "/DC=ch/CN=Bob"},
+    ),
+    ("DELETE", "identities/<int:identity_id>"): _identity,
+    ("POST", "templates"): lambda: ("templates", WHY | {"name": "muons", "document": LINEAR}),
+    ("PATCH", TEMPLATE): lambda: _template(description="d"),
+    ("DELETE", TEMPLATE): _template,
+    ("POST", f"{TEMPLATE}/activate"): lambda: _template("/activate"),
+    ("POST", f"{TEMPLATE}/archive"): lambda: _template("/archive"),
+    ("POST", f"{TEMPLATE}/clone"): lambda: _template("/clone", name="copy"),
+    ("POST", f"{TEMPLATE}/start"): lambda: _template("/start", TemplateStatus.ACTUAL, dataset=RAW),
+    ("POST", f"{CHAIN}/cancel"): lambda: _chain("cancel"),
+    ("POST", f"{CHAIN}/skip"): lambda: _chain("skip", step="skim"),
+    ("POST", f"{CHAIN}/approve"): lambda: _chain("approve", step="skim"),
+    ("POST", f"{CHAIN}/reject"): lambda: _chain("reject", step="skim"),
+    ("POST", f"{CHAIN}/retry"): _retry,
+    ("POST", "datasets"): lambda: ("datasets", {"uid": "1", "name": RAW}),
+    ("POST", f"{ANNOUNCEMENT}/replay"): lambda: _dead_letter("replay"),
+    ("POST", f"{ANNOUNCEMENT}/drop"): lambda: _dead_letter("drop"),
+    ("POST", "announcements/replay"): _dead_letters,
 }
 CREATE = {
     ("POST", "requests"),
     ("POST", "requests/<request_name:name>/restart"),
     ("POST", "dags/<uuid:dag_id>/rescue"),
     ("POST", "tokens"),
+    ("POST", "identities"),
+    ("POST", "templates"),
+    ("POST", f"{TEMPLATE}/clone"),
+    ("POST", "datasets"),
 }
-READS = {("POST", "requests/plan")}  # a question too long for a URL
+READS = {("POST", "requests/plan"), ("POST", "templates/check")}  # questions too long for a URL
 
 
 def test_every_endpoint_that_writes_is_called_below() -> None:

@@ -35,10 +35,10 @@ def test_a_round_is_no_larger_than_its_nodes_can_be_numbered(settings: Any, jobs
     assert len(checks.check_round_size(None)) == slips
 
 
-def test_an_issuer_without_tls_is_for_the_lab_only(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_issuer_without_tls_is_for_the_lab_only(settings: Any) -> None:
     settings.OIDC_ISSUERS, settings.OIDC_AUDIENCES = ["http://127.0.0.1:1"], ["x"]
     assert checks.check_identity(None) == []
-    monkeypatch.setattr(checks, "LAB", False)
+    settings.LAB = False
     assert "https" in checks.check_identity(None)[0].msg
 
 

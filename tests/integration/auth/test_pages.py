@@ -28,7 +28,8 @@ LISTS = [
 
 
 @pytest.mark.parametrize("url", ["/admin/", "/admin/password_change/", "/api/v1/docs", *LISTS])
-def test_no_page_carries_a_script_of_its_own(console: Client, url: str) -> None:
+def test_no_page_carries_a_script_of_its_own(console: Client, url: str, settings: Any) -> None:
+    settings.STREAMS_PORT = 0
     make_request()
     make_site()
     answer = console.get(url, follow=True)
@@ -38,6 +39,12 @@ def test_no_page_carries_a_script_of_its_own(console: Client, url: str) -> None:
     scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))
     assert "inline" not in scripts
     assert "http" not in policy
+
+
+def test_a_page_may_listen_to_the_streams_process_of_its_host(console: Client, settings: Any) -> None:
+    settings.STREAMS_PORT = 9000
+    policy = console.get("/admin/")["Content-Security-Policy"]
+    assert "connect-src 'self' http://testserver:9000" in policy.split("; ")
 
 
 def test_data_may_load_nothing(client: Client) -> None:

@@ -1,11 +1,15 @@
-"""The catalogue that the command line client ships is that of the operations table."""
+"""What the command line client knows of the API: the catalogue of operations and the members of lists."""
 
 from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import pytest
 from django.core.management import call_command
+from django.test import Client
+from wms2_cli.lists import LISTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -15,3 +19,31 @@ def test_the_client_knows_every_operation() -> None:
     call_command("operations", "--json", stdout=printed)
     written = (ROOT / "cli" / "wms2_cli" / "operations.json").read_text()
     assert written == printed.getvalue(), "run ./wms2 manage operations --json > cli/wms2_cli/operations.json"
+
+
+class Asked(dict[str, Any]):
+    """A row that notes which members are asked for."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self[name] = default
+        return default
+
+
+@pytest.mark.django_db
+def test_columns_of_lists_are_members_of_their_rows(client: Client) -> None:
+    answer = client.get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"})
+    described = answer.json()
+
+    def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+        name = schema.get("$ref", "").rpartition("/")[2]
+        found: dict[str, Any] = described["components"]["schemas"][name] if name else schema
+        return found
+
+    for listing in LISTINGS:
+        responses = described["paths"][f"/api/v1/{listing.path}"]["get"]["responses"]
+        body = resolve(responses["200"]["content"]["application/json"]["schema"])
+        members = resolve(body["properties"][listing.rows]["items"])["properties"]
+        row = Asked()
+        for column in listing.columns:
+            column.cell(row)
+        assert {*row, listing.key} <= set(members), listing.path

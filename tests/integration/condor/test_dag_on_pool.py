@@ -22,6 +22,7 @@ from condor.dag_edits import (
 from condor.dagfile import submit_lock
 from condor.schedd import Schedd
 from condor.statusfile import highest_rescue, parse_metrics, read_status
+from condor.submitfile import FINISHING_BOOST
 from condor.types import JobStatus, NodeState
 from tests.pool_dags import WORKFLOW_ID, Bench
 
@@ -152,11 +153,22 @@ def test_a_node_that_asks_to_abort_ends_the_whole_dag(bench: Bench) -> None:
     bench.wait(lambda: not bench.jobs(name))
 
 
+def wait_until_done(bench: Bench, group: Path, node: str) -> None:
+    """Wait until the DAGMan of the group has seen the end of the node and of its POST script."""
+
+    def is_done() -> bool:
+        seen = read_status(group / "group.dag.status")
+        return seen is not None and node in seen.status.done
+
+    bench.wait(is_done)
+
+
 def test_removal_empties_the_queue_and_resubmission_goes_on_from_there(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000001": "sleep"}, groups=2))
     group = written.dag_file.parent / "mg_000000"
     name = bench.submit(written)
-    bench.wait(lambda: bench.running(name) == {"proc_000001"} and (group / "post.log").exists())
+    bench.wait(lambda: bench.running(name) == {"proc_000001"})
+    wait_until_done(bench, group, "proc_000000")
     bench.wait(lambda: (written.dag_file.parent / "mg_000001" / "reports" / "cleanup.report.json").exists())
     bench.wait(lambda: bench.schedd.query_dags()[name].nodes_done == 1)
 
@@ -207,8 +219,7 @@ def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench:
     group = written.dag_file.parent / "mg_000000"
     name = bench.submit(written)
     bench.wait(lambda: bench.running(name) == {"proc_000001"})
-    bench.wait(lambda: (group / "reports" / "proc_000000.report.json").exists())
-    bench.wait(lambda: (group / "post.log").exists())
+    wait_until_done(bench, group, "proc_000000")
 
     assert bench.schedd.hold_dag(name, reason="maintenance") == 2
     bench.wait(lambda: bench.schedd.query_dags([name])[name].job_status is JobStatus.HELD)
@@ -244,9 +255,7 @@ def test_a_dag_whose_dagmans_all_died_goes_on_with_what_was_done(bench: Bench) -
     group = written.dag_file.parent / "mg_000000"
     name = bench.submit(written)
     bench.wait(lambda: bench.running(name) == {"proc_000001"})
-    bench.wait(
-        lambda: (seen := read_status(group / "group.dag.status")) and "proc_000000" in seen.status.done
-    )
+    wait_until_done(bench, group, "proc_000000")
     kill_every_dagman(bench, name)
     assert (group / "group.dag.lock").exists()
     assert not list(group.glob("*.rescue*"))
@@ -256,7 +265,9 @@ def test_a_dag_whose_dagmans_all_died_goes_on_with_what_was_done(bench: Bench) -
     (group / "jobs.json").write_text('{"proc_000001": "ok"}')
     resumed = bench.submit(written)
     assert bench.finish(resumed, 120).succeeded
-    assert sorted(job["DAGNodeName"] for job in bench.past(resumed)) == ["cleanup", "merge", "proc_000001"]
+    priorities = {job["DAGNodeName"]: job["JobPrio"] for job in bench.past(resumed, "JobPrio")}
+    finishing = priorities["proc_000001"] + FINISHING_BOOST
+    assert priorities == {"proc_000001": 1_000_000, "merge": finishing, "cleanup": finishing}
 
 
 def test_a_held_dag_removed_without_resume_leaves_at_once_with_its_jobs(bench: Bench) -> None:

@@ -25,7 +25,7 @@ from sites_app.services.sites import sync_sites
 def samples() -> list[dict[str, Any]]:
     """The lab's sample requests, with their input data in place."""
     suffix = f"i{uuid4().hex[:9]}"
-    return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_STORAGE_PREFIX"]), suffix)
+    return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_LAB_STORAGE_PREFIX"]), suffix)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from cms.http import JsonService
+from dags_app import selectors
 from dags_app.adapters import dbs, use_adapters
 from dags_app.models import Workflow
 from dags_app.services import input_files
@@ -18,7 +19,7 @@ from dags_app.services.input_files import InputLost, check_input, resolve_input
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus
 from tests.integration.execution.factories import add_block, note_locks
-from tests.integration.factories import make_request, make_workflow
+from tests.integration.factories import make_file, make_request, make_workflow
 from tests.stand_in import Overridden
 from wms2_project.errors import ServiceUnavailable
 
@@ -156,3 +157,14 @@ def test_a_file_that_was_invalidated_while_the_rest_was_read_is_missed(dataset: 
     assert resolve_input(workflow=again, now=timezone.now()).files == 8
     with pytest.raises(InputLost, match="1 files of the input are not valid"):
         input_files.check_input(workflow=Workflow.objects.get(pk=workflow.pk))
+
+
+def test_the_ledger_is_the_same_however_often_its_ranges_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = make_workflow()
+    for number in (5, 1, 3, 2, 4, 9):
+        make_file(workflow, lumis=[[1, 10 * number, 10 * number + 9]])
+    at_once = selectors.ledger_of(workflow=workflow)
+    monkeypatch.setattr(selectors, "MAX_RANGES", 1)
+    assert selectors.ledger_of(workflow=workflow) == at_once
+    assert isinstance(at_once, selectors.InputLedger)
+    assert at_once.states["fresh"].lumis == {"1": [[10, 59], [90, 99]]}

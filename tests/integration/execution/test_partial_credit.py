@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from dags_app.models import DAG, InputFile, MergeGroup, Workflow
 from dags_app.planning.types import SitePool
-from dags_app.selectors import ledger_of
+from dags_app.selectors import InputLedger, ledger_of
 from dags_app.services import ledger, production
 from dags_app.services.estimating import asked_spec
 from dags_app.services.pilot import decide_pilot
@@ -366,7 +366,8 @@ def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) 
 def test_the_ledger_tells_what_an_early_stop_leaves_out() -> None:
     workflow = lumi_workflow(splitting_params={"lumis_per_job": 3, "total_lumis": 13})
     ledger.stop_early(workflow=workflow, spec=asked_spec(workflow), sites=SITES)
-    body = ledger_of(workflow=workflow)
-    assert body["asked"] == {"files": 3, "events": 300}
-    assert body["missing"]["lumis"] == {"1": [[1, 13]]}
-    assert body["states"]["excluded"]["lumis"] == {"1": [[14, 30]]}
+    found = ledger_of(workflow=workflow)
+    assert isinstance(found, InputLedger)
+    assert (found.asked.files, found.asked.events) == (3, 300)
+    assert found.missing.lumis == {"1": [[1, 13]]}
+    assert found.states["excluded"].lumis == {"1": [[14, 30]]}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,8 @@ def test_the_written_dag_is_its_preview(
         resolve_input(workflow=made.workflow, now=timezone.now())
     sites = usable_sites(workflow=made.workflow, now=timezone.now())
     dag = production.plan_round(workflow=made.workflow, sites=sites, priority=0)
-    assert planned_jobs(Path(dag.submit_dir)) == previewed_jobs(preview.body)
-    assert preview.body["totals"]["jobs"] == dag.round.jobs
+    assert planned_jobs(Path(dag.submit_dir)) == previewed_jobs(asdict(preview.body))
+    assert preview.body.totals.jobs == dag.round.jobs
 
 
 def test_the_api_previews_and_stores_nothing(requestor: APIClient, documents: list[dict[str, Any]]) -> None:

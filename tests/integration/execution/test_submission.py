@@ -14,10 +14,12 @@ from django.utils import timezone
 from condor.fake import FakeSchedd
 from dags_app.adapters import schedd, use_adapters
 from dags_app.models import DAG, Workflow
+from dags_app.planning import names
 from dags_app.planning.types import SitePool
-from dags_app.services import production, submission
+from dags_app.services import placements, production, submission
+from dags_app.states import DAGKind
 from tests.stand_in import Overridden
-from wms2_project.errors import ScheddUnreachable
+from wms2_project.errors import PermanentError, ScheddUnreachable
 
 pytestmark = pytest.mark.django_db
 
@@ -104,3 +106,42 @@ def test_no_answer_is_not_taken_for_absent(dag: DAG, fake_schedd: FakeSchedd) ->
         production.ensure_submitted(dag=dag, priority=0)
     assert fake_schedd.query_dags() == {}
     assert DAG.objects.get(pk=dag.pk).status == "ready"
+
+
+def forget_submission(dag: DAG) -> DAG:
+    """Put the row back to what it was before anything was sent, as a restored database has it."""
+    DAG.objects.filter(pk=dag.pk).update(
+        status="ready", schedd_name="", dagman_cluster_id=None, submitted_at=None
+    )
+    return DAG.objects.get(pk=dag.pk)
+
+
+def test_a_dag_sent_before_the_database_was_restored_is_adopted(dag: DAG) -> None:
+    sent = production.ensure_submitted(dag=dag, priority=0)
+    adopted = production.ensure_submitted(dag=forget_submission(dag), priority=0)
+    assert clusters(dag.token) == {sent.dagman_cluster_id} == {adopted.dagman_cluster_id}
+    assert (adopted.schedd_name, adopted.events.latest("id").event_type) == (sent.schedd_name, "adopted")
+
+
+def test_a_forgotten_dag_that_left_history_keeps_its_finished_groups(
+    dag: DAG, fake_schedd: FakeSchedd
+) -> None:
+    placements.write(dag, schedd_name=fake_schedd.name, now=timezone.now())
+    (Path(dag.submit_dir) / "mg_000000" / "merge_output.json").write_text("{}")
+    production.ensure_submitted(dag=dag, priority=0)
+    assert fake_schedd.called("find_dag")
+    rescue = Path(dag.submit_dir) / "workflow.dag.rescue001"
+    assert "DONE mg_000000" in rescue.read_text()
+
+
+def test_an_unreadable_record_of_the_schedd_submits_nothing(dag: DAG, fake_schedd: FakeSchedd) -> None:
+    Path(dag.submit_dir, f"placed-{dag.pk}.json").write_text("{")
+    with pytest.raises(PermanentError, match="unknown where"):
+        production.ensure_submitted(dag=dag, priority=0)
+    assert not fake_schedd.called("submit_dag")
+
+
+def test_a_dag_prepared_again_after_a_restore_has_the_same_id(dag: DAG) -> None:
+    DAG.objects.filter(pk=dag.pk).update(status="removed", completed_at=timezone.now())
+    prepared = production.prepare_dag(parent=dag, kind=DAGKind.RESCUE)
+    assert prepared.pk == names.next_dag_id(dag.pk)

@@ -156,5 +156,5 @@ def test_a_workflow_of_an_unknown_kind_is_not_planned(
     settings.PAYLOAD_PLUGINS, settings.DEFAULT_PAYLOAD = [], ""
     workflow.payload_config = {}
     workflow.save()
-    with pytest.raises(PlanRefused, match="command, root-demo"):
+    with pytest.raises(PlanRefused, match="command, jobscript, merge, root-demo"):
         production.plan_round(workflow=workflow, sites=sites, priority=5)

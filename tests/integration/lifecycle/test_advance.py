@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from requests_app.lifecycle import handlers
+from requests_app import tasks
+from requests_app.lifecycle import due, handlers
 from requests_app.lifecycle.advance import RATE_LIMIT_RETRY_SEC, advance
 from requests_app.lifecycle.outcome import Move, Outcome, Wait, hold
 from requests_app.models import Alert, Request
@@ -210,3 +212,46 @@ def test_a_long_queue_is_an_alert_and_no_more(handle: Callable[..., None]) -> No
     request.refresh_from_db()
     alert = Alert.objects.get()
     assert (request.status, alert.kind, alert.count) == ("queued", "stuck_in_queued", 3)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The requests that were sent to queues."""
+    messages: list[tuple[str, str]] = []
+
+    def send(arguments: list[str], *, queue: str, **options: Any) -> None:
+        messages.append((arguments[0], queue))
+
+    monkeypatch.setattr(tasks.advance_request, "apply_async", send)
+    return messages
+
+
+def test_the_step_after_a_move_is_sent_at_once(
+    handle: Callable[..., None], sent: list[tuple[str, str]]
+) -> None:
+    handle(RequestStatus.QUEUED, lambda request, now: Move(RequestStatus.PLANNING, "admitted"))
+    request = make_request(status=RequestStatus.QUEUED)
+    tasks.advance_request(str(request.pk))
+    request.refresh_from_db()
+    assert (sent, request.owner) == ([(str(request.pk), "planning")], "queue:planning")
+    assert due.claim_requests() == [], "the sweep does not send it again"
+
+
+@pytest.mark.parametrize(
+    "outcome", [Wait(0, "again"), hold("a person decides"), Move(RequestStatus.ABORTED, "not needed")]
+)
+def test_nothing_is_sent_after_a_wait_or_an_end(
+    handle: Callable[..., None], sent: list[tuple[str, str]], outcome: Outcome
+) -> None:
+    handle(RequestStatus.QUEUED, lambda request, now: outcome)
+    tasks.advance_request(str(make_request(status=RequestStatus.QUEUED).pk))
+    assert sent == []
+
+
+def test_a_step_that_the_sweep_has_claimed_is_not_sent_twice(
+    handle: Callable[..., None], sent: list[tuple[str, str]]
+) -> None:
+    request = make_request(status=RequestStatus.PLANNING)
+    (claimed,) = due.claim_requests()
+    assert claimed[0].id == request.pk
+    assert due.claim_next_step(str(request.pk)) is None

@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from condor.fake import FakePool
 from dags_app.models import DAG
+from dags_app.services import hanging
 from dags_app.services.hanging import MAX_REMOVED, usual_runtimes
 from dags_app.states import GroupStatus
 from requests_app.lifecycle.stalling import report_hanging
@@ -22,15 +23,22 @@ from wms2_project import redis_state
 
 pytestmark = pytest.mark.django_db
 SITE = "T2_CH_CERN"
+KEYS = "wms2:test-of-hanging:"  # the monitor of the stack looks as well, with the same Redis
 
 
 @pytest.fixture
-def queue(fake_pool: FakePool, settings: Any) -> Iterator[FakePool]:
-    """With looks that are always due, and no sample of an earlier test."""
+def queue(fake_pool: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePool]:
+    """With looks that are always due, no sample of an earlier test, and a Redis that may answer slowly."""
     settings.SCHEDDS = ["one@pool"]
+    monkeypatch.setattr(hanging, "_TURN", f"{KEYS}looked")
+    monkeypatch.setattr(hanging, "_SAMPLES", f"{KEYS}samples:")
+    monkeypatch.setattr(redis_state, "TIMEOUT_SEC", 60.0)
+    monkeypatch.setattr(redis_state, "_paused_until", {})
+    redis_state._client.cache_clear()
     forget()
     yield fake_pool
     forget()
+    redis_state._client.cache_clear()
 
 
 def start(pool: FakePool, dag: DAG, *, minutes: float, cpu_sec: float) -> int:
@@ -59,7 +67,7 @@ def queries(pool: FakePool) -> int:
     return sum(len(schedd.called("running_jobs")) for schedd in pool.values())
 
 
-def forget(pattern: str = "wms2:hanging:*") -> None:
+def forget(pattern: str = f"{KEYS}*") -> None:
     def delete(client: Any) -> None:
         for key in client.keys(pattern):
             client.delete(key)
@@ -68,7 +76,7 @@ def forget(pattern: str = "wms2:hanging:*") -> None:
 
 
 def look(minutes_later: float = 0) -> None:
-    forget("wms2:hanging:looked")
+    forget(f"{KEYS}looked")
     report_hanging(now=timezone.now() + timedelta(minutes=minutes_later))
 
 
@@ -159,6 +167,39 @@ def test_a_look_removes_a_bounded_number(
             start(queue, dag, minutes=60, cpu_sec=0)
     look()
     assert sorted(len(ids) for _, ids, _ in removed(queue)) == [MAX_REMOVED - 60, 60]
+
+
+def test_a_straggler_is_moved_once_and_the_reason_is_recorded(queue: FakePool) -> None:
+    _, dag = active()
+    for _ in range(2):
+        make_group(dag.round, status=GroupStatus.COLLECTED, jobs=8, metrics={"job_wall_p95_sec": 600.0})
+    slow = start(queue, dag, minutes=25, cpu_sec=1400)
+    start(queue, dag, minutes=16, cpu_sec=900)
+    look()
+    ((token, ids, reason),) = removed(queue)
+    assert (token, ids) == (dag.token, [slow])
+    assert reason.startswith("hanging job: has run for ")
+    assert reason.endswith(" where 95% of the finished jobs took at most 10 min; moved to another slot")
+    (moved,) = dag.events.get(event_type="moved").detail["jobs"]
+    assert (moved["group"], moved["node"], moved["site"]) == ("mg_000001", "proc_000001", SITE)
+    assert moved["why"].startswith("proc_000001 has run for ")
+
+    clear(queue)
+    start(queue, dag, minutes=25, cpu_sec=1400)
+    look()
+    assert len(removed(queue)) == 1, "a node that was moved stays"
+
+
+@pytest.mark.parametrize(("waiting", "factor"), [(1, 2.0), (0, 0.0)])
+def test_no_straggler_is_moved_while_jobs_wait_or_if_it_is_disabled(
+    queue: FakePool, settings: Any, waiting: int, factor: float
+) -> None:
+    settings.STRAGGLER_FACTOR = factor
+    _, dag = active(nodes_idle=waiting)
+    make_group(dag.round, status=GroupStatus.COLLECTED, jobs=10, metrics={"job_wall_p95_sec": 600.0})
+    start(queue, dag, minutes=25, cpu_sec=1400)
+    look()
+    assert removed(queue) == []
 
 
 def test_one_query_per_schedd_and_none_without_a_suspect(queue: FakePool) -> None:

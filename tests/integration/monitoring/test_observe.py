@@ -273,6 +273,24 @@ def test_nodes_done_and_failed_in_running_groups_are_stored(tmp_path: Path, fake
     assert not [one for one in queries if "mergegroup" in one["sql"]], "what is stored is not written again"
 
 
+def test_jobs_of_running_groups_are_stored_by_state(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
+    def jobs() -> list[tuple[int, ...]]:
+        rows = dag.round.groups.order_by("index")
+        return list(rows.values_list("nodes_done", "nodes_running", "nodes_idle", "nodes_held"))
+
+    dag = a_dag(tmp_path)
+    write_status(dag, done=0)
+    queued = counts(2, 0) | {"DAG_JobsRunning": 3, "DAG_JobsIdle": 4, "DAG_JobsHeld": 1}
+    queue_dag(fake_schedd, dag, {"mg_000001": queued})
+    monitoring.observe_dags(now=timezone.now())
+    assert jobs() == [(0, 0, 0, 0), (2, 3, 4, 1), (0, 0, 0, 0)]
+
+    fake_schedd.forget_dag(dag.token)
+    queue_dag(fake_schedd, dag, {})  # its DAGMan has left the queue
+    monitoring.observe_dags(now=timezone.now())
+    assert jobs() == [(0, 0, 0, 0), (2, 0, 0, 0), (0, 0, 0, 0)]
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_group_that_is_not_done_keeps_its_counts_and_its_site(
     tmp_path: Path, fake_schedd: FakeSchedd, *, stopped: bool

@@ -208,3 +208,39 @@ def test_a_release_without_a_repair_finds_the_same_again(
 def test_a_failed_block_can_be_taken_back(block: OutputBlock, held: Request, workflow: Workflow) -> None:
     invalidate_outputs(workflow=workflow, actor="user:olga", reason="the merge is broken", now=timezone.now())
     assert walk(block).status == B.INVALIDATED
+
+
+@pytest.mark.parametrize("left_over", [None, b"of an attempt that ended before its report"])
+def test_a_file_at_the_fallback_storage_is_moved_before_it_is_registered(
+    block: OutputBlock, files: list[OutputFile], storage: Path, settings: Any, left_over: bytes | None
+) -> None:
+    fallback = storage.with_name("fallback")
+    settings.SITE_STORAGE = {SITE: [str(storage), str(fallback)]}
+    written, away = Path(f"{storage}{files[1].lfn}"), Path(f"{fallback}{files[1].lfn}")
+    away.parent.mkdir(parents=True)
+    content = written.read_bytes()
+    written.rename(away)
+    if left_over is not None:
+        written.write_bytes(left_over)
+
+    assert walk(block).status == B.ANNOUNCED
+    assert (written.read_bytes(), away.exists()) == (content, False)
+
+
+def test_a_block_waits_while_a_file_cannot_be_moved_from_the_fallback_storage(
+    block: OutputBlock, files: list[OutputFile], storage: Path, settings: Any
+) -> None:
+    fallback = storage.with_name("fallback")
+    settings.SITE_STORAGE = {SITE: [str(storage), str(fallback)]}
+    away = Path(f"{fallback}{files[1].lfn}")
+    away.parent.mkdir(parents=True)
+    written = Path(f"{storage}{files[1].lfn}")
+    written.rename(away)
+    written.mkdir()  # no file can take this name
+
+    walk(block)
+    assert block.status == B.PENDING
+    assert "is at its fallback storage" in block.last_error
+    assert away.exists()
+    written.rmdir()
+    assert walk(block).status == B.ANNOUNCED

@@ -26,6 +26,7 @@ from tests.integration.factories import (
     make_group,
     make_request,
     make_round,
+    make_site,
     make_workflow,
 )
 from tests.integration.outputs.blocks import add_block, walk
@@ -145,12 +146,13 @@ def test_a_crash_between_dbs_and_our_record_is_no_conflict(operator: APIClient) 
 def test_a_held_request_goes_on_when_sharing_is_allowed_and_names_what_dbs_has(
     operator: APIClient, lab: Any, faults: Faults
 ) -> None:
+    make_site()
     name = f"/Theirs/x{timezone.now():%H%M%S%f}-v1/AOD"
     lab("POST", "datasets", {"dataset": name, "blocks": []})
     faults({"service": "dbs", "kind": "status", "status": 503, "times": None})
     request = imported(operator, output_datasets=[name])
     faults()
-    type(request.workflow).objects.update(input_dataset="", total_events=10)
+    type(request.workflow).objects.update(input_dataset=None, total_events=10)
     advance(request.pk)
     request.refresh_from_db()
     assert request.status == S.HELD

@@ -11,7 +11,7 @@ from django.utils import timezone
 from dags_app.adapters import dbs, rucio
 from dags_app.models import MergeGroup, Workflow
 from lab.cms_world.server import World
-from outputs_app.models import OutputBlock
+from outputs_app.models import OutputBlock, OutputDataset
 from outputs_app.services import find_differences, invalidate_outputs, repair_outputs
 from requests_app.lifecycle.finishing import finish
 from requests_app.lifecycle.outcome import Move, Outcome, Wait
@@ -202,3 +202,19 @@ def test_the_command_tells_and_mends(
     with pytest.raises(CommandError, match="no request") as unknown:
         call_command("reconcile", "nobody_knows_v1")
     assert unknown.value.returncode == 2
+
+
+def test_a_rule_with_a_lifetime_is_made_once_and_may_run_out(
+    workflow: Workflow, lab: Any, world: World
+) -> None:
+    lab("PUT", "settings", {"rule_delay_sec": 0})
+    block = add_block(workflow)
+    OutputDataset.objects.update(lifetime_days=30)
+    walk(block)
+    source = block.rules.get(kind="source")
+    rule = rucio().rule(source.rule_id)
+    assert rule is not None
+    assert rule.expires_at is not None
+    rucio().delete_rule(source.rule_id)
+    assert repaired(workflow) == differences(workflow) == []
+    assert block.rules.get(kind="source").rule_id == source.rule_id

@@ -88,11 +88,11 @@ def test_a_report_that_failed_is_repeated_and_one_that_succeeded_is_not(
     faults({"service": "reqmgr2", "method": "PUT", "kind": "status", "status": 503, "times": None})
     become(imported, S.ACTIVE)
     report = ReqMgr2Report.objects.get(workflow=imported.workflow)
-    assert (report.told, report.attempt, "503" in report.last_error) == ("", 1, True)
+    assert (report.reported, report.attempt, "503" in report.last_error) == ("", 1, True)
     faults({"service": "reqmgr2", "method": "PUT", "kind": "success_then_500", "times": None})
     report_statuses(now=report.next_check_at + timedelta(seconds=1))
     report.refresh_from_db()
-    assert (report.told, report.attempt, report.last_error) == ("active", 0, "")
+    assert (report.reported, report.attempt, report.last_error) == ("active", 0, "")
     assert status_there(lab, imported) == "running-open"
     faults({"service": "reqmgr2", "kind": "status", "status": 503, "times": 1})
     report_statuses(now=timezone.now())

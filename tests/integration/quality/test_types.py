@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = [
-    "cli/wms2_cli", "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "rootfiles", "sandbox",
-    "sites_app", "wms2_project",
+    "chains_app", "cli/wms2_cli", "cms", "condor", "console", "dags_app", "lab", "outputs_app",
+    "requests_app", "rootfiles", "sandbox", "sites_app", "wms2_project",
 ]  # fmt: skip
 
 

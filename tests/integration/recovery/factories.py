@@ -110,23 +110,25 @@ class Round:
 
 
 def write_record(directory: Path, node: str, **values: Any) -> None:
-    """What POST would have concluded about the node's last attempt."""
+    """What POST would have concluded about an attempt of the node, the first unless said otherwise."""
     known: dict[str, Any] = {
         "site": CERN, "category": "infrastructure", "exit_code": 60307, "message": "copy failed",
         "bad_files": (), "action": "retries_exhausted", "final": True, "memory_mb": 900,
-        "memory_asked_mb": 1000, "limit": "all 4 attempts were used", "source": "wrapper",
+        "memory_asked_mb": 1000, "limit": "all 4 attempts were used", "source": "wrapper", "attempt": 0,
+        "removal_reason": "",
     }  # fmt: skip
     result = known | values
     record = {
         "schema": 1,
         "node_name": node,
         "timestamp": "2031-01-01T00:00:00Z",
-        "attempt": 0,
+        "attempt": result["attempt"],
         "max_retries": 3,
         "final": result["final"],
         "job": {
             "exit_code": result["exit_code"],
             "source": result["source"],
+            "removal_reason": result["removal_reason"] or None,
             "site": result["site"],
             "wall_time_sec": 1.0,
             "memory_mb": result["memory_mb"],
@@ -143,7 +145,7 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
         },
         "log_tail": f"the last lines of {node}",
     }
-    (directory / f"{node}.post.0.json").write_text(json.dumps(record))
+    (directory / f"{node}.post.{result['attempt']}.json").write_text(json.dumps(record))
 
 
 def partial(round_: Round) -> Move:

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from dags_app.failures.records import record_failures
 from dags_app.models import FailureCluster
 from dags_app.services import production
-from dags_app.states import DAGKind
+from dags_app.states import DAGKind, DAGStatus
 from requests_app.lifecycle.advance import advance
 from requests_app.states import RequestStatus as S
 from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
@@ -131,3 +131,17 @@ def test_causes_across_requests_are_joined_whatever_their_wording(
         hold(round_)
     (across,) = viewer.get("/api/v1/errors").json()["results"]
     assert (across["jobs"], across["requests"]) == (4, 2)
+
+
+def test_a_killed_dagman_blames_no_site(planned: Planned) -> None:
+    round_ = planned([[CERN]])
+    directory = round_.directory(0)
+    (directory / "elected_site.inc").write_text(f"elected_site = {CERN}\n")
+    (directory / "group.dag.dagman.out").touch()
+    round_.end(DAGStatus.FAILED)
+    round_.dag.refresh_from_db()
+    assert round_.dag.exit_code is None
+
+    jobs = record_failures(dag=round_.dag).jobs
+
+    assert [(job.group, job.site, job.category) for job in jobs] == [("mg_000000", "", "infrastructure")]

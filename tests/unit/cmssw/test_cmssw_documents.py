@@ -6,15 +6,13 @@ The documents here are our own; the samples of WMS2_SAMPLES are used as well whe
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cms.types import Configuration, OutputModule
+from cms.types import Configuration
 from dags_app.planning.configurations import (
     ConfigurationRefused,
     is_pinned,
@@ -23,172 +21,30 @@ from dags_app.planning.configurations import (
     steps_of,
     system_of,
 )
-from dags_app.planning.payloads import PayloadRules
-from requests_app.documents import read_document
 from requests_app.documents.spec import RequestSpec
-from tests.cmssw_world import MIXING, Node, build_pset, halving
+from sandbox.cmssw.config import read_config
+from tests.cmssw_world import MIXING, Node
+from tests.unit.cmssw.documents import (
+    COMMON,
+    CONFIGS,
+    FOLDER,
+    GENERATES,
+    PREMIX,
+    RULES,
+    configuration,
+    generate,
+    pinned,
+    prepare,
+    read,
+    rereco,
+    step_chain,
+    task_chain,
+)
 from wms2_project.errors import InvalidInput
-
-CHECKOUT = Path(__file__).resolve().parents[3]
-FOLDER = Path(os.environ.get("WMS2_SAMPLES", CHECKOUT.parent / "shared" / "samples")) / "reqmgr2"
-PREMIX = "/Neutrino_E-10_gun/RunIIPremix-v1/PREMIX"
-RULES = PayloadRules()
-COMMON = {
-    "RequestName": "ana_test_1",
-    "Requestor": "ana",
-    "Campaign": "Test",
-    "CMSSWVersion": "CMSSW_14_0_19",
-    "ScramArch": ["el8_amd64_gcc12"],
-    "GlobalTag": "140X_v1",
-    "AcquisitionEra": "Run2026A",
-    "ProcessingString": "Test",
-    "ProcessingVersion": 1,
-    "Memory": 2000,
-    "Multicore": 4,
-    "TimePerEvent": 1,
-    "SizePerEvent": 10,
-}
-GENERATES = {"PrimaryDataset": "ZToMuMu", "RequestNumEvents": 100, "EventsPerJob": 25, "EventsPerLumi": 10}
-
-
-def rereco(**more: Any) -> dict[str, Any]:
-    era = "Run2026A"
-    return COMMON | {
-        "RequestType": "ReReco",
-        "InputDataset": "/SingleMuon/Run2026A-v1/RAW",
-        "ConfigCacheID": "cfg-rereco",
-        "EventStreams": 2,
-        "OutputDatasets": [
-            f"/SingleMuon/{era}-Test-v1/AOD",
-            f"/SingleMuon/{era}-EcalESAlign-Test-v1/ALCARECO",
-            f"/SingleMuon/{era}-HcalCalIso-Test-v1/ALCARECO",
-        ],
-        **more,
-    }
-
-
-def step_chain(**more: Any) -> dict[str, Any]:
-    """Generation, digitisation with pileup in an older release, reconstruction. The first is not kept."""
-    return COMMON | {
-        "RequestType": "StepChain",
-        "StepChain": 3,
-        "Step1": {
-            "StepName": "GENSIM",
-            "ConfigCacheID": "cfg-gen",
-            "KeepOutput": False,
-            "Multicore": 2,
-            **GENERATES,
-        },
-        "Step2": {
-            "StepName": "DIGI",
-            "ConfigCacheID": "cfg-digi",
-            "InputStep": "GENSIM",
-            "InputFromOutputModule": "RAWSIMoutput",
-            "MCPileup": PREMIX,
-            "CMSSWVersion": "CMSSW_10_6_17_patch1",
-            "ScramArch": ["slc7_amd64_gcc700"],
-        },
-        "Step3": {
-            "StepName": "RECO",
-            "ConfigCacheID": "cfg-reco",
-            "InputStep": "DIGI",
-            "InputFromOutputModule": "PREMIXRAWoutput",
-            "EventStreams": 2,
-        },
-        **more,
-    }
-
-
-def task_chain(**more: Any) -> dict[str, Any]:
-    """Two tasks read the output of the first; one output is transient."""
-    return COMMON | {
-        "RequestType": "TaskChain",
-        "TaskChain": 3,
-        "Task1": {"TaskName": "GenSim", "ConfigCacheID": "cfg-gen", "KeepOutput": True, **GENERATES},
-        "Task2": {
-            "TaskName": "Digi",
-            "ConfigCacheID": "cfg-digi-nopu",
-            "InputTask": "GenSim",
-            "InputFromOutputModule": "RAWSIMoutput",
-            "TransientOutputModules": ["FEVTDEBUGHLToutput"],
-            "AcquisitionEra": "Digi2026",
-        },
-        "Task3": {
-            "TaskName": "Reco",
-            "ConfigCacheID": "cfg-reco-fevt",
-            "InputTask": "Digi",
-            "InputFromOutputModule": "FEVTDEBUGHLToutput",
-            "AcquisitionEra": "Reco2026",
-        },
-        **more,
-    }
-
-
-def configuration(config_id: str, modules: dict[str, Any], **pset: Any) -> Configuration:
-    described = {
-        label: OutputModule(*([tier] if isinstance(tier, str) else tier)) for label, tier in modules.items()
-    }
-    return Configuration(config_id, build_pset(*modules, **pset).encode(), described)
-
-
-CONFIGS = {
-    one.config_id: one
-    for one in (
-        configuration(
-            "cfg-rereco",
-            {
-                "AODoutput": "AOD",
-                "ES": ("ALCARECO", "EcalESAlign"),
-                "HC": ("ALCARECO", "HcalCalIso"),
-                "DQMoutput": "DQMIO",
-            },
-        ),
-        configuration("cfg-gen", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource"),
-        configuration("cfg-half", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource", more=halving()),
-        configuration("cfg-lhe", {"RAWSIMoutput": "GEN-SIM", "LHEoutput": "LHE"}, source="LHESource"),
-        configuration("cfg-digi", {"PREMIXRAWoutput": "GEN-SIM-RAW"}, more=MIXING),
-        configuration("cfg-digi-nopu", {"FEVTDEBUGHLToutput": "GEN-SIM-DIGI-RAW"}),
-        configuration("cfg-raw", {"FEVTDEBUGHLToutput": "GEN-SIM-RAW"}),
-        configuration("cfg-reco", {"AODSIMoutput": "AODSIM"}),
-        configuration("cfg-reco-fevt", {"AODSIMoutput": "AODSIM"}),
-        configuration("cfg-nano", {"NANOAODSIMoutput": "NANOAODSIM"}),
-    )
-}
-
-
-def read(raw: dict[str, Any]) -> RequestSpec:
-    return read_document(raw, payloads=RULES)
-
-
-def pinned(spec: RequestSpec, found: dict[str, Configuration] | None = None) -> dict[str, Any]:
-    datasets = [output.dataset for output in spec.output_datasets]
-    return pin_configurations(spec.payload_config, datasets, found or CONFIGS)
-
-
-def prepare(node: Node, spec: RequestSpec, found: dict[str, Configuration] | None = None) -> None:
-    """Give a node the payload of a request, with pileup files as the input resolution would list them."""
-    payload = pinned(spec, found)
-    known = found or CONFIGS
-    steps = steps_of(payload)
-    node.psets = {
-        step["pset"]: known[step["config_id"]].content.decode() for step in steps if not step.get("merge")
-    }
-    pileup: dict[str, list[str]] = {}
-    for number, dataset in enumerate(spec.secondary_input_datasets):
-        pileup[dataset] = [node.add_input(f"pileup{number}", events=10)["lfn"]]
-    node.payload = payload | ({"pileup": pileup} if pileup else {})
-    node.datasets = [output.dataset for output in spec.output_datasets]
-    node.cores = spec.cores
-
-
-def generate(node: Node, spec: RequestSpec, events: int = 25) -> list[tuple[int, int, int]]:
-    """Plan one job that generates events; return what it must write."""
-    per_lumi = spec.splitting_params.events_per_lumi or events
-    node.generate_job(1, events, events_per_lumi=per_lumi)
-    return [(1, 1 + (n - 1) // per_lumi, n) for n in range(1, events + 1)]
 
 
 def test_rereco_writes_every_listed_dataset_and_nothing_else(node: Node) -> None:
+    node.processes = True
     spec = read(rereco())
     prepare(node, spec)
     node.read_job([node.add_input("raw", run=380001)])
@@ -199,50 +55,6 @@ def test_rereco_writes_every_listed_dataset_and_nothing_else(node: Node) -> None
     assert [one["dataset"] for one in report["outputs"]] == rereco()["OutputDatasets"]
     for dataset in rereco()["OutputDatasets"]:
         assert node.events(report, dataset) == [(380001, 1 + n // 10, n + 1) for n in range(40)]
-
-
-def test_rereco_with_a_lumi_mask(node: Node) -> None:
-    spec = read(rereco(LumiList={"380001": [[2, 3]]}, OutputDatasets=["/SingleMuon/Run2026A-Test-v1/AOD"]))
-    prepare(node, spec)
-    mask = {
-        str(run): [list(pair) for pair in pairs] for run, pairs in spec.splitting_params.lumi_mask.items()
-    }
-    node.read_job([node.add_input("raw", run=380001)], mask=mask)
-
-    report = node.run()
-
-    assert [event for _, _, event in node.events(report, node.datasets[0])] == list(range(11, 31))
-    assert report["outputs"][0]["lumis"] == {"380001": [[2, 3]]}
-
-
-def test_monte_carlo_with_a_filter(node: Node) -> None:
-    document = (
-        COMMON
-        | GENERATES
-        | {"RequestType": "MonteCarlo", "ConfigCacheID": "cfg-half", "FilterEfficiency": 0.5}
-    )
-    spec = read(document | {"OutputDatasets": ["/ZToMuMu/Run2026A-Test-v1/GEN-SIM"]})
-    prepare(node, spec)
-    made = generate(node, spec, 40)
-
-    report = node.run()
-
-    found = node.events(report, node.datasets[0])
-    assert 0 < len(found) < 40
-    assert set(found) < set(made)
-    assert report["outputs"][0]["lumis"] == {"1": [[1, 4]]}
-
-
-def test_monte_carlo_from_lhe_files_writes_two_tiers(node: Node) -> None:
-    step = {"StepName": "GENSIM", "ConfigCacheID": "cfg-lhe", "LheInputFiles": True, **GENERATES}
-    tiers = [f"/ZToMuMu/Run2026A-Test-v1/{tier}" for tier in ("GEN-SIM", "LHE")]
-    spec = read(COMMON | {"RequestType": "StepChain", "StepChain": 1, "Step1": step, "OutputDatasets": tiers})
-    prepare(node, spec)
-    made = generate(node, spec)
-
-    report = node.run()
-
-    assert [node.events(report, dataset) for dataset in tiers] == [made, made]
 
 
 def test_step_chain_with_pileup_and_two_releases(node: Node) -> None:
@@ -257,29 +69,36 @@ def test_step_chain_with_pileup_and_two_releases(node: Node) -> None:
     assert [node.events(report, dataset) for dataset in node.datasets] == [made, made]
 
 
-def test_step_chain_on_a_dataset(node: Node) -> None:
-    step = {"StepName": "Nano", "ConfigCacheID": "cfg-nano", "InputDataset": "/Z/Era-v1/MINIAODSIM"}
-    spec = read(COMMON | {"RequestType": "StepChain", "StepChain": 1, "Step1": step})
-    prepare(node, spec)
-    node.read_job([node.add_input("mini")])
-
-    report = node.run()
-
-    assert node.datasets == ["/Z/Run2026A-Test-v1/NANOAODSIM"]
-    assert len(node.events(report, node.datasets[0])) == 40
-    assert node.run("merge")["exit_code"] == 0
+MONTE_CARLO = COMMON | GENERATES | {"RequestType": "MonteCarlo", "ConfigCacheID": "cfg-gen"}
+LHE = {"StepName": "GENSIM", "ConfigCacheID": "cfg-lhe", "LheInputFiles": True, **GENERATES}
+NANO = {"StepName": "Nano", "ConfigCacheID": "cfg-nano", "InputDataset": "/Z/Era-v1/MINIAODSIM"}
+ONE_STEP = COMMON | {"RequestType": "StepChain", "StepChain": 1}
+GEN_SIM, LHE_TIER = (f"/ZToMuMu/Run2026A-Test-v1/{tier}" for tier in ("GEN-SIM", "LHE"))
 
 
-def test_task_chain_runs_as_one_job_without_its_transient_output(node: Node) -> None:
-    spec = read(task_chain())
-    prepare(node, spec)
-    made = generate(node, spec)
+@pytest.mark.parametrize(
+    ("document", "written"),
+    [
+        (MONTE_CARLO | {"OutputDatasets": [GEN_SIM]}, [{"RAWSIMoutput": GEN_SIM}]),
+        (
+            ONE_STEP | {"Step1": LHE, "OutputDatasets": [GEN_SIM, LHE_TIER]},
+            [{"RAWSIMoutput": GEN_SIM, "LHEoutput": LHE_TIER}],
+        ),
+        (ONE_STEP | {"Step1": NANO}, [{"NANOAODSIMoutput": "/Z/Run2026A-Test-v1/NANOAODSIM"}]),
+        (
+            task_chain(),
+            [{"RAWSIMoutput": GEN_SIM}, {}, {"AODSIMoutput": "/ZToMuMu/Reco2026-Test-v1/AODSIM"}],
+        ),
+    ],
+    ids=["Monte Carlo", "LHE files", "step on a dataset", "transient output"],
+)
+def test_modules_are_pinned_to_the_datasets_they_write(
+    document: dict[str, Any], written: list[dict[str, str]]
+) -> None:
+    steps = read_config(pinned(read(document))).steps
 
-    report = node.run()
-
-    assert report["error"] == ""
-    assert node.datasets == ["/ZToMuMu/Run2026A-Test-v1/GEN-SIM", "/ZToMuMu/Reco2026-Test-v1/AODSIM"]
-    assert [node.events(report, dataset) for dataset in node.datasets] == [made, made]
+    assert [dict(step.outputs) for step in steps] == written
+    assert [step.lhe for step in steps] == ["LheInputFiles" in str(document)] * len(steps)
 
 
 def test_two_tasks_read_one(node: Node) -> None:
@@ -458,9 +277,9 @@ def test_steps_of_one_system_require_it_and_others_none() -> None:
     assert system_of({"kind": "command"}, "") == "any"
 
 
-def samples() -> list[Any]:
-    """Return the sample documents that name CMSSW; those of one request in a file each."""
-    found = []
+def samples() -> dict[str, dict[str, Any]]:
+    """Return the sample documents that name CMSSW, by file and name of the request."""
+    found = {}
     for file in sorted(FOLDER.glob("*.json")):
         raw = json.loads(file.read_text())
         alone = "createRequest" in raw or "RequestType" in raw
@@ -468,9 +287,36 @@ def samples() -> list[Any]:
         for name, entry in [("", raw)] if alone else list(dump.items()):
             inner = entry.get("createRequest", entry)
             if inner.get("RequestType") not in ("Resubmission", "DQMHarvest"):
-                found.append(pytest.param(entry, id=f"{file.stem}:{name}".rstrip(":")))
+                found[f"{file.stem}:{name}".rstrip(":")] = entry
+    return found
+
+
+def longest(documents: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the document of each request type with the most steps and output datasets."""
+    chosen: dict[str, tuple[int, int, str]] = {}
+    for name, entry in documents.items():
+        inner = entry.get("createRequest", entry)
+        kind = inner["RequestType"]
+        size = (int(inner.get(kind, 1)), len(inner.get("OutputDatasets", ())), name)
+        chosen[kind] = max(size, chosen.get(kind, size))
+    return {name: documents[name] for _, _, name in chosen.values()}
+
+
+def parameters(documents: dict[str, dict[str, Any]]) -> list[Any]:
     reason = f"no ReqMgr2 documents in {FOLDER}; set WMS2_SAMPLES to the folder that holds reqmgr2/"
+    found = [pytest.param(entry, id=name) for name, entry in documents.items()]
     return found or [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+
+
+SAMPLES = samples()
+
+
+def read_sample(raw: dict[str, Any]) -> RequestSpec:
+    spec = read(raw)
+    ids = [step.get("config_id") for step in steps_of(spec.payload_config)]
+    if len(set(ids)) < len(ids):
+        pytest.skip("steps that share a configuration would need the real one")
+    return spec
 
 
 def invented(spec: RequestSpec) -> dict[str, Configuration]:
@@ -503,12 +349,19 @@ def invented(spec: RequestSpec) -> dict[str, Configuration]:
     return found
 
 
-@pytest.mark.parametrize("raw", samples())
+@pytest.mark.parametrize("raw", parameters(SAMPLES))
+def test_sample_document_is_pinned_to_every_dataset(raw: dict[str, Any]) -> None:
+    spec = read_sample(raw)
+
+    steps = read_config(pinned(spec, invented(spec))).steps
+
+    written = [dataset for step in steps for dataset in step.outputs.values()]
+    assert sorted(written) == sorted(output.dataset for output in spec.output_datasets)
+
+
+@pytest.mark.parametrize("raw", parameters(longest(SAMPLES)))
 def test_sample_document_runs(node: Node, raw: dict[str, Any]) -> None:
-    spec = read(raw)
-    ids = [step.get("config_id") for step in steps_of(spec.payload_config)]
-    if len(set(ids)) < len(ids):
-        pytest.skip("steps that share a configuration would need the real one")
+    spec = read_sample(raw)
     prepare(node, spec, invented(spec))
     mask = {
         str(run): [list(pair) for pair in pairs] for run, pairs in spec.splitting_params.lumi_mask.items()

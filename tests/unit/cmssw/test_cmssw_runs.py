@@ -117,7 +117,11 @@ def test_chain_runs_in_one_job_and_keeps_what_has_a_dataset(node: Node) -> None:
 
 def test_pileup_is_read_from_the_given_files_in_an_order_of_the_job(node: Node) -> None:
     chain(node)
-    node.generate_job(1, 20)
+    digi = node.payload["cmssw"]["steps"][1]
+    node.use_steps(
+        [digi | {"parent": None, "module": ""}], [node.psets["pset_2.py"]], pileup=node.payload["pileup"]
+    )
+    node.read_job([node.add_input("sim", events=20)])
     lfn = node.run()["outputs"][0]["lfn"]
     first = read_branch(node.path(lfn), "pileup")
     node.run()

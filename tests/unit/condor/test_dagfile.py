@@ -218,3 +218,15 @@ def test_assets_are_read_with_their_modes(tmp_path: Path) -> None:
     assets = {asset.path: asset for asset in read_assets(tmp_path / "dag" / "scripts")}
     assert set(assets) == {"elect_site.sh", "post.sh"}
     assert assets["post.sh"].executable
+
+
+def test_a_group_of_runners_has_no_landing_merge_or_cleanup(tmp_path: Path) -> None:
+    layout = make_layout(groups=1, nodes=3, pull=True)
+    written = write_dag(layout, tmp_path / "dag")
+    text = (tmp_path / "dag" / "mg_000000" / "group.dag").read_text()
+    jobs = [line.split()[1:] for line in text.splitlines() if line.startswith("JOB ")]
+    assert jobs == [[f"proc_00000{number}", "../runner.sub"] for number in range(3)]
+    assert "PARENT" not in text
+    assert (tmp_path / "dag" / "mg_000000" / "jobs.json").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in (tmp_path / "dag").glob("*.sub")) == ["runner.sub"]
+    assert write_dag(layout, tmp_path / "dag").digest == written.digest

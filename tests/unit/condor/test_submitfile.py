@@ -13,6 +13,7 @@ from condor import submitfile
 from condor.submitfile import (
     Role,
     SubmitDescription,
+    boost,
     parse_submit,
     quote,
     render_priority,
@@ -58,7 +59,7 @@ def test_a_token_is_named_by_its_file_and_its_service_alike() -> None:
 def test_a_proxy_is_given_to_jobs_that_use_storage_only() -> None:
     texts = {role: render_submit(replace(describe(role), job_proxy="/etc/wms2/proxy.pem")) for role in Role}
     assert {role for role, text in texts.items() if "\nx509userproxy = /etc/wms2/proxy.pem\n" in text} == {
-        Role.PROCESSING, Role.MERGE, Role.CLEANUP,
+        Role.PROCESSING, Role.RUNNER, Role.MERGE, Role.CLEANUP,
     }  # fmt: skip
 
 
@@ -173,6 +174,12 @@ def test_landing_is_not_pinned() -> None:
     assert submitfile.PINNED_SITE_INCLUDE not in render_submit(describe(Role.LANDING))
 
 
+def test_begun_work_goes_first_and_landings_last() -> None:
+    order = [Role.LANDING, Role.PROCESSING, Role.MERGE]
+    assert sorted(order, key=boost) == order
+    assert boost(Role.MERGE) == boost(Role.CLEANUP) > 1_000_000, "above the highest priority of a request"
+
+
 def test_priority_file_holds_one_number() -> None:
     assert render_priority(-5) == "job_priority = -5\n"
     with pytest.raises(InvalidInput, match="priority"):
@@ -181,5 +188,6 @@ def test_priority_file_holds_one_number() -> None:
 
 def test_gpus_are_asked_for_by_processing_jobs_only() -> None:
     texts = {role: render_submit(replace(describe(role), gpus=2)) for role in Role}
-    assert "request_gpus = 2\n" in texts[Role.PROCESSING]
-    assert not any("request_gpus" in text for role, text in texts.items() if role is not Role.PROCESSING)
+    asking = {role for role, text in texts.items() if "request_gpus = 2\n" in text}
+    assert asking == {Role.PROCESSING, Role.RUNNER}
+    assert not any("request_gpus" in text for role, text in texts.items() if role not in asking)

@@ -21,7 +21,8 @@ IGNORED = [
 ]  # fmt: skip
 WORKERS = {"worker-lifecycle", "worker-planning", "worker-condor", "worker-outputs"}
 BEATS = {"beat-a", "beat-b"}
-LONG_RUNNING = {"web", "flower", *WORKERS, *BEATS}
+INTAKE = "intake"  # it has no port, and waits for what it lacks instead of dying: /readyz shows it
+LONG_RUNNING = {"web", "streams", "flower", INTAKE, *WORKERS, *BEATS}
 OF_ONE_USE = {"roles", "migrate"}
 SECRET = re.compile(r"SECRET|PASSWORD|AUTH$|_URL$|TOKEN")
 
@@ -62,7 +63,14 @@ def test_two_beats_run_under_the_leader_scheduler(services: dict[str, dict[str, 
 
 @pytest.mark.parametrize(
     "module",
-    ["wms2_project.wsgi", "wms2_project.celery", "wms2_project.beat", "wms2_project.flower", "manage"],
+    [
+        "wms2_project.wsgi",
+        "console.streams.asgi",
+        "wms2_project.celery",
+        "wms2_project.beat",
+        "wms2_project.flower",
+        "manage",
+    ],
 )
 def test_commands_name_modules_that_exist(module: str) -> None:
     named = f"{COMPOSE.read_text()}{(ROOT / 'Dockerfile').read_text()}"
@@ -106,7 +114,9 @@ def test_migration_runs_once_as_the_owner_after_the_roles_are_there(
 
 
 def test_everything_with_a_port_or_a_queue_has_a_health_check(services: dict[str, dict[str, Any]]) -> None:
-    without = {name for name in set(services) - OF_ONE_USE - BEATS if "healthcheck" not in services[name]}
+    without = {
+        name for name in set(services) - OF_ONE_USE - BEATS - {INTAKE} if "healthcheck" not in services[name]
+    }
 
     assert without == set()
 
@@ -134,11 +144,12 @@ def test_each_service_gets_only_the_secrets_it_uses(services: dict[str, dict[str
         "redis": {"REDIS_PASSWORD"},
         "roles": {"POSTGRES_PASSWORD", "WMS2_OWNER_PASSWORD", "WMS2_APP_PASSWORD"},
         "migrate": keys | {"WMS2_OWNER_PASSWORD"},
+        "streams": keys | run,
         "web": worker | {"WMS2_OIDC_CLIENT_SECRET", "WMS2_CALLBACK_SECRET"},
         **dict.fromkeys(WORKERS, worker),
         "worker-outputs": worker | {"WMS2_CALLBACK_SECRET"},
-        **dict.fromkeys(BEATS, keys | run),
-        "flower": {"REDIS_PASSWORD", "FLOWER_BASIC_AUTH"},
+        **dict.fromkeys(BEATS | {INTAKE}, keys | run),
+        "flower": {"REDIS_PASSWORD", "FLOWER_BASIC_AUTH", "SECRET_KEY", "WMS2_APP_PASSWORD"},
     }
 
 
@@ -165,7 +176,7 @@ def test_wms2_trusts_the_proxy_and_no_other_address(services: dict[str, dict[str
     meet = {name for name, service in services.items() if "front" in service["networks"]}
 
     assert services["web"]["environment"]["WMS2_TRUSTED_PROXIES"] == address
-    assert meet == {"proxy", "web"}
+    assert meet == {"proxy", "streams", "web"}
     assert services["postgres"]["networks"] == services["redis"]["networks"] == ["back"]
 
 

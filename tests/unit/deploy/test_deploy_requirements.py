@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ["requirements.txt", "requirements-lab.txt", "requirements-dev.txt"]
 PRODUCT = [
-    "cms", "condor", "dags_app", "outputs_app", "requests_app", "rootfiles", "sandbox", "sites_app",
-    "wms2_project",
+    "chains_app", "cms", "condor", "console", "dags_app", "outputs_app", "requests_app", "rootfiles",
+    "sandbox", "sites_app", "wms2_project",
 ]  # fmt: skip
 TOOLS = {  # used without being imported: by a command, a setting or a type checker
     "gunicorn": "exec gunicorn ",
@@ -35,7 +35,8 @@ def pins(name: str) -> dict[str, str]:
 
 def wanted(name: str) -> set[str]:
     lines = (ROOT / name).read_text().splitlines()
-    return {re.split(r"[\[=<>!~; ]", line)[0].lower() for line in lines if re.match(r"[A-Za-z]", line)}
+    named = (re.split(r"[\[=<>!~; ]", line)[0] for line in lines if re.match(r"[A-Za-z]", line))
+    return {name.lower().replace(".", "-") for name in named}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -92,7 +93,7 @@ def modules_by_package() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, packages in packages_distributions().items():
         for package in packages:
-            found.setdefault(package.lower().replace("_", "-"), set()).add(module)
+            found.setdefault(re.sub(r"[._]", "-", package.lower()), set()).add(module)
     return found
 
 

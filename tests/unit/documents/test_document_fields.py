@@ -77,6 +77,7 @@ BAD_TEXT = [
 ]
 LONG_TEXT = ["x" * 101]
 REFUSALS: dict[str, list[Any]] = {
+    "log_dataset": ["", "/A/B", "/A/B/LOG/", 5],
     "request_name": [*BAD_TEXT, "", "-first"],
     "requestor": [*BAD_TEXT, *LONG_TEXT],
     "requestor_dn": ["CN=x", "/CN=x\n", '/CN="x"', "/CN=$x", "/" + "x" * 401, 5],
@@ -106,6 +107,7 @@ REFUSALS: dict[str, list[Any]] = {
     "output_datasets": ["/A/B", ["/A/B/RAW", ""], {"a": 1}, [f"/A/B{i}/RAW" for i in range(101)]],
     "priority": [*BAD_WHOLE, 1_000_001],
     "memory_mb": [*BAD_WHOLE, 0, 2_000_001],
+    "retry_count": [*BAD_WHOLE, -1, 21],
     "cores": [*BAD_WHOLE, 0, 513],
     "processing_version": [*BAD_WHOLE, 0, 10_000],
     "target_merged_size_kb": [*BAD_WHOLE, 0],
@@ -123,7 +125,11 @@ REFUSALS: dict[str, list[Any]] = {
         [f"T2_CH_S{i}" for i in range(1001)],
     ],
     "site_blacklist": ["CERN", ["T9_CH_CERN"]],
-    "allocation": ["PUSH", "pull", "steal", 1, ["push"]],
+    "pull_jobs": [*BAD_WHOLE, 0, 100_001],
+    "max_distance": [*BAD_WHOLE, 101],
+    "follow_input_until": ["tomorrow", "2031-01-01T00:00:00", 5],
+    "input_from": [*BAD_TEXT],
+    "allocation": ["PUSH", "steal", 1, ["push"]],
     "cleanup_policy": ["later", True],
     "wms_backend": ["crab"],
     "splitting_algo": ["", "EventAwareLumiByWork", "filebased", 3, ["FileBased"]],
@@ -167,6 +173,7 @@ def test_refused_value_names_its_field_and_a_cure(field: str, value: Any) -> Non
 def test_every_text_and_number_of_a_request_is_in_the_refusal_table() -> None:
     from_table = {
         *REFUSALS,
+        "further_input_datasets",
         "secondary_input_datasets",
         "total_events",
         "filter_efficiency",
@@ -310,3 +317,54 @@ def test_throttles_are_named_and_bounded(given: Any, message: str) -> None:
 def test_a_chain_has_throttles_for_all_of_it() -> None:
     chain = {**MINIMAL, "StepChain": 1, "Step1": {"StepName": "one"}, "CategoryThrottles": {"Merge": 3}}
     assert read_document(chain).category_throttles == {"Merge": 3}
+
+
+SEVERAL = ["/A/B-v1/RAW", "/A/C-v1/RAW"]
+
+
+def test_several_input_datasets_are_read_in_order_and_written_again() -> None:
+    spec = read_document(changed(MINIMAL, input_dataset=..., input_datasets=[*SEVERAL, SEVERAL[0]]))
+
+    assert spec.input_datasets == tuple(SEVERAL)
+    assert spec.to_document()["input_datasets"] == SEVERAL
+    assert read_document(spec.to_document()) == spec
+
+
+def test_a_list_of_one_input_dataset_is_the_single_form() -> None:
+    spec = read_document(changed(RERECO, InputDatasets=[RERECO["InputDataset"]]))
+
+    assert spec == read_document(RERECO)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"input_datasets": SEVERAL}, "input_datasets", "contradicts input_dataset"),
+        ({"input_dataset": ..., "input_datasets": ["/A/B"]}, "input_datasets", "/A/B"),
+        ({"input_dataset": ..., "input_datasets": ""}, "input_datasets", "input_datasets"),
+        ({"input_dataset": ..., "input_datasets": SEVERAL, "output_datasets": ["/A/C-v1/RAW"]},
+         "output_datasets", "equals an input dataset"),
+        ({"input_dataset": ..., "input_datasets": SEVERAL, "block_whitelist": ["/A/D-v1/RAW#x"]},
+         "block_whitelist", "is not a block of the input"),
+    ],
+)  # fmt: skip
+def test_refused_input_datasets(changes: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        read_document(changed(MINIMAL, **changes))
+
+    assert words in error.value.fields[field]
+
+
+def test_block_lists_may_name_blocks_of_every_input_dataset() -> None:
+    blocks = [f"{dataset}#x" for dataset in SEVERAL]
+    spec = read_document(changed(MINIMAL, input_dataset=..., input_datasets=SEVERAL, block_whitelist=blocks))
+
+    assert spec.splitting_params.block_whitelist == tuple(blocks)
+
+
+@pytest.mark.parametrize("taken", ["/A/B-v1/RAW", "/A/Out-v1/AOD"])
+def test_a_log_dataset_has_a_name_of_its_own(taken: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        read_document({**MINIMAL, "output_datasets": ["/A/Out-v1/AOD"], "log_dataset": taken})
+
+    assert "choose a name of its own" in error.value.fields["log_dataset"]

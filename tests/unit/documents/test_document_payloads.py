@@ -112,3 +112,24 @@ def test_a_tool_that_joins_no_files_is_known_to_the_planner() -> None:
 def test_a_default_that_does_not_exist_is_refused() -> None:
     with pytest.raises(PayloadRefused, match="toy"):
         PayloadRules(default="toy").with_kind({}, release="")
+
+
+MERGE = {**BARE, "splitting_algo": "FileBased", "splitting_params": {}, "payload_config": {"kind": "merge"}}
+
+
+def test_the_kind_merge_joins_files_of_one_dataset() -> None:
+    assert payload_of(MERGE)["kind"] == "merge"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"splitting_algo": "EventBased"}, "splitting_algo"),
+        ({"splitting_params": {"lumi_mask": {"1": [[1, 2]]}}}, "splitting_params.lumi_mask"),
+        ({"splitting_params": {"total_events": 5}}, "splitting_params.total_events"),
+        ({"output_datasets": ["/A/B-v1/AOD", "/A/C-v1/AOD"]}, "output_datasets"),
+        ({"input_dataset": ..., "total_events": 10, "primary_dataset": "A"}, "input_dataset"),
+    ],
+)
+def test_what_the_kind_merge_cannot_do_is_refused(changes: dict[str, Any], field: str) -> None:
+    assert "the kind merge" in refusal(changed(MERGE, **changes))[field]

@@ -25,7 +25,9 @@ def ground(layout: Layout) -> Ground:
 
 @pytest.fixture
 def addresses() -> application.Addresses:
-    return application.Addresses(web="127.0.0.1:1", flower="127.0.0.1:2", traces="127.0.0.1:3")
+    return application.Addresses(
+        web="127.0.0.1:1", streams="127.0.0.1:4", flower="127.0.0.1:2", traces="127.0.0.1:3"
+    )
 
 
 @pytest.fixture
@@ -60,7 +62,8 @@ def test_every_service_has_its_place_in_the_stop_order(parts: dict[str, Service]
     stopped = [name for names in STOP_ORDER for name in names]
 
     grid_services = [grid.ISSUER, "storage-*"]
-    assert sorted(stopped) == sorted([*parts, *grid_services, "condor", "cms_world", "redis", "postgres"])
+    others = ["condor", "cms_world", "redis", "postgres", "epmd", "broker", "intake"]
+    assert sorted(stopped) == sorted([*parts, *grid_services, *others])
 
 
 def test_stopping_keeps_to_the_order_that_loses_nothing() -> None:
@@ -106,8 +109,9 @@ def test_rights_are_granted_after_a_migration_by_another_role(owner: str, comman
     assert [command[0] for command in application.migrate_commands(settings)] == commands
 
 
-def test_flower_listens_on_loopback(parts: dict[str, Service]) -> None:
+def test_flower_and_streams_listen_on_loopback(parts: dict[str, Service]) -> None:
     assert "--address=127.0.0.1" in parts["flower"].argv
+    assert parts["streams"].argv[parts["streams"].argv.index("--host") + 1] == "127.0.0.1"
 
 
 def test_a_port_that_is_no_number_is_refused(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

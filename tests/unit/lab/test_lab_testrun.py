@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.places import REDIS_NUMBER
 from lab.errors import LabError
 from lab.lanes import DISTURBING, Lane, lanes
 from lab.paths import Layout
 from lab.processes import clear_leftovers, members
 from lab.running import Command, Commands, run_command
+from lab.services.redis import DATABASES
 from lab.testrun import plan_tests, run_alone
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 def test_everything_runs_unit_tests_first_and_what_has_no_tests_not_at_all(root: Path) -> None:
     plan = plan_tests(["-x"], root=root)
 
-    assert plan.paths == ("tests/unit", "tests/integration", "tests/e2e", "tests/browser")
+    assert plan.paths == ("tests/unit", "tests/integration", "tests/browser", "tests/e2e")
     assert plan.arguments == ("-x",)
     assert plan.services
     assert plan.whole
@@ -63,7 +65,7 @@ def test_paths_given_replace_the_tier_s_own(root: Path) -> None:
 
 
 def test_an_unknown_tier_is_refused_with_the_choice(root: Path) -> None:
-    with pytest.raises(LabError, match="unit, integration, e2e, browser") as refused:
+    with pytest.raises(LabError, match="unit, integration, browser, e2e") as refused:
         plan_tests(["--tier", "unti"], root=root)
 
     assert refused.value.exit_code == 2
@@ -81,6 +83,12 @@ def test_every_test_that_needs_services_is_in_one_lane_or_disturbs_them_all() ->
         found = [lane.name for lane in lanes(ROOT) if has(lane, file)] + ["last"] * (file in DISTURBING)
         assert len(found) == (0 if file.startswith("tests/unit/") else 1), (file, found)
     assert set(DISTURBING) <= set(files)
+
+
+def test_no_two_lanes_share_a_redis_database_and_benchmarks_have_theirs() -> None:
+    numbers = [lane.redis for lane in lanes(ROOT) if lane.redis is not None]
+    assert len({0, REDIS_NUMBER, *numbers}) == len(numbers) + 2
+    assert max(REDIS_NUMBER, *numbers) < DATABASES
 
 
 def test_commands_run_side_by_side_and_are_shown_in_the_end(

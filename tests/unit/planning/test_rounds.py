@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dags_app.planning.coverage import read_plan
-from dags_app.planning.estimates import Measurement, estimate_from_rounds, steer_events_per_job
+from dags_app.planning.estimates import (
+    Measurement,
+    common_estimate,
+    estimate_from_rounds,
+    steer_events_per_job,
+)
 from dags_app.planning.plan import NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, SitePool
 from dags_app.states import SplittingAlgo
@@ -133,6 +138,15 @@ def test_unused_cores_are_not_requested_again(asked: int, used: float, cores: in
         )
         assert estimate is not None
         assert (estimate.cores, estimate.memory_mb) == (expected, WINDOW[0] * expected)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"), [((4.0, 4.5, 5.0), 4.5), ((4.0, 4.5, 5.1), None), ((4.0, 4.5), None), ((), None)]
+)
+def test_requests_that_agree_give_one_estimate(times: tuple[float, ...], seconds: float | None) -> None:
+    measured = [Estimate(time, 1000 + index, 2.0, "measured") for index, time in enumerate(times)]
+    found = common_estimate(measured, at_least=3, tolerance=0.25, cores=2)
+    assert found == (Estimate(seconds, 1002, 2.0, "campaign", cores=2) if seconds else None)
 
 
 def test_two_jobs_say_too_little() -> None:

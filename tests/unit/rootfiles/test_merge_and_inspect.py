@@ -18,7 +18,7 @@ from rootfiles.generate import Generation, generate
 from rootfiles.inspect import inspect
 from rootfiles.merge import merge
 from rootfiles.skim import Selection
-from tests.unit.rootfiles.conftest import MakeFile, damaged, numbers, write_trees
+from tests.unit.rootfiles.conftest import MakeFile, branches, damaged, numbers, write_trees
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,6 +32,47 @@ def test_files_are_merged_in_their_order_with_every_event_once(make_file: MakeFi
     assert [one.events for one in counted] == [30, 30, 30]
     assert counted[1].lumi_events == {"1": [[1, 3, 10]]}
     assert inspect(target).lumi_events == {"1": [[1, 9, 10]]}
+
+
+COMPRESSIONS = {"zlib": uproot.ZLIB(1), "lz4": uproot.LZ4(4), "zstd": uproot.ZSTD(5), "none": None}
+
+
+def write_events(path: Path, arrays: dict[str, Any], compression: Any) -> str:
+    with uproot.recreate(path, compression=compression) as file:
+        file.mktree("Events", {name: array.dtype for name, array in arrays.items()}).extend(arrays)
+    return str(path)
+
+
+def columns(first: int, events: int) -> dict[str, Any]:
+    """Branches that compress well, hardly and not at all."""
+    number = np.arange(first, first + events)
+    noise = np.random.default_rng(first).bytes(8 * events)
+    return {
+        "run": np.ones(events, np.uint32),
+        "luminosityBlock": (number // 1000).astype(np.uint32),
+        "event": number.astype(np.uint64),
+        "mass": np.sin(number).astype(np.float32),
+        "noise": np.frombuffer(noise, np.int64),
+    }
+
+
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_large_baskets_are_copied_and_hold_the_same_numbers(tmp_path: Path, name: str) -> None:
+    sizes = [20_000, 300, 700, 30_000]
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    parts = [columns(start, size) for start, size in zip(starts, sizes, strict=True)]
+    sources = [write_events(tmp_path / f"{n}.root", part, COMPRESSIONS[name]) for n, part in enumerate(parts)]
+    target = str(tmp_path / "merged.root")
+    counted = merge(sources, target)
+
+    assert [one.events for one in counted] == sizes
+    found = branches(target)
+    for branch in parts[0]:
+        expected = np.concatenate([part[branch] for part in parts])
+        assert found[branch].tobytes() == expected.tobytes()
+    assert inspect(target).lumi_events == {"1": [[0, 50, 1000]]}
+    with uproot.open({target: "Events"}) as tree:
+        assert tree["event"].entry_offsets == [0, 20_000, 21_000, 51_000], "the small ones share a basket"
 
 
 def test_every_tree_is_merged(tmp_path: Path) -> None:
@@ -124,11 +165,13 @@ def test_an_open_file_is_inspected_like_a_path(make_file: MakeFile) -> None:
 
 
 def test_the_command_line_answers_with_a_result_or_a_typed_error(make_file: MakeFile, tmp_path: Path) -> None:
-    good = run_in_process("inspect", {"source": make_file("a.root")}, tmp_path)
-    bad = run_in_process("inspect", {"source": damaged(make_file("b.root"), "truncated")}, tmp_path)
+    good = run_in_process("inspect", {"sources": [make_file("a.root")]}, tmp_path)
+    broken = damaged(make_file("b.root"), "truncated")
+    bad = run_in_process("inspect", {"sources": [broken]}, tmp_path)
     incomplete = run_in_process("inspect", {}, tmp_path)
 
-    assert (good["status"], good["events"], good["lumi_events"]) == (0, 100, {"1": [[1, 10, 10]]})
+    counted = {"events": 100, "lumi_events": {"1": [[1, 10, 10]]}, "trees": {"Events": 100}}
+    assert (good["status"], good["sources"]) == (0, [counted])
     assert (bad["status"], bad["error"]["kind"]) == (1, "truncated")
-    assert bad["error"]["source"].endswith("b.root")
+    assert bad["error"]["source"] == broken
     assert (incomplete["status"], incomplete["error"]["kind"]) == (1, "bad-task")

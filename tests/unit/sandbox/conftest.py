@@ -19,6 +19,7 @@ from lab.toy.eventfile import Event, read_events, write_events
 from sandbox import post_script, registry, wrapper
 from sandbox.build import RUN_SCRIPT, build_sandbox, copy_scripts
 from sandbox.places import Places
+from tests.forking import run_forked
 
 NODE = "proc_000000"
 SITE = "T2_CH_CERN"
@@ -27,6 +28,26 @@ SECOND = "/Toy/Run2026-Test-v1/AOD"
 WORKFLOW = "6f1c2f6e-2c39-4f6e-9f0f-0123456789ab"
 RUN = 316877
 PLUGINS = ("lab.toy",)
+LOG = """000 (007.000.000) 2026-11-16 02:01:46 Job submitted from host: <127.0.0.1:15115>
+    DAG Node: proc_000000
+...
+001 (007.000.000) 2026-11-16 02:01:47 Job executing on host: <127.0.0.1:15115>
+\tSlotName: slot2_1@localhost.localdomain
+\tGLIDEIN_CMSSite = "T1_US_FNAL"
+\tMemory = 128
+...
+006 (007.000.000) 2026-11-16 02:01:50 Image size of job updated: 900000
+\t777  -  MemoryUsage of job (MB)
+\t790000  -  ResidentSetSize of job (KB)
+...
+012 (007.000.000) 2026-11-16 02:02:10 Job was held.
+\tError from slot2_1@localhost.localdomain: Job has gone over memory limit of 128 megabytes.
+\tCode 34 Subcode 0
+...
+009 (007.000.000) 2026-11-16 02:02:20 Job was aborted.
+\tThe job attribute PeriodicRemove expression 'JobStatus == 5' evaluated to TRUE
+...
+"""
 
 
 @dataclass
@@ -36,7 +57,8 @@ class World:
     root: Path
     tarball: Path
     monkeypatch: pytest.MonkeyPatch
-    processes: bool = False
+    processes: bool = False  # by the real executables
+    forked: bool = False  # each node in a forked process: a job ends every process below it
     datasets: tuple[str, ...] = (DATASET,)
     payload: dict[str, Any] = field(default_factory=dict)
     pilot: dict[str, Any] | None = None
@@ -44,6 +66,7 @@ class World:
     attempt: int = 0
     cores: int | None = None
     lumis: dict[str, Any] | None = None  # of the input files, as the catalogue knows them
+    log: dict[str, str] | None = None
     prefixes: list[str] | None = None  # of the site's storage; None = as DAGs of earlier versions have it
 
     def __post_init__(self) -> None:
@@ -102,6 +125,7 @@ class World:
             "jobs": self.jobs,
             **({} if self.cores is None else {"cores": self.cores}),
             **({} if self.lumis is None else {"lumis": self.lumis}),
+            **({} if self.log is None else {"log": self.log}),
         }
 
     def plan(self) -> None:
@@ -150,7 +174,7 @@ class World:
         return {"PATH": os.environ["PATH"], "WMS2_ATTEMPT": str(self.attempt), "WMS2_PYTHON": sys.executable}
 
     def run(self, node: str, site: str = SITE) -> int:
-        """Run a node, by its real executable if `processes`, and bring back what it left."""
+        """Run a node and bring back what it left."""
         place = self.scratch(node)
         command = self.command(node, site)
         if self.processes:
@@ -158,6 +182,10 @@ class World:
                 command, cwd=place, env=self.environment(), capture_output=True, check=False
             )
             status = ended.returncode
+        elif self.forked:
+            status = run_forked(
+                lambda: wrapper.main(command[1:]), directory=place, environment=self.environment()
+            )
         else:
             self.monkeypatch.chdir(place)
             self.monkeypatch.setenv("WMS2_ATTEMPT", str(self.attempt))

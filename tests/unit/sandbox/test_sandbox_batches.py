@@ -12,7 +12,7 @@ from rootfiles.generate import Generation, generate
 from rootfiles.skim import Selection
 from sandbox import merge
 from sandbox.filefacts import checksum
-from sandbox.merge import MAX_BATCH_FILES, Part, batches
+from sandbox.merge import Part, batches
 from sandbox.report import NodeReport, Output, write_report
 from tests.unit.sandbox.conftest import DATASET, SITE, WORKFLOW
 
@@ -48,6 +48,10 @@ def test_batches_hold_as_many_files_and_bytes_as_one_merge_reads(
     assert [one for batch in found for one in batch] == parts
 
 
+def test_a_merge_reads_two_hundred_files_at_most() -> None:
+    assert [len(batch) for batch in batches([part(number) for number in range(401)])] == [200, 200, 1]
+
+
 def finish_job(world: World, node: str, first: int) -> None:
     """Plan a job that generates two events, put its ROOT file on storage and write its report."""
     plan = {"first_event": first, "last_event": first + 1, "first_lumi": 1, "events_per_lumi": 10, "run": 1}
@@ -67,18 +71,19 @@ def finish_job(world: World, node: str, first: int) -> None:
     write_report(world.reports / f"{node}.report.json", report)
 
 
-def test_a_thousand_root_files_are_merged_with_every_event_once(world: World) -> None:
-    world.processes, world.payload, jobs = True, {"kind": "root-demo"}, 1000
+def test_root_files_of_several_batches_are_merged_with_every_event_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.forked, world.payload, jobs = True, {"kind": "root-demo"}, 12
+    monkeypatch.setattr(merge, "batches", lambda parts: batches(parts, most_files=5))
     world.reports.mkdir(parents=True)
     for number in range(jobs):
         finish_job(world, f"proc_{number:06d}", 1 + 2 * number)
     world.plan()
-    assert len(list(batches([part(number) for number in range(jobs)]))) == jobs // MAX_BATCH_FILES
 
     assert world.run("merge") == 0, world.report("merge")["error"]
     with uproot.open({f"{world.storage}{MERGED}": "Events"}) as tree:
         assert list(tree["event"].array(library="np")) == list(range(1, 2 * jobs + 1))
-    assert world.report("merge")["peak_rss_mb"] < 500, "what a merge asks for"
     left = [path.name for path in (world.root / "scratch" / "merge" / "work").glob("*.root")]
     assert left == ["merged.0.root"], "the files of the batches are removed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox.classify import classify, code_without_report
-from sandbox.exitcodes import exit_codes
+from sandbox.exitcodes import exit_codes, fault_of
 from sandbox.limits import UNKNOWN_LIMITS, Limit, Limits, Resource
 from sandbox.userlog import JobEvents
 
@@ -15,7 +15,7 @@ NEVER_RETRIED = {70, 73, 8001, 8006, 8009, 8023, 8026, 8501, 50664, 71102, 71104
 RETRIED = {
     1, 9, 15, 50, 71, 72, 74, 81, 126, 127, 132, 135, 137, 143, 147, 151, 195, 243, 8004, 8030, 8031, 8033,
     9000, 10031, 10034, 11003, 11005, 50513, 50660, 50661, 50665, 50666, 60307, 60311, 60315, 60317, 60321,
-    60403, 71103, 99108, 99303, 99400, 99401, 99996,
+    60403, 71103, 99108, 99303, 99311, 99312, 99313, 99400, 99401, 99996,
 }  # fmt: skip
 RETRIED_ONCE = {
     8, 11, 65, 134, 139, 8002, 8015, 10040, 50110, 50115, 50669, 60302, 60324, 60450, 60451, 99109,
@@ -28,6 +28,18 @@ def test_every_code_of_the_table_is_tried_again_as_often_as_it_deserves() -> Non
     assert {code for code, tries in answers.items() if all(tries)} == RETRIED
     assert {code for code, tries in answers.items() if tries == (True, False, False)} == RETRIED_ONCE
     assert all(set(answers[code]) == {False} for code in answers.keys() - RETRIED - RETRIED_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        (8001, "user"), (50660, "user"), (99310, "user"), (8020, "data"), (8022, "data"), (60307, "site"),
+        (60321, "site"), (60322, "site"), (60323, "site"), (11003, "site"), (60315, "wms2"), (71105, "wms2"),
+        (99311, "wms2"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_the_fault_of_the_user_the_site_the_data_or_wms2(code: int, fault: str) -> None:
+    assert fault_of(code).value == fault
 
 
 def test_every_row_of_the_table_is_one_of_four_categories() -> None:

@@ -38,8 +38,7 @@ SKIPPED = '<FrameworkJobReport><SkippedFile Pfn="x" Lfn="/store/data/a.root" /><
 
 @pytest.fixture
 def world(world: World) -> World:
-    """Its jobs are processes of their own: a job ends every process below it when its command has ended."""
-    world.processes = True
+    world.forked = True
     return world
 
 

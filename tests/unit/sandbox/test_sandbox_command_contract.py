@@ -29,8 +29,7 @@ CONCAT = {"merge": {"tool": "concat"}}
 
 @pytest.fixture
 def world(world: World) -> World:
-    """Its jobs are processes of their own: a job ends every process below it when its command has ended."""
-    world.processes = True
+    world.forked = True
     return world
 
 

@@ -58,6 +58,7 @@ GROUP: dict[str, Any] = {
         "wall_time_sec": 12.0,
         "job_wall_p95_sec": 2.5,
     },
+    "log": None,
     "pilot": {
         "iterations": [
             {

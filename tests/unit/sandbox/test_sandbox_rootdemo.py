@@ -22,8 +22,7 @@ MERGED = "/store/data/toy/00000000000000000000000000000000.root"
 
 @pytest.fixture
 def world(world: World) -> World:
-    """Its jobs are processes of their own: a job ends every process below it."""
-    world.processes = True
+    world.forked = True
     world.payload = {"kind": "root-demo"}
     return world
 
@@ -188,6 +187,7 @@ def test_a_configuration_that_is_not_understood_is_refused_by_field(
 
 
 def test_a_node_without_uproot_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.processes = True
     generate_job(world, NODE, 1, 10)
     world.plan()
     bare = world.root / "python3"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,12 +230,40 @@ def test_an_unmerged_file_goes_to_the_next_prefix_and_the_transfer_says_so(
     assert str(status) in moved.problem
 
 
-def test_a_merged_file_stays_at_its_site(serve: Serve, context_at: ContextAt, output: Path) -> None:
+@pytest.mark.parametrize("moved_later", [True, False])
+def test_a_merged_file_goes_to_the_next_prefix_only_if_wms2_moves_it_later(
+    serve: Serve, context_at: ContextAt, output: Path, moved_later: bool
+) -> None:
     first, second = serve("first"), serve("second")
     first.faults = [Fault("PUT", status=503)]
-    failed = failure(lambda: stage(context_at(first.url, second.url), output, MERGED))
-    assert failed.code == 60321
-    assert second.seen == []
+    context = replace(
+        context_at(), places=Places({SITE: (first.url, second.url)}, merged_fallback=moved_later)
+    )
+    if moved_later:
+        stage(context, output, MERGED)
+        assert (second.files(), context.transfers[0].place) == ([MERGED], 1)
+    else:
+        assert failure(lambda: stage(context, output, MERGED)).code == 60321
+        assert second.seen == []
+
+
+@pytest.mark.parametrize(("lifetime_sec", "code", "retry"), [(-60, 99311, "yes"), (60, 60322, "no")])
+def test_a_job_whose_token_has_ended_says_so_and_is_retried(
+    server: Server, context_at: ContextAt, output: Path, lifetime_sec: int, code: int, retry: str
+) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + lifetime_sec}).encode())
+    token = f"e30.{claims.decode().rstrip('=')}.signature"
+    storage = Storage(token=lambda: token, ca_file=certificate()[0], pauses_sec=(0, 0))
+    server.tokens = {"another"}
+    server.file(INPUT, CONTENT)
+    context = context_at(server.url, storage=storage)
+    for failed, lfn in (
+        (failure(lambda: stage(context, output)), UNMERGED),
+        (failure(lambda: measured_input(context, INPUT)), INPUT),
+    ):
+        assert (failed.code, row_of(failed.code).advice) == (code, retry)
+        assert f"{lfn} at {SITE}" in failed.message
+        assert ("the job's token ended at" in failed.message) is (lifetime_sec < 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""The web process is killed after the commit and before the answer: the repeated call answers the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connections
+
+from dags_app.models import InputFile, Runner, Workflow
+from outputs_app.models import OutputFile
+from requests_app.states import RequestStatus
+from tests.integration.factories import make_claim, make_request
+from tests.integration.pull.factories import CERN, make_pull_workflow
+from tests.integration.pull.jobs import Job, output
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def job(sites: list[str], settings: Any) -> Job:
+    settings.CHECK_OUTPUTS = False
+    workflow = make_pull_workflow(places=[[CERN]] * 3)
+    make_claim(workflow, workflow.output_datasets[0])
+    make_request(workflow=workflow, status=RequestStatus.ACTIVE)
+    return Job(workflow)
+
+
+def killed_at(point: str, call: Callable[[], Any]) -> None:
+    """Make the call in a child process that is killed at this point, with a connection of its own."""
+    connections.close_all()
+    child = os.fork()
+    if child == 0:
+        os.environ |= {"WMS2_LAB": "1", "WMS2_FAILPOINT": point}
+        try:
+            call()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def counts(workflow: Workflow) -> tuple[int, int, int, int]:
+    """Runners, files lent, files processed and outputs: what a repeated call must not change."""
+    files = InputFile.objects.filter(workflow=workflow)
+    return (
+        Runner.objects.filter(workflow=workflow).count(),
+        files.filter(state="assigned").count(),
+        files.filter(state="processed").count(),
+        OutputFile.objects.filter(block__dataset__workflow=workflow).count(),
+    )
+
+
+def test_every_call_survives_the_death_of_the_web_process(job: Job) -> None:
+    workflow = job.workflow
+    killed_at("runner.started", job.start)
+    job.start()
+    assert counts(workflow) == (1, 0, 0, 0)
+    call = str(uuid4())
+    killed_at("runner.allocated", lambda: job.allocate(2, call=call))
+    files = job.allocate(2, call=call)
+    assert (len(files), counts(workflow)) == (2, (1, 2, 0, 0))
+    body = ([file["lfn"] for file in files], [output("a.root")])
+    killed_at("runner.recorded", lambda: job.record(*body))
+    recorded = job.record(*body)
+    uploaded = job.upload(recorded, CERN)
+    killed_at("runner.confirmed", lambda: job.confirm(uploaded))
+    assert job.confirm(uploaded) == {"outcome": "processed"}
+    assert counts(workflow) == (1, 0, 2, 1)
+
+
+def test_an_abort_survives_the_death_of_the_web_process(job: Job) -> None:
+    job.start()
+    job.allocate(2)
+    killed_at("runner.aborted", job.abort)
+    assert job.abort() == {"outcome": "failed"}
+    assert set(job.workflow.input_files.values_list("state", "attempts")) == {("attempted", 1), ("fresh", 0)}

@@ -1,0 +1,25 @@
+"""The diagram of a request's life is what the table of statuses says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from requests_app.life import LEFT_OUT, USUAL, render_life
+from requests_app.states import STATUSES, TRANSITIONS, RequestStatus
+
+
+def test_the_document_is_up_to_date() -> None:
+    document = Path(__file__).parents[3] / "docs" / "life-of-a-request.md"
+    assert document.read_text() == render_life(), "run ./wms2 manage request_life > docs/life-of-a-request.md"
+
+
+@pytest.mark.parametrize("status", list(RequestStatus))
+def test_every_transition_is_an_arrow_or_left_out_by_name(status: RequestStatus) -> None:
+    drawn = {line.split()[-1] for line in render_life().splitlines() if line.startswith(f"  {status} ")}
+    assert drawn == set(STATUSES[status].leads_to) - set(LEFT_OUT)
+
+
+def test_the_usual_way_is_legal() -> None:
+    assert all(after in TRANSITIONS[before] for before, after in USUAL)
