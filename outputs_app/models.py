@@ -55,6 +55,11 @@ class DatasetClaim(models.Model):
     def __str__(self) -> str:
         return self.dataset_name
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether DBS has other content under the name and sharing is not allowed (`BLOCKED` in queries)."""
+        return bool(self.conflict) and not self.allowed_by
+
 
 class OutputDataset(models.Model):
     """A dataset that a workflow produces."""

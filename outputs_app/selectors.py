@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Left
 
 from cms.types import RuleState
@@ -160,36 +161,67 @@ def announced_count(*, workflow: Workflow) -> int:
 
 def unannounced(*, workflow: Workflow) -> str:
     """Describe the blocks that are not announced; empty if all are."""
-    rows = OutputBlock.objects.filter(dataset__workflow=workflow).exclude(status=BlockStatus.ANNOUNCED)
-    counts = rows.values("status").annotate(count=Count("id")).order_by("status")
-    message = ", ".join(f"{row['count']} {row['status']}" for row in counts)
-    if not message:
+    left = block_counts(workflow=workflow)
+    left.pop(BlockStatus.ANNOUNCED, None)
+    if not left:
         return ""
-    return f"blocks not announced yet: {message}" + obstacles(
-        workflow=workflow, trouble=trouble_of(workflow=workflow)
+    message = ", ".join(f"{count.blocks} {status}" for status, count in sorted(left.items()))
+    trouble = trouble_of(workflow=workflow, counts=left)
+    return f"blocks not announced yet: {message}" + obstacles(workflow=workflow, counts=left, trouble=trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCount:
+    """Blocks of one workflow in one status."""
+
+    blocks: int
+    since: datetime  # of the block that is longest in the status
+    failing: int
+    with_message: int  # the last error, or the service they wait for
+
+
+def block_counts(*, workflow: Workflow) -> dict[BlockStatus, BlockCount]:
+    """Return the workflow's blocks by status."""
+    rows = OutputBlock.objects.filter(dataset__workflow=workflow).order_by().values_list("status")
+    counted_rows = rows.annotate(
+        blocks=Count("id"),
+        since=Min("status_since"),
+        failing=Count("id", filter=Q(failing_since__isnull=False)),
+        with_message=Count("id", filter=~Q(last_error="")),
     )
+    return {BlockStatus(status): BlockCount(*numbers) for status, *numbers in counted_rows}
 
 
-def obstacles(*, workflow: Workflow, trouble: Trouble | None) -> str:
+def obstacles(
+    *, workflow: Workflow, counts: Mapping[BlockStatus, BlockCount], trouble: Trouble | None
+) -> str:
     """Describe obstacles of the outputs, to be appended to a sentence; empty without obstacles."""
     message = ""
     if trouble is not None:
         failing = counted(trouble.blocks, "block")
         message += f"; {failing} failing since {trouble.since:%F %R} UTC: {trouble.message}"
+    moving = [count for status, count in counts.items() if status in MOVING]
+    if any(count.with_message for count in moving):
+        message += _describe_waiting(workflow)
+    return message + (_describe_stuck(workflow) if moving else "")
+
+
+def _describe_waiting(workflow: Workflow) -> str:
     waiting = OutputBlock.objects.filter(
         dataset__workflow=workflow, failing_since__isnull=True, status__in=sorted(MOVING)
     ).exclude(last_error="")
-    if messages := list(waiting.values_list(Left("last_error", MAX_ERROR), flat=True)):
-        message += f"; {counted(len(messages), 'block')} waiting for a call: {messages[0]}"
+    messages = list(waiting.values_list(Left("last_error", MAX_ERROR), flat=True))
+    return f"; {counted(len(messages), 'block')} waiting for a call: {messages[0]}" if messages else ""
+
+
+def _describe_stuck(workflow: Workflow) -> str:
     stuck = RucioRule.objects.filter(
         block__dataset__workflow=workflow, state=RuleState.STUCK, deleted_at__isnull=True
     )
     first = stuck.order_by("state_since").first()
-    if first is not None:
-        message += (
-            f"; Rucio rule {first.rule_id} to {first.rse_expression} STUCK since {first.state_since:%F %R}"
-        )
-    return message
+    if first is None:
+        return ""
+    return f"; Rucio rule {first.rule_id} to {first.rse_expression} STUCK since {first.state_since:%F %R}"
 
 
 def wrong_outputs(*, workflow: Workflow) -> QuerySet[OutputFile]:
@@ -201,13 +233,14 @@ def wrong_outputs(*, workflow: Workflow) -> QuerySet[OutputFile]:
 def summary(*, workflow: Workflow) -> OutputSummary:
     """Return the workflow's files, events and blocks."""
     files = OutputFile.objects.filter(block__dataset__workflow=workflow)
-    blocks = OutputBlock.objects.filter(dataset__workflow=workflow)
     totals = files.aggregate(files=Count("id"), events=Sum("events"))
+    counts = block_counts(workflow=workflow)
+    announced = counts.get(BlockStatus.ANNOUNCED)
     return OutputSummary(
         files=totals["files"],
         events=totals["events"] or 0,
-        blocks=blocks.count(),
-        announced=blocks.filter(status=BlockStatus.ANNOUNCED).count(),
+        blocks=sum(count.blocks for count in counts.values()),
+        announced=announced.blocks if announced else 0,
     )
 
 
@@ -236,8 +269,10 @@ def awaited_writers(*, dataset: OutputDataset, unfinished: QuerySet[Any, Any]) -
     return list(busy.order_by("claimed_at").values_list("workflow__request_name", flat=True))
 
 
-def trouble_of(*, workflow: Workflow) -> Trouble | None:
+def trouble_of(*, workflow: Workflow, counts: Mapping[BlockStatus, BlockCount]) -> Trouble | None:
     """Return the trouble of the workflow's blocks; None if there is none."""
+    if not any(count.failing for status, count in counts.items() if status in MOVING):
+        return None
     return troubles(OutputBlock.objects.filter(dataset__workflow=workflow)).get(workflow.pk)
 
 

@@ -106,10 +106,12 @@ def wake_next() -> int:
 
     Locked rows are skipped: they are being processed, and waiting for them could deadlock.
     """
+    if not line().exists():
+        return 0
     config = limits()
     free = 0 if config.paused else config.max_active_dags - active_count()
     rows = line().order_by("-rank", "created_at").select_for_update(skip_locked=True)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         first = rows.values_list("pk", flat=True)[: max(free, 0)]
         return wake(Request.objects.filter(pk__in=list(first)))
 

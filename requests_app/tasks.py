@@ -18,6 +18,7 @@ from requests_app.lifecycle.due import (
     claim_callbacks,
     claim_next_step,
     claim_requests,
+    due_groups,
     priority_of,
 )
 from requests_app.lifecycle.maintenance import clean_storage, tidy_up
@@ -41,14 +42,15 @@ def sweep() -> None:
     Before that, free the files of runners that have not been heard of.
     """
     end_leases(now=timezone.now())
+    due = due_groups()
     with app.producer_or_acquire() as producer, producer.batch():
-        for claim, queue in claim_requests():
+        for claim, queue in claim_requests(due):
             _send_request(claim, queue, producer=producer)
-        for block, tier in claim_blocks():
+        for block, tier in claim_blocks(due):
             advance_block.apply_async(
                 [str(block.id)], queue="outputs", priority=PRIORITIES[tier], producer=producer
             )
-        for claim in claim_callbacks():
+        for claim in claim_callbacks(due):
             deliver_callback.apply_async([str(claim.id)], queue="outputs", producer=producer)
 
 

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from requests_app import admission
@@ -26,7 +26,7 @@ GIVEN_UP = (RequestStatus.FAILED, RequestStatus.ABORTED)  # these keep the last 
 def begin(*, request: Request, status: RequestStatus, reason: str, actor: str) -> Request:
     """Store a new request in its first status."""
     now = timezone.now()
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         request.status, request.status_since = status, now
         request.save(force_insert=True)
         _record(request, from_status="", reason=reason, actor=actor)
@@ -57,24 +57,25 @@ def transition(
         "status": to,
         "status_since": now,
         "updated_at": now,
-        "next_check_at": now,
         "wait_reason": "",
         "wait_gate": "",
         "attempt": 0,
-        "version": F("version") + 1,
+        "version": request.version + 1,
     }
     if "last_error" in changes:
         values["last_error_at"] = now
     elif to not in GIVEN_UP:
         values |= {"last_error": "", "last_error_at": None}
+    values |= changes
     with transaction.atomic():
         unchanged = Request.objects.filter(pk=request.pk, version=request.version, status=current)
-        if not unchanged.update(**(values | changes)):
+        if not unchanged.update(**values, next_check_at=Now()):
             raise StaleVersion(
                 f"{request.request_name} changed in the meantime",
                 cure="Read it again and retry",
             )
-        request.refresh_from_db()
+        for name, value in values.items():
+            setattr(request, name, value)
         _record(request, from_status=current, reason=reason, actor=actor)
         logger.info("%s: %s → %s by %s: %s", request.request_name, current, to, actor, reason)
         close_alerts(request=request)

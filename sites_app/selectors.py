@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Value, When
 
 from dags_app.models import MergeGroup, SecondaryDataset, Workflow
 from dags_app.planning.types import SitePool
@@ -42,7 +42,9 @@ def usable_sites(
     takes_work = open_for_work(now=now)
     if workflow.site_whitelist:
         takes_work &= Q(name__in=workflow.site_whitelist)
-    unwanted = banned(workflow=workflow, now=now).union(workflow.site_blacklist)
+    if workflow.site_blacklist:
+        takes_work &= ~Q(name__in=workflow.site_blacklist)
+    takes_work &= ~Q(Exists(bans_in_force(workflow=workflow, now=now).filter(site=OuterRef("pk"))))
     names: set[str] = set()
     by_storage: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
@@ -51,7 +53,7 @@ def usable_sites(
     needed = secondary_datasets(workflow=workflow) if secondary is None else secondary
     lacking: set[str] = set()
     for site in every_site.only("name", "storage_elements", "storage_prefixes", "thresholds"):
-        if site.takes_work and site.name not in unwanted:
+        if site.takes_work:
             served = all(holds_all(row, site.storage_elements) for row in needed)
             (names if served else lacking).add(site.name)
         if "memory_mb_per_core" in site.thresholds:
@@ -69,11 +71,15 @@ def usable_sites(
     )
 
 
+def bans_in_force(*, workflow: Workflow, now: datetime) -> QuerySet[SiteBan]:
+    """Return the bans for all or for this workflow."""
+    concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a preview is not stored
+    return SiteBan.objects.filter(concerned, removed_at__isnull=True, expires_at__gt=now)
+
+
 def banned(*, workflow: Workflow, now: datetime) -> set[str]:
     """Return the sites banned for all or for this workflow."""
-    concerned = Q(workflow__isnull=True) | Q(workflow_id=workflow.pk)  # by key: a preview is not stored
-    in_force = SiteBan.objects.filter(concerned, removed_at__isnull=True, expires_at__gt=now)
-    return set(in_force.values_list("site_id", flat=True))
+    return set(bans_in_force(workflow=workflow, now=now).values_list("site_id", flat=True))
 
 
 def affected_by(site: Site) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +24,10 @@ from django.utils import timezone
 
 QUEUED_FOR = "queue:"
 WORKED_BY = "worker:"
+# Columns of a row without a lease
+FREE: dict[str, Any] = {"owner": "", "heartbeat_at": None, "worker_deaths": 0}
+_DUE = """next_check_at <= statement_timestamp()
+      AND (owner = '' OR heartbeat_at < statement_timestamp() - make_interval(secs => %(ttl)s))"""
 
 
 class Leased(models.Model):
@@ -60,8 +64,7 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
     sql = f"""
           WITH due AS MATERIALIZED (
                SELECT id FROM {table}
-                WHERE next_check_at <= statement_timestamp() AND status = ANY(%(statuses)s)
-                  AND (owner = '' OR heartbeat_at < statement_timestamp() - make_interval(secs => %(ttl)s))
+                WHERE {_DUE} AND status = ANY(%(statuses)s)
                 ORDER BY next_check_at LIMIT %(limit)s
                   FOR UPDATE SKIP LOCKED)
         UPDATE {table} AS t
@@ -82,15 +85,31 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
         return [Claim(id=row[0], status=row[1]) for row in cursor.fetchall()]
 
 
-def claim_row(rows: models.QuerySet[Any], *, statuses: Sequence[str]) -> Claim | None:
-    """Lease the one row of `rows` for delivery, if it is due, free and in one of these statuses."""
-    due = rows.filter(owner="", status__in=statuses, next_check_at__lte=Now())
-    found = due.values_list("pk", "status").first()
-    if found is None:
-        return None
-    claim = Claim(id=found[0], status=found[1])
-    owner = {"owner": QUEUED_FOR + claim.status, "heartbeat_at": Now()}
-    return claim if due.filter(status=claim.status).update(**owner) else None
+def with_due_rows(groups: Mapping[str, tuple[type[Leased], Sequence[str]]]) -> set[str]:
+    """Return the names of those groups (model, statuses) that have a row to claim, in one query."""
+    parts, values = [], {"ttl": settings.LEASE_TTL_SEC}
+    for number, (model, statuses) in enumerate(groups.values()):
+        table = connection.ops.quote_name(model._meta.db_table)
+        parts.append(f"EXISTS (SELECT FROM {table} WHERE {_DUE} AND status = ANY(%(statuses{number})s))")
+        values[f"statuses{number}"] = list(statuses)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(parts)}", values)
+        found = cursor.fetchone()
+    return {name for name, is_due in zip(groups, found, strict=True) if is_due}
+
+
+def claim_row(model: type[Leased], row_id: UUID | str, *, statuses: Sequence[str]) -> Claim | None:
+    """Lease this row for delivery, if it is due, free and in one of these statuses."""
+    table = connection.ops.quote_name(model._meta.db_table)
+    sql = f"""
+        UPDATE {table} SET owner = %(owner)s || status, heartbeat_at = statement_timestamp()
+         WHERE id = %(id)s AND owner = '' AND status = ANY(%(statuses)s)
+           AND next_check_at <= statement_timestamp()
+     RETURNING id, status"""  # noqa: S608 - the table name is our own model's
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"owner": QUEUED_FOR, "id": row_id, "statuses": list(statuses)})
+        row = cursor.fetchone()
+    return None if row is None else Claim(id=row[0], status=row[1])
 
 
 def release(row: Leased, *, seconds: float, **changes: Any) -> None:
@@ -100,9 +119,7 @@ def release(row: Leased, *, seconds: float, **changes: Any) -> None:
 
 def give_back(rows: models.QuerySet[Any], *, seconds: float, **changes: Any) -> int:
     """End the leases of these rows like `release`; return how many there were."""
-    due = Now() + timedelta(seconds=seconds)
-    values: dict[str, Any] = {"owner": "", "heartbeat_at": None, "worker_deaths": 0, "next_check_at": due}
-    return rows.update(**(values | changes))
+    return rows.update(**(FREE | {"next_check_at": Now() + timedelta(seconds=seconds)} | changes))
 
 
 def wake(rows: models.QuerySet[Any]) -> int:

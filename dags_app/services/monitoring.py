@@ -106,16 +106,17 @@ def observe_dags(*, now: datetime) -> Seen:
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
     for name in settings.SCHEDDS:  # also those without DAGs, to learn whether they answer
         by_schedd.setdefault(name, [])
-    fenced = schedds.fenced_schedds()
+    rows = schedds.schedd_rows()
     for name, dags in by_schedd.items():
-        if name in fenced:
+        if schedds.is_fenced(name, rows):
             _end_fenced(dags, now, seen)
             continue
         try:
-            if schedds.may_be_asked(name, now=now):
+            if schedds.may_be_asked(name, rows, now=now):
                 _observe_schedd(name, dags, now, seen)
                 schedds.note_answer(name, now=now)
-                _share_slots(name, dags, now)
+                if schedds.count_is_due(name, rows, now=now):
+                    _share_slots(name, dags, rows, now)
                 continue
         except ScheddUnreachable as error:  # its DAGs stay as last observed
             logger.warning("%s does not answer: %s", name, error)
@@ -124,13 +125,11 @@ def observe_dags(*, now: datetime) -> Seen:
     return seen
 
 
-def _share_slots(name: str, dags: list[DAG], now: datetime) -> None:
+def _share_slots(name: str, dags: list[DAG], rows: schedds.Schedds, now: datetime) -> None:
     """Store how many DAGMans the schedd allows and runs, and share its slots among its DAGs."""
-    if not schedds.count_is_due(name, now=now):
-        return
     try:
         limits = schedd(name).limits()
-        schedds.note_limits(name, limits, now=now)
+        schedds.note_limits(name, limits, rows, now=now)
         max_groups = share_groups(allowed=limits.allowed, dags=len(dags))
         if max_groups is not None:
             schedd(name).limit_groups([dag.token for dag in dags], max_groups)

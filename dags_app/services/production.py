@@ -55,7 +55,7 @@ def newest_dag(*, workflow: Workflow) -> DAG | None:
 
     The creation time is not used first, because clocks of workers differ.
     """
-    last = workflow.dags.filter(children__isnull=True).select_related("round", "workflow")
+    last = workflow.dags.filter(children__isnull=True).select_related("round")
     return last.order_by("-round__number", "-created_at", "-id").first()
 
 

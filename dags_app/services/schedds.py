@@ -24,6 +24,7 @@ from wms2_project.wakeups import SCHEDDS, wake_waiting
 _WAITING = (DAGStatus.READY, DAGStatus.SUBMITTED)
 COUNT_SEC = 10.0  # how often a schedd's DAGMans are counted
 _COUNT_VALID_SEC = 60.0  # older counts are ignored
+Schedds = dict[str, Schedd]  # by name
 
 
 def known_schedds() -> list[Schedd]:
@@ -37,36 +38,43 @@ def known_schedds() -> list[Schedd]:
     return list(Schedd.objects.filter(Q(name__in=names) | Q(name__in=busy)).order_by("name"))
 
 
-def open_schedds() -> list[str]:
+def schedd_rows() -> Schedds:
+    """Return all schedds that WMS2 has a row of; there are few, so that callers read them once."""
+    return {row.name: row for row in Schedd.objects.order_by("name")}
+
+
+def _known(rows: Schedds | None) -> Schedds:
+    return schedd_rows() if rows is None else rows
+
+
+def open_schedds(rows: Schedds | None = None) -> list[str]:
     """Return the schedds that take new DAGs; one without a row does."""
-    closed = _closed()
-    return [name for name in schedd_names() if name not in closed]
+    known = _known(rows)
+    return [
+        name for name in schedd_names() if name not in known or known[name].status == ScheddStatus.ENABLED
+    ]
 
 
-def all_closed() -> bool:
+def all_closed(rows: Schedds | None = None) -> bool:
     """Return whether no schedd takes DAGs. If none is closed, the pool is not queried."""
-    return bool(_closed()) and not open_schedds()
+    known = _known(rows)
+    return any(row.status != ScheddStatus.ENABLED for row in known.values()) and not open_schedds(known)
 
 
-def _closed() -> set[str]:
-    return set(Schedd.objects.exclude(status=ScheddStatus.ENABLED).values_list("name", flat=True))
+def is_fenced(name: str, rows: Schedds | None = None) -> bool:
+    """Return whether the schedd is fenced: it is not queried."""
+    row = _known(rows).get(name)
+    return row is not None and row.status == ScheddStatus.FENCED
 
 
-def fenced_schedds() -> set[str]:
-    """Return the fenced schedds, which are not queried."""
-    return set(Schedd.objects.filter(status=ScheddStatus.FENCED).values_list("name", flat=True))
-
-
-def is_fenced(name: str) -> bool:
-    return Schedd.objects.filter(name=name, status=ScheddStatus.FENCED).exists()
-
-
-def choose_schedd() -> str:
+def choose_schedd(rows: Schedds | None = None) -> str:
     """Return the schedd for the next DAG: open, answering, with most free scheduler slots."""
-    names = open_schedds()
+    known, now = _known(rows), timezone.now()
+    names = open_schedds(known)
     if not names:
         raise TransientError("every schedd is draining or fenced", cure="Enable one. Retried automatically")
-    limits = {name: found for name in names if (found := _ask_limits(name)) is not None}
+    asked = [name for name in names if may_be_asked(name, known, now=now)]
+    limits = {name: found for name in asked if (found := _ask_limits(name, known)) is not None}
     if not limits:
         raise ScheddUnreachable("no schedd answers", cure="Retried automatically")
     counts = {name: (one.allowed, one.scheduler_jobs_running) for name, one in limits.items()}
@@ -80,17 +88,15 @@ def choose_schedd() -> str:
     return chosen
 
 
-def _ask_limits(name: str) -> ScheddLimits | None:
-    """Return the schedd's limits; None if it does not answer, or did not recently."""
-    if not may_be_asked(name, now=timezone.now()):
-        return None
+def _ask_limits(name: str, rows: Schedds) -> ScheddLimits | None:
+    """Return the schedd's limits; None if it does not answer."""
     try:
         limits = schedd(name).limits()
     except ScheddUnreachable:
         note_silence(name, now=timezone.now())
         return None
     note_answer(name, now=timezone.now())
-    note_limits(name, limits, now=timezone.now())
+    note_limits(name, limits, rows, now=timezone.now())
     return limits
 
 
@@ -112,15 +118,15 @@ def groups_of_next_dag(name: str) -> int | None:
     return share_groups(allowed=allowed, dags=dags + 1)
 
 
-def count_is_due(name: str, *, now: datetime) -> bool:
+def count_is_due(name: str, rows: Schedds | None = None, *, now: datetime) -> bool:
     """Return whether the last count of the schedd's DAGMans is too old."""
-    fresh = Schedd.objects.filter(name=name, counted_at__gt=now - timedelta(seconds=COUNT_SEC))
-    return not fresh.exists()
+    row = _known(rows).get(name)
+    return row is None or row.counted_at is None or row.counted_at <= now - timedelta(seconds=COUNT_SEC)
 
 
-def note_limits(name: str, limits: ScheddLimits, *, now: datetime) -> None:
+def note_limits(name: str, limits: ScheddLimits, rows: Schedds | None = None, *, now: datetime) -> None:
     """Store how many DAGMans the schedd allows and runs; wake waiting requests if fewer run than before."""
-    before = Schedd.objects.filter(name=name).first()
+    before = _known(rows).get(name)
     was = before.dagmans_running if before is not None else 0
     Schedd.objects.filter(name=name).update(
         dagmans_allowed=limits.allowed, dagmans_running=limits.scheduler_jobs_running, counted_at=now
@@ -129,27 +135,30 @@ def note_limits(name: str, limits: ScheddLimits, *, now: datetime) -> None:
         wake_waiting(SCHEDDS)
 
 
-def full_schedds(*, now: datetime) -> list[Schedd]:
+def full_schedds(rows: Schedds | None = None, *, now: datetime) -> list[Schedd]:
     """Return the open schedds that answer if none has room for a DAG and one of its groups; else nothing.
 
     This uses the last counts. A schedd without a recent count may have room.
     """
-    valid = now - timedelta(seconds=_COUNT_VALID_SEC)
-    counted = Schedd.objects.filter(counted_at__gt=valid, dagmans_allowed__isnull=False)
-    rows = {row.name: row for row in counted.filter(silent_since__isnull=True)}
-    counts = {name: (row.dagmans_allowed, row.dagmans_running) for name, row in rows.items()}
-    full = {one.name for one in _candidates(counts) if not has_room(one)}
-    if not full:
-        return []
-    silent = set(Schedd.objects.filter(silent_since__isnull=False).values_list("name", flat=True))
-    usable = [name for name in open_schedds() if name not in silent]
-    return [rows[name] for name in usable] if usable and full.issuperset(usable) else []
+    known, valid = _known(rows), now - timedelta(seconds=_COUNT_VALID_SEC)
+    silent = {name for name, row in known.items() if row.silent_since is not None}
+    counts = {
+        name: (row.dagmans_allowed, row.dagmans_running)
+        for name, row in known.items()
+        if name not in silent and row.counted_at is not None and row.counted_at > valid
+    }
+    limited = {name: count for name, count in counts.items() if count[0] is not None}
+    full = {one.name for one in _candidates(limited) if not has_room(one)} if limited else set()
+    usable = [name for name in open_schedds(known) if name not in silent] if full else []
+    return [known[name] for name in usable] if usable and full.issuperset(usable) else []
 
 
-def may_be_asked(name: str, *, now: datetime) -> bool:
+def may_be_asked(name: str, rows: Schedds | None = None, *, now: datetime) -> bool:
     """Return whether to query the schedd: a silent one only after a pause, because it delays the others."""
-    pause = timedelta(seconds=settings.SCHEDD_ASK_AGAIN_SEC)
-    return not Schedd.objects.filter(name=name, silent_since__isnull=False, asked_at__gt=now - pause).exists()
+    row = _known(rows).get(name)
+    if row is None or row.silent_since is None or row.asked_at is None:
+        return True
+    return row.asked_at <= now - timedelta(seconds=settings.SCHEDD_ASK_AGAIN_SEC)
 
 
 def note_answer(name: str, *, now: datetime) -> None:
@@ -175,15 +184,17 @@ def _note(name: str, values: dict[str, datetime], *, silent_since: datetime | No
     announce(Topic.FLEET, *map(request_topic, requests))
 
 
-def silent_schedds(*, now: datetime) -> list[Schedd]:
+def silent_schedds(rows: Schedds | None = None, *, now: datetime) -> list[Schedd]:
     """Return schedds that have been silent for longer than the alert limit."""
-    patience = timedelta(seconds=settings.SCHEDD_SILENT_ALERT_SEC)
-    return list(Schedd.objects.filter(silent_since__lte=now - patience))
+    long_ago = now - timedelta(seconds=settings.SCHEDD_SILENT_ALERT_SEC)
+    known = _known(rows).values()
+    return [row for row in known if row.silent_since is not None and row.silent_since <= long_ago]
 
 
-def silent_since(name: str) -> datetime | None:
-    """Return since when this schedd does not answer; None if it answered last."""
-    return Schedd.objects.filter(name=name).values_list("silent_since", flat=True).first()
+def is_silent(name: str, rows: Schedds | None = None) -> bool:
+    """Return whether the schedd did not answer last."""
+    row = _known(rows).get(name)
+    return row is not None and row.silent_since is not None
 
 
 def workflows_on(rows: Iterable[Schedd]) -> list[UUID]:
@@ -193,10 +204,14 @@ def workflows_on(rows: Iterable[Schedd]) -> list[UUID]:
     return list(queued.values_list("workflow_id", flat=True))
 
 
-def to_be_emptied(*, now: datetime) -> list[Schedd]:
+def to_be_emptied(rows: Schedds | None = None, *, now: datetime) -> list[Schedd]:
     """Return fenced schedds, and draining ones whose deadline has passed."""
-    drained = Q(status=ScheddStatus.DRAINING, drain_deadline__lte=now)
-    return list(Schedd.objects.filter(drained | Q(status=ScheddStatus.FENCED)))
+    return [
+        row
+        for row in _known(rows).values()
+        if row.status == ScheddStatus.FENCED
+        or (row.status == ScheddStatus.DRAINING and row.drain_deadline and row.drain_deadline <= now)
+    ]
 
 
 def drain_schedd(*, name: str, actor: str, reason: str, deadline: datetime | None = None) -> Schedd:
@@ -210,7 +225,8 @@ def fence_schedd(*, name: str, actor: str, reason: str) -> Schedd:
     Raise Conflict while it answers, because then it can be drained.
     """
     audit.need_reason(reason)
-    if silent_since(name) is None and name in {row.name for row in known_schedds()}:
+    known = {row.name: row for row in known_schedds()}
+    if name in known and known[name].silent_since is None:
         raise Conflict(f"{name} is not known to be silent", cure="Drain it, with a deadline if necessary")
     return _set_status(name, ScheddStatus.FENCED, deadline=None, reason=reason, actor=actor)
 
@@ -233,9 +249,10 @@ def _set_status(
 ) -> Schedd:
     """Set the status. A schedd that is no longer fenced must answer, and its old DAGs are removed."""
     audit.need_reason(reason)
-    if name not in {row.name for row in known_schedds()}:
+    known = {row.name: row for row in known_schedds()}
+    if name not in known:
         raise NotFound(f"There is no schedd {name}", cure="GET /api/v1/schedds lists them")
-    if status is not ScheddStatus.FENCED and is_fenced(name):
+    if status is not ScheddStatus.FENCED and is_fenced(name, known):
         _remove_left_behind(name)
     with transaction.atomic():
         row = Schedd.objects.select_for_update().get(name=name)

@@ -36,24 +36,30 @@ def unresolved(*, workflow: Workflow) -> list[str]:
     return [name for name in workflow.secondary_input_datasets if name not in known]
 
 
-def refresh_secondary(*, workflow: Workflow, now: datetime, waiting: bool = False) -> None:
+def refresh_secondary(*, workflow: Workflow, now: datetime, waiting: bool = False) -> bool:
     """Ask DBS and Rucio for secondary datasets that are new or were asked for days ago.
+
+    Return whether one was asked for.
 
     `waiting`: no usable site holds them, so that Rucio is asked again for replicas much sooner. What is known
     stays in use while a service is unavailable. Raises NoInput if jobs could read nothing.
     """
     known = {row.name: row for row in secondary_datasets(workflow=workflow)}
+    asked = False
     for name in workflow.secondary_input_datasets:
         row = known.get(name)
         try:
             if row is None or now - row.resolved_at > timedelta(days=settings.PILEUP_CACHE_DAYS):
                 _store(read_secondary(name, now=now))
+                asked = True
             elif waiting and now - row.located_at > timedelta(seconds=settings.LOCATION_MAX_AGE_SEC):
                 _locate(row, now)
                 _store(row)
+                asked = True
         except ServiceUnavailable:
             if row is None:
                 raise
+    return asked
 
 
 def forget_locations(*, workflow: Workflow) -> None:

@@ -22,7 +22,13 @@ from dags_app.adapters import schedd
 from dags_app.models import DAG, DAGEvent
 from dags_app.services import placements
 from dags_app.services.credentials import ensure_token
-from dags_app.services.schedds import choose_schedd, groups_of_next_dag, is_fenced, open_schedds
+from dags_app.services.schedds import (
+    choose_schedd,
+    groups_of_next_dag,
+    is_fenced,
+    open_schedds,
+    schedd_rows,
+)
 from dags_app.states import DAGStatus
 from wms2_project.errors import ScheddUnreachable
 from wms2_project.failpoints import failpoint
@@ -87,11 +93,12 @@ def _adopted(dag: DAG) -> DAG:
 
 def _place(dag: DAG) -> None:
     """Choose and record the schedd before anything is sent there."""
-    if dag.schedd_name in open_schedds():
+    rows = schedd_rows()
+    if dag.schedd_name in open_schedds(rows):
         return
-    if is_fenced(dag.schedd_name):
+    if is_fenced(dag.schedd_name, rows):
         _settle_lost(Path(dag.submit_dir))
-    name = choose_schedd()
+    name = choose_schedd(rows)
     placements.write(dag, schedd_name=name, now=timezone.now())
     _record_place(dag, name)
 

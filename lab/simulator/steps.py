@@ -35,8 +35,9 @@ Act = Callable[[Injection, Fault, Request], None]
 def before_step(injection: Injection) -> None:
     """Carry out the faults of this step."""
     injection.counts.steps += 1
-    request = Request.objects.select_related("workflow").get()
-    for fault in injection.due((*STEPS, *ENDINGS), injection.counts.steps, request.status):
+    status = Request.objects.values_list("status", flat=True).get()
+    for fault in injection.due((*STEPS, *ENDINGS), injection.counts.steps, status):
+        request = Request.objects.select_related("workflow").get()
         if request.status not in TERMINAL:
             with suppress(Wms2Error):  # refused in the present state, with a reason
                 injection.run(partial(ACTS[fault.kind], injection, fault, request))

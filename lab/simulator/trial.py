@@ -103,21 +103,22 @@ def _work_until_ended(lab: Laboratory, injection: Injection) -> list[str]:
             injection.stop()
         before_step(injection)
         injection.deliver_again()
-        _work(lab, injection)
-        request = Request.objects.select_related("workflow").get()
+        _work(lab, injection, ended=bool(ended_at))
+        status = Request.objects.values_list("status", flat=True).get()
         until = float("inf")
-        if request.status in TERMINAL:
+        if status in TERMINAL:
             if not ended_at:
                 injection.stop()
             ended_at = ended_at or lab.clock.now
             if _settled(lab):
                 return []
             if lab.schedd.runs and lab.clock.now > ended_at + GONE_SEC:
-                return [f"{request.status}, but its DAG still runs"]
+                return [f"{status}, but its DAG still runs"]
             until = ended_at + (GONE_SEC + 30 if lab.schedd.runs else SETTLED_SEC)
             if lab.clock.now > ended_at + SETTLED_SEC:
-                return [f"{request.status}, but its outputs or DAGs are not settled"]
-        elif request.status == RequestStatus.HELD:
+                return [f"{status}, but its outputs or DAGs are not settled"]
+        elif status == RequestStatus.HELD:
+            request = Request.objects.select_related("workflow").get()
             releases += 1
             if releases > MAX_RELEASES:
                 return [f"held again and again: {request.last_error}"]
@@ -128,9 +129,9 @@ def _work_until_ended(lab: Laboratory, injection: Injection) -> list[str]:
     return [f"not ended after {step + 1} steps and {(lab.clock.now - began) / 86400:.1f} days"]
 
 
-def _work(lab: Laboratory, injection: Injection) -> None:
+def _work(lab: Laboratory, injection: Injection, *, ended: bool) -> None:
     """Do what Beat's tasks do, each in a worker that may die."""
-    if lab.monitor_is_due() or Request.objects.filter(status__in=sorted(TERMINAL)).exists():
+    if lab.monitor_is_due() or ended:
         injection.run(lab.monitor)
     if lab.tidy_is_due():
         injection.run(lab.tidy)

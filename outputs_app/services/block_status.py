@@ -24,11 +24,18 @@ def move_block(*, block: OutputBlock, to: BlockStatus, **changes: Any) -> None:
         return
     if to not in TRANSITIONS[current]:
         raise IllegalTransition(f"block {block.block_name} is {current} and cannot become {to}")
-    unchanged = OutputBlock.objects.filter(pk=block.pk, status=current, version=block.version)
-    if not unchanged.update(status=to, status_since=timezone.now(), version=F("version") + 1, **changes):
-        raise StaleVersion(f"block {block.block_name} changed in the meantime", cure="Retried automatically")
+    change_block(block=block, status=to, status_since=timezone.now(), **changes)
     _announce(block.dataset.workflow)
-    block.refresh_from_db()
+
+
+def change_block(*, block: OutputBlock, **values: Any) -> None:
+    """Change columns of a block in the status and version that the caller read, else raise StaleVersion."""
+    unchanged = OutputBlock.objects.filter(pk=block.pk, status=block.status, version=block.version)
+    values["version"] = block.version + 1
+    if not unchanged.update(**values):
+        raise StaleVersion(f"block {block.block_name} changed in the meantime", cure="Retried automatically")
+    for name, value in values.items():
+        setattr(block, name, value)
 
 
 def check_again(*, workflow: Workflow, now: datetime) -> int:

@@ -20,6 +20,7 @@ from dags_app.services import ledger
 from dags_app.states import GroupStatus
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile
 from outputs_app.registered_notes import Note, notes_of_group
+from outputs_app.services.block_status import change_block
 from sandbox.manifest import GroupManifest, MergedFile
 
 NOTED_BLOCK_WAIT_SEC = 3600  # for files of groups that are not collected yet
@@ -48,7 +49,7 @@ def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: d
     Files that were registered before the database was restored go into the same blocks again.
     """
     notes = notes_of_group(group)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         locked = MergeGroup.objects.select_for_update().select_related("round").get(pk=group.pk)
         if locked.status == GroupStatus.COLLECTED:
             return False
@@ -148,11 +149,8 @@ def _noted_block(dataset: OutputDataset, note: Note, *, site: str, rse: str, now
 
 
 def close_block(*, block: OutputBlock, now: datetime) -> None:
-    """Close the block, so that it can be registered."""
-    OutputBlock.objects.filter(pk=block.pk, closed_at__isnull=True).update(
-        closed_at=now, next_check_at=now, version=F("version") + 1
-    )
-    block.refresh_from_db()
+    """Close the block, so that it can be registered; raise StaleVersion if it changed meanwhile."""
+    change_block(block=block, closed_at=now, next_check_at=now)
 
 
 def close_blocks(*, workflow: Workflow, now: datetime) -> int:

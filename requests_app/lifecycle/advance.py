@@ -24,7 +24,7 @@ from wms2_project.access.causes import caused
 from wms2_project.changes import announce_requests
 from wms2_project.errors import Conflict, RateLimited, TransientError, Wms2Error
 from wms2_project.failpoints import failpoint
-from wms2_project.leases import backoff_seconds, give_back, release, working_on
+from wms2_project.leases import FREE, backoff_seconds, give_back, release, working_on
 from wms2_project.locks import try_lock
 
 logger = logging.getLogger(__name__)
@@ -101,20 +101,18 @@ def _after_error(request: Request, error: str, *, permanent: bool) -> Outcome:
 def _apply(request: Request, outcome: Outcome) -> bool:
     """Apply the outcome and give up the lease; return whether the status changed."""
     failpoint("advance.decided")
-    if isinstance(outcome, Move):
-        moved = True
-        try:
-            transition(
-                request=request, to=outcome.to, reason=outcome.reason, actor=ACTOR, changes=outcome.changes
-            )
-            failpoint("advance.moved")
-        except Conflict as conflict:  # the request was moved in the meantime; that decision stands
-            logger.info("outcome dropped: %s", conflict)
-            moved = False
+    if not isinstance(outcome, Move):
+        _wait(request, outcome)
+        return False
+    changes = outcome.changes | FREE
+    try:
+        transition(request=request, to=outcome.to, reason=outcome.reason, actor=ACTOR, changes=changes)
+    except Conflict as conflict:  # the request was moved in the meantime; that decision stands
+        logger.info("outcome dropped: %s", conflict)
         release(request, seconds=0)
-        return moved
-    _wait(request, outcome)
-    return False
+        return False
+    failpoint("advance.moved")
+    return True
 
 
 def _wait(request: Request, outcome: Wait) -> None:

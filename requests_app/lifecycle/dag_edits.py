@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dags_app.models import DAG
 from dags_app.services import control
-from dags_app.services.schedds import silent_since
+from dags_app.services.schedds import is_silent
 from dags_app.states import IN_QUEUE
 from requests_app.lifecycle.gate_result import Gate, Verdict, passed
 from requests_app.lifecycle.snapshot import Snapshot
@@ -46,7 +46,7 @@ def follow_edits_of_held(*, now: datetime) -> None:
     for request in rows.select_related("workflow"):
         snapshot = Snapshot(request, now)
         dag = snapshot.queued_dag
-        if dag is None or dag.stop_requested_at is not None or silent_since(dag.schedd_name):
+        if dag is None or dag.stop_requested_at is not None or is_silent(dag.schedd_name, snapshot.schedds):
             continue
         try:
             follow_edits(snapshot, dag)

@@ -7,6 +7,8 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.conf import settings
 
 from outputs_app.models import OutputBlock
@@ -14,22 +16,41 @@ from outputs_app.pipeline import Tier, statuses_of
 from requests_app.admission import wake_by_news
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
-from wms2_project.leases import Claim, claim_due, claim_row
+from wms2_project.leases import Claim, Leased, claim_due, claim_row, with_due_rows
 from wms2_project.observation.heartbeat import LEAST_URGENT, queue_lengths
 
 # Redis delivers messages with a smaller number first.
 URGENT = 0
 PRIORITIES = {Tier.PROTECT: URGENT, Tier.REQUEST: 3, Tier.POLL: LEAST_URGENT}
+CALLBACKS = "callbacks"
+# Rows that are claimed together: requests by queue, queued ones apart, and blocks by tier
+GROUPS: dict[str, tuple[type[Leased], list[str]]] = {
+    **{
+        queue: (Request, sorted(one for one in SWEPT - {RequestStatus.QUEUED} if QUEUES[one] == queue))
+        for queue in sorted(set(QUEUES.values()))
+    },
+    RequestStatus.QUEUED: (Request, [RequestStatus.QUEUED]),
+    **{tier.name: (OutputBlock, statuses_of(tier)) for tier in Tier},
+    CALLBACKS: (Callback, [CallbackStatus.PENDING]),
+}
+EVERY = tuple(GROUPS)
 
 
-def claim_requests() -> list[tuple[Claim, str]]:
-    """Claim due requests. Return each with the queue of its status, queued requests last."""
+def due_groups() -> set[str]:
+    """Return the groups of `GROUPS` that have a row to claim: most sweeps find none or one."""
     wake_by_news()
-    room, line = _room(URGENT), QUEUES[RequestStatus.QUEUED]
-    claims: list[tuple[Claim, str]] = []
-    for queue in sorted(set(QUEUES.values())):
-        statuses = sorted(one for one in SWEPT - {RequestStatus.QUEUED} if QUEUES[one] == queue)
+    return with_due_rows(GROUPS)
+
+
+def claim_requests(due: Collection[str] = EVERY) -> list[tuple[Claim, str]]:
+    """Claim due requests of these groups. Return each with the queue of its status, queued requests last."""
+    room, claims = _room(URGENT), list[tuple[Claim, str]]()
+    for queue in sorted(set(QUEUES.values()).intersection(due)):
+        _, statuses = GROUPS[queue]
         claims += [(claim, queue) for claim in claim_due(Request, statuses=statuses, limit=room[queue])]
+    if RequestStatus.QUEUED not in due:
+        return claims
+    line = QUEUES[RequestStatus.QUEUED]
     left = _room(LEAST_URGENT)[line] - sum(queue == line for _, queue in claims)
     waiting = claim_due(Request, statuses=[RequestStatus.QUEUED], limit=max(left, 0))
     return claims + [(claim, line) for claim in waiting]
@@ -37,7 +58,7 @@ def claim_requests() -> list[tuple[Claim, str]]:
 
 def claim_next_step(request_id: str) -> tuple[Claim, str] | None:
     """Claim a request that moved on and is due again, so that its next step does not wait for the sweep."""
-    claim = claim_row(Request.objects.filter(pk=request_id), statuses=sorted(SWEPT))
+    claim = claim_row(Request, request_id, statuses=sorted(SWEPT))
     return None if claim is None else (claim, QUEUES[RequestStatus(claim.status)])
 
 
@@ -46,18 +67,20 @@ def priority_of(status: str) -> int:
     return LEAST_URGENT if status == RequestStatus.QUEUED else URGENT
 
 
-def claim_blocks() -> list[tuple[Claim, Tier]]:
-    """Claim due output blocks, the most urgent tier first."""
+def claim_blocks(due: Collection[str] = EVERY) -> list[tuple[Claim, Tier]]:
+    """Claim due output blocks of these groups, the most urgent tier first."""
     claims: list[tuple[Claim, Tier]] = []
-    for tier in Tier:
+    for tier in (tier for tier in Tier if tier.name in due):
         left = max(_room(PRIORITIES[tier])["outputs"] - len(claims), 0)
         claimed = claim_due(OutputBlock, statuses=statuses_of(tier), limit=left)
         claims += [(claim, tier) for claim in claimed]
     return claims
 
 
-def claim_callbacks() -> list[Claim]:
-    """Claim due callbacks."""
+def claim_callbacks(due: Collection[str] = EVERY) -> list[Claim]:
+    """Claim due callbacks, if the group has any."""
+    if CALLBACKS not in due:
+        return []
     limit = _room(URGENT)["outputs"]
     return claim_due(Callback, statuses=[CallbackStatus.PENDING], limit=limit)
 

@@ -13,7 +13,7 @@ from dags_app.pull.rounds import describe_round
 from dags_app.services import locations
 from dags_app.services.estimating import current_estimate
 from dags_app.services.manifests import describe
-from dags_app.services.schedds import all_closed, full_schedds, silent_since
+from dags_app.services.schedds import all_closed, full_schedds
 from dags_app.services.secondary import unresolved
 from dags_app.states import LIVE_DAG, DAGStatus, GroupStatus, RoundKind
 from outputs_app.selectors import obstacles
@@ -190,8 +190,8 @@ def schedds(snapshot: Snapshot) -> Gate:
     dag = snapshot.dag if _is_made(snapshot) else None
     if dag is not None and dag.schedd_name and snapshot.request.status != RequestStatus.QUEUED:
         return _passed(SCHEDDS, f"the DAG is assigned to {dag.schedd_name}")
-    full = full_schedds(now=snapshot.now)
-    if not full and not all_closed():
+    full = full_schedds(snapshot.schedds, now=snapshot.now)
+    if not full and not all_closed(snapshot.schedds):
         return _passed(SCHEDDS, "a schedd accepts new DAGs")
     counts = ", ".join(f"{row.name} runs {row.dagmans_running} of {row.dagmans_allowed}" for row in full)
     return Gate(
@@ -268,15 +268,17 @@ def _is_made(snapshot: Snapshot) -> bool:
 def schedd(snapshot: Snapshot) -> Gate:
     """Block while the schedd of the DAG is unreachable, by the last observation of the monitor."""
     dag = snapshot.queued_dag
-    since = silent_since(dag.schedd_name) if dag is not None else None
-    if dag is None or since is None:
-        return _passed(SILENT, "no DAG is in the queue" if dag is None else f"{dag.schedd_name} answers")
+    if dag is None:
+        return _passed(SILENT, "no DAG is in the queue")
+    row = snapshot.schedds.get(dag.schedd_name)
+    if row is None or row.silent_since is None:
+        return _passed(SILENT, f"{dag.schedd_name} answers")
     return Gate(
         SILENT,
         Verdict.BLOCK,
         f"{dag.schedd_name} does not answer. Its jobs may still be running",
         {"schedd": dag.schedd_name, "last_seen": dag.observed_at},
-        since=since,
+        since=row.silent_since,
         remedy="Restart the schedd, or wait: WMS2 changes nothing meanwhile. Fence it if it is lost",
     )
 
@@ -326,10 +328,9 @@ def running(snapshot: Snapshot) -> Gate:
     elif dag.round.kind == RoundKind.PILOT:
         message = "the pilot is running"
     elif dag.round.kind == RoundKind.PULL:
-        message = describe_round(dag) + obstacles(workflow=snapshot.workflow, trouble=snapshot.trouble)
+        message = describe_round(dag) + _obstacles(snapshot)
     else:
-        message = describe(round_=dag.round, groups=snapshot.groups)
-        message += obstacles(workflow=snapshot.workflow, trouble=snapshot.trouble)
+        message = describe(round_=dag.round, groups=snapshot.groups) + _obstacles(snapshot)
     return Gate(
         "running",
         Verdict.BLOCK,
@@ -338,6 +339,10 @@ def running(snapshot: Snapshot) -> Gate:
         since=dag.submitted_at or dag.created_at,
         remedy="Wait: the jobs are running",
     )
+
+
+def _obstacles(snapshot: Snapshot) -> str:
+    return obstacles(workflow=snapshot.workflow, counts=snapshot.blocks, trouble=snapshot.trouble)
 
 
 SUBMISSION: tuple[Asked, ...] = (space, schedds, credential)

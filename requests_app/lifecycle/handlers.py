@@ -68,6 +68,7 @@ def on_submitted(request: Request, now: datetime) -> Outcome:
     snapshot = Snapshot(request, now)
     if ownership(snapshot).blocks:
         outputs.check_claims(workflow=request.workflow, now=now)
+        snapshot = Snapshot(request, now)
         if (owned := ownership(snapshot)).blocks:
             return stop_at(owned)
     if gates.configuration(snapshot).blocks:
@@ -99,10 +100,9 @@ def on_submitted(request: Request, now: datetime) -> Outcome:
 
 def on_queued(request: Request, now: datetime) -> Outcome:
     """Wait for admission; then start the pilot, or planning if no pilot is wanted."""
-    reading = _read_input(Snapshot(request, now))
-    if reading is not None:
-        return reading
-    snapshot = Snapshot(request, now)  # a new snapshot, because locations may have changed
+    snapshot = _read_input(Snapshot(request, now))
+    if not isinstance(snapshot, Snapshot):
+        return snapshot
     blocked = gates.blocking_gate(snapshot)
     if blocked:
         if not snapshot.turn.admitted:  # no decision is needed before admission
@@ -125,24 +125,27 @@ def _pause_at(gate: Gate, snapshot: Snapshot) -> float:
     return min(max((gate.opens_at - snapshot.now).total_seconds(), 0.0), admission.LONGEST_CHECK_SEC)
 
 
-def _read_input(snapshot: Snapshot) -> Outcome | None:
-    """Repeat the checks of SUBMITTED after a release, or refresh locations. Return None when done."""
-    workflow = snapshot.workflow
+def _read_input(snapshot: Snapshot) -> Outcome | Snapshot:
+    """Repeat the checks of SUBMITTED after a release, or refresh locations. Return a snapshot when done."""
+    request, workflow, now = snapshot.request, snapshot.workflow, snapshot.now
     unchecked = (ownership, gates.configuration, gates.validation)
     if any(gate(snapshot).blocks for gate in unchecked):
-        resolved = on_submitted(snapshot.request, snapshot.now)
-        return None if isinstance(resolved, Move) and resolved.to is S.QUEUED else resolved
+        resolved = on_submitted(request, now)
+        settled = isinstance(resolved, Move) and resolved.to is S.QUEUED
+        return Snapshot(request, now) if settled else resolved
     try:
         lacking = bool(snapshot.sites.lacking) and not snapshot.sites.names
-        secondary.refresh_secondary(workflow=workflow, now=snapshot.now, waiting=lacking)
+        if secondary.refresh_secondary(workflow=workflow, now=now, waiting=lacking):
+            snapshot = Snapshot(request, now)
     except input_files.NoInput as problem:
         return hold(str(problem))
     waits = workflow.unplaced_since is not None or snapshot.awaits_input
     waits = waits or (workflow.pulls and gates.data(snapshot).blocks)
-    if not waits or locations.are_fresh(workflow=workflow, now=snapshot.now):
-        return None
+    if not waits or locations.are_fresh(workflow=workflow, now=now):
+        return snapshot
     left = look_up(snapshot)  # continues after a pause while nothing can be placed, to keep the worker free
-    return None if gates.data(snapshot).blocks else left
+    snapshot = Snapshot(request, now)
+    return snapshot if left is None or gates.data(snapshot).blocks else left
 
 
 def on_pilot_running(request: Request, now: datetime) -> Outcome:
@@ -285,7 +288,7 @@ def on_active(request: Request, now: datetime) -> Outcome:
     if left:
         return low_yield.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
     growing = pulling.wait_for_input(snapshot) if workflow.pulls else None
-    return growing or finishing.finish(snapshot)
+    return growing or finishing.finish(Snapshot(request, now))  # a new one: outputs were collected
 
 
 def on_partial(request: Request, now: datetime) -> Outcome:

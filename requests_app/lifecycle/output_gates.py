@@ -38,9 +38,8 @@ def stage_out(snapshot: Snapshot) -> Gate:
 
 def output_check(snapshot: Snapshot) -> Gate:
     """Block until every merged file was read on the storage and is what its job reported."""
-    failed = OutputBlock.objects.filter(dataset__workflow=snapshot.workflow, status=_B.FAILED)
-    since = failed.aggregate(since=Min("status_since"))["since"]
-    if since is None:
+    failed = snapshot.blocks.get(_B.FAILED)
+    if failed is None:
         return _blocks(snapshot, CHECK, (_B.PENDING,), "checked on the storage", "the storage")
     wrong = wrong_outputs(workflow=snapshot.workflow)
     count = wrong.count()
@@ -58,8 +57,8 @@ def output_check(snapshot: Snapshot) -> Gate:
         CHECK,
         Verdict.BLOCK,
         f"{counted(count, 'merged file')} not as reported{first}",
-        {"wrong": count, "files": files, "blocks": failed.count()},
-        since=since,
+        {"wrong": count, "files": files, "blocks": failed.blocks},
+        since=failed.since,
         remedy="Restore the files on the storage and release the request, which checks them again; or restart"
         " or fail the request. Nothing of these blocks is in DBS or Rucio",
         needs_operator=True,
@@ -74,11 +73,13 @@ def dbs(snapshot: Snapshot) -> Gate:
 def rucio(snapshot: Snapshot) -> Gate:
     """Block until every output block is protected, copied and announced."""
     gate = _blocks(snapshot, "rucio", IN_RUCIO, "protected, copied and announced", "Rucio")
+    if not gate.blocks:
+        return gate
     rules = RucioRule.objects.filter(
         block__dataset__workflow=snapshot.workflow, block__status__in=IN_RUCIO, deleted_at__isnull=True
     ).exclude(state__in=["", "OK"])
     stuck = list(rules.values("rule_id", "state", "rse_expression", "created_at").order_by("created_at")[:5])
-    if not gate.blocks or not stuck:
+    if not stuck:
         return gate
     first = stuck[0]
     message = f"waiting for Rucio rule {first['rule_id']} to {first['rse_expression']}, {first['state']}"
@@ -93,20 +94,23 @@ def rucio(snapshot: Snapshot) -> Gate:
 
 
 def _blocks(snapshot: Snapshot, name: str, states: tuple[_B, ...], what: str, service: str) -> Gate:
-    rows = OutputBlock.objects.filter(dataset__workflow=snapshot.workflow, status__in=states)
-    found = rows.aggregate(blocks=Count("id"), since=Min("status_since"))
-    if not found["blocks"]:
+    found = {state: snapshot.blocks[state] for state in states if state in snapshot.blocks}
+    if not found:
         return _passed(name, f"no block waits to be {what}")
+    rows = OutputBlock.objects.filter(dataset__workflow=snapshot.workflow, status__in=states)
     failing = (
         rows.exclude(last_error="").order_by("-last_error_at").values("block_name", "last_error").first()
+        if any(count.with_message for count in found.values())
+        else None
     )
-    counts = dict(rows.order_by().values_list("status").annotate(n=Count("id")))
-    message = f"{counted(found['blocks'], 'block')} {'is' if found['blocks'] == 1 else 'are'} not {what} yet"
+    counts = {state.value: count.blocks for state, count in found.items()}
+    total = sum(counts.values())
+    message = f"{counted(total, 'block')} {'is' if total == 1 else 'are'} not {what} yet"
     return Gate(
         name,
         Verdict.BLOCK,
         f"{message}: {failing['last_error']}" if failing else message,
         {"blocks": counts, "failing": failing},
-        since=found["since"],
+        since=min(count.since for count in found.values()),
         remedy=f"Wait: retried automatically until {service} answers" if failing else "Wait",
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from outputs_app.dataset_ownership import BLOCKED, HELD
 from outputs_app.models import OutputDataset
 from outputs_app.selectors import awaited_writers
 from outputs_app.states import DatasetStatus
@@ -21,8 +20,7 @@ OWNERSHIP, ANNOUNCEMENT = "ownership", "announcement"
 
 def ownership(snapshot: Snapshot) -> Gate:
     """Block while an output dataset is claimed by another request, exists in DBS, or was not checked."""
-    claims = snapshot.workflow.claims.filter(HELD).order_by("dataset_name")
-    refused = list(claims.filter(BLOCKED))
+    refused = [claim for claim in snapshot.claims if claim.is_refused]
     if refused:
         return Gate(
             OWNERSHIP,
@@ -33,7 +31,7 @@ def ownership(snapshot: Snapshot) -> Gate:
             remedy=f"{CURE}. For this request: allow sharing and release it, or abort it",
             needs_operator=True,
         )
-    unknown = list(claims.filter(checked_at__isnull=True).values_list("dataset_name", flat=True))
+    unknown = [claim.dataset_name for claim in snapshot.claims if claim.checked_at is None]
     if unknown:
         return Gate(
             OWNERSHIP,

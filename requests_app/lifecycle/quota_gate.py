@@ -27,9 +27,11 @@ def quota(snapshot: Snapshot) -> Gate:
     needed = {"queued_jobs": _jobs_of(dag), "storage_gb": round(quotas.storage_needed_gb(snapshot.request))}
     evidence: dict[str, Any] = {"needed": needed}
     waiting: Gate | None = None
-    for scope, name in quotas.shares_of(snapshot.request):
-        limits = quotas.limits_of(scope, [name])[name]
-        used = quotas.usage_of(scope, [name], now=snapshot.now, without=snapshot.request.pk, of=needed)[name]
+    shares = quotas.shares_of(snapshot.request)
+    all_limits = quotas.limits_of(shares)
+    usage = quotas.usage_of(shares, now=snapshot.now, without=snapshot.request.pk, of=needed)
+    for scope, name in shares:
+        limits, used = all_limits[scope, name], usage[scope, name]
         evidence[scope] = {what: {"used": used[what], "limit": limits[what]} for what in needed}
         for what, need in needed.items():
             if need > limits[what]:

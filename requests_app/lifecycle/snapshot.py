@@ -5,13 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cached_property
 
-from dags_app.models import DAG, DAGEvent
+from dags_app.models import DAG, DAGEvent, Schedd
 from dags_app.planning.types import SitePool
 from dags_app.services.control import EDITED
 from dags_app.services.manifests import count_groups
 from dags_app.services.production import newest_dag
+from dags_app.services.schedds import schedd_rows
 from dags_app.states import IN_QUEUE, DAGStatus
-from outputs_app.selectors import Trouble, trouble_of
+from outputs_app.dataset_ownership import HELD
+from outputs_app.models import DatasetClaim
+from outputs_app.selectors import BlockCount, Trouble, block_counts, trouble_of
+from outputs_app.states import BlockStatus
 from requests_app import admission
 from requests_app.models import Request
 from sites_app.selectors import usable_sites
@@ -73,6 +77,21 @@ class Snapshot:
         return admission.decide(self.request, now=self.now)
 
     @cached_property
+    def schedds(self) -> dict[str, Schedd]:
+        """All schedds by name, with what is known of them."""
+        return schedd_rows()
+
+    @cached_property
+    def claims(self) -> list[DatasetClaim]:
+        """Claims of the workflow on its output datasets."""
+        return list(self.workflow.claims.filter(HELD).order_by("dataset_name"))
+
+    @cached_property
+    def blocks(self) -> dict[BlockStatus, BlockCount]:
+        """Output blocks by status."""
+        return block_counts(workflow=self.workflow)
+
+    @cached_property
     def trouble(self) -> Trouble | None:
         """Persistent failure of the output blocks, or None."""
-        return trouble_of(workflow=self.workflow)
+        return trouble_of(workflow=self.workflow, counts=self.blocks)

@@ -95,12 +95,13 @@ def default_of(scope: QuotaScope) -> Quota:
     return Quota.objects.get_or_create(scope=scope, name=DEFAULT, defaults=first)[0]
 
 
-def limits_of(scope: QuotaScope, names: Iterable[str]) -> dict[str, Numbers]:
+def limits_of(shares: Collection[Share]) -> dict[Share, Numbers]:
     """Return the effective limits of each name."""
-    wanted = set(names)
-    rows = {row.name: row for row in Quota.objects.filter(scope=scope, name__in=wanted | {DEFAULT})}
-    rest = rows.get(DEFAULT) or default_of(scope)
-    return {name: _effective(rows.get(name), rest) for name in wanted}
+    wanted = {name for _, name in shares} | {DEFAULT}
+    rows = {(row.scope, row.name): row for row in Quota.objects.filter(name__in=wanted)}
+    scopes = {scope for scope, _ in shares}
+    rest = {scope: rows.get((scope, DEFAULT)) or default_of(scope) for scope in scopes}
+    return {share: _effective(rows.get(share), rest[share[0]]) for share in shares}
 
 
 def known_shares() -> list[Share]:
@@ -117,22 +118,23 @@ def known_shares() -> list[Share]:
 def states_of(shares: Iterable[Share], *, now: datetime) -> list[QuotaState]:
     """Return limits and usage of these names, in their order."""
     wanted = list(shares)
-    found: dict[Share, QuotaState] = {}
-    for scope in {scope for scope, _ in wanted}:
-        names = [name for one, name in wanted if one is scope]
-        limits, usage = limits_of(scope, names), usage_of(scope, names, now=now)
-        rows = {row.name: row for row in Quota.objects.filter(scope=scope, name__in=names)}
-        for name in names:
-            row = rows.get(name)
-            found[scope, name] = QuotaState(
-                scope, name, limits[name],
-                usage=usage[name] if name != DEFAULT else None,
+    limits, usage = limits_of(wanted), usage_of(wanted, now=now)
+    named = Quota.objects.filter(name__in={name for _, name in wanted})
+    rows = {(row.scope, row.name): row for row in named}
+    found = []
+    for scope, name in wanted:
+        row = rows.get((scope, name))
+        found.append(
+            QuotaState(
+                scope, name, limits[scope, name],
+                usage=usage[scope, name] if name != DEFAULT else None,
                 own=[what for what in LIMITS if getattr(row, what, None) is not None],
                 updated_by=row.updated_by if row else "",
                 updated_at=row.updated_at if row else None,
                 version=row.version if row else 0,
-            )  # fmt: skip
-    return [found[share] for share in wanted]
+            )
+        )  # fmt: skip
+    return found
 
 
 def state_of(row: Quota, *, now: datetime) -> QuotaState:
@@ -151,28 +153,38 @@ def _effective(own: Quota | None, rest: Quota) -> Numbers:
 
 
 def usage_of(
-    scope: QuotaScope,
-    names: Collection[str],
+    shares: Collection[Share],
     *,
     now: datetime,
     without: UUID | None = None,
     of: Collection[str] = tuple(LIMITS),
-) -> dict[str, Numbers]:
+) -> dict[Share, Numbers]:
     """Return the usage of each name for the limits `of`, `without` this request."""
-    rows = Request.objects.filter(**{f"{scope}__in": list(names)}).order_by()
+    if not shares:
+        return {}
+    names: dict[str, list[str]] = {scope: [] for scope in QuotaScope}
+    for scope, name in shares:
+        names[scope].append(name)
+    concerned = Q(*(Q(**{f"{scope}__in": some}) for scope, some in names.items() if some), _connector=Q.OR)
+    rows = Request.objects.filter(concerned).order_by()
     rows = rows if without is None else rows.exclude(pk=without)
-    count: dict[str, Callable[[], dict[str, int]]] = {
-        "open_requests": lambda: _counted(_open(rows), scope),
-        "submissions_per_hour": lambda: _counted(_submitted(rows, now), scope),
-        "queued_jobs": lambda: _queued_jobs(rows, scope),
-        "storage_gb": lambda: _storage_gb(rows, scope),
+    used = {share: dict.fromkeys(of, 0.0) for share in shares}
+    for what in of:
+        for requestor, group, number in _USAGE[what](rows, now):
+            for share in ((QuotaScope.REQUESTOR, requestor), (QuotaScope.GROUP, group)):
+                if share in used:
+                    used[share][what] += number
+    return {
+        share: {what: ceil(number) for what, number in numbers.items()} for share, numbers in used.items()
     }
-    counts = {what: count[what]() for what in of}
-    return {name: {what: counts[what].get(name, 0) for what in of} for name in names}
 
 
-def _counted(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
-    return dict(rows.values_list(scope.value).annotate(n=Count("pk")))
+Counted = Iterable[tuple[str, str, float]]  # requestor, group, number
+_OWNERS = ("requestor", "group")
+
+
+def _counted(rows: QuerySet[Request]) -> Counted:
+    return rows.values_list(*_OWNERS).annotate(n=Count("pk"))
 
 
 def _open(rows: QuerySet[Request]) -> QuerySet[Request]:
@@ -184,7 +196,7 @@ def _submitted(rows: QuerySet[Request], now: datetime) -> QuerySet[Request]:
     return rows.filter(created_at__gt=now - _HOUR).exclude(source="restart")
 
 
-def _queued_jobs(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
+def _queued_jobs(rows: QuerySet[Request], _now: datetime) -> Counted:
     """Count unfinished jobs of DAGs that are queued or being submitted.
 
     A DAG of a queued request is not counted: it waits for quota itself.
@@ -195,19 +207,21 @@ def _queued_jobs(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
     )
     left = F(f"{dag}round__jobs") * 1.0 * (F(f"{dag}total_nodes") - F(f"{dag}nodes_done"))
     live = rows.filter(going, **{f"{dag}total_nodes__gt": 0})
-    sums = live.values_list(scope.value).annotate(n=Sum(left / F(f"{dag}total_nodes")))
-    return {name: ceil(jobs) for name, jobs in sums}
+    return live.values_list(*_OWNERS).annotate(n=Sum(left / F(f"{dag}total_nodes")))
 
 
-def _storage_gb(rows: QuerySet[Request], scope: QuotaScope) -> dict[str, int]:
-    """Sum the expected output of running requests."""
-    sums: dict[str, float] = {}
-    running = rows.filter(status__in=sorted(TAKES_CAPACITY))
-    for name, *columns in running.values_list(scope.value, *_SIZE):
-        sums[name] = sums.get(name, 0.0) + expected_gb(*columns)
-    return {name: ceil(gb) for name, gb in sums.items()}
+def _storage_gb(rows: QuerySet[Request], _now: datetime) -> Counted:
+    """Return the expected output of running requests."""
+    running = rows.filter(status__in=sorted(TAKES_CAPACITY)).values_list(*_OWNERS, *_SIZE)
+    return ((requestor, group, expected_gb(*columns)) for requestor, group, *columns in running)
 
 
+_USAGE: dict[str, Callable[[QuerySet[Request], datetime], Counted]] = {
+    "open_requests": lambda rows, _now: _counted(_open(rows)),
+    "submissions_per_hour": lambda rows, now: _counted(_submitted(rows, now)),
+    "queued_jobs": _queued_jobs,
+    "storage_gb": _storage_gb,
+}
 # Arguments of expected_gb and the columns they are read from
 _SIZE = tuple(
     f"workflow__{name}"
@@ -220,7 +234,17 @@ _SIZE = tuple(
 
 def storage_needed_gb(request: Request) -> float:
     """Return the expected output of the request in GB."""
-    return expected_gb(*Request.objects.values_list(*_SIZE).get(pk=request.pk))
+    workflow = request.workflow
+    recommended = (workflow.pilot_metrics or {}).get("recommended", {})
+    return expected_gb(
+        workflow.input_dataset,
+        workflow.total_events,
+        workflow.filter_efficiency,
+        workflow.input_events,
+        workflow.input_events_excluded,
+        workflow.size_per_event_kb,
+        recommended.get("output_size_per_event_kb"),
+    )
 
 
 def expected_gb(
@@ -248,8 +272,9 @@ def check_submission(*, request: Request, now: datetime) -> None:
     with connection.cursor() as cursor:
         for scope, name in sorted(shares):
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(f"quota {scope} {name}")])
+    limits_by_share = limits_of(shares)
     for scope, name in shares:
-        rows, limits = Request.objects.filter(**{scope: name}), limits_of(scope, [name])[name]
+        rows, limits = Request.objects.filter(**{scope: name}), limits_by_share[scope, name]
         owner = f"{scope} {name}"
         _check_rate(_submitted(rows, now), limits["submissions_per_hour"], owner, now)
         used, limit = _open(rows).count(), limits["open_requests"]
@@ -282,7 +307,7 @@ def wake_behind(request: Request) -> int:
     """
     same = Q(requestor=request.requestor) | (Q(group=request.group) if request.group else Q())
     waiting = Request.objects.filter(same, status=RequestStatus.QUEUED, wait_gate=GATE)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         rows = waiting.order_by("-rank", "created_at").select_for_update(skip_locked=True)
         return wake(Request.objects.filter(pk__in=list(rows.values_list("pk", flat=True)[:WOKEN])))
 

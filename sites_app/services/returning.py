@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 
 from dags_app.models import Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services.ledger import storages_to_read
-from sites_app.models import Site, SiteBan
+from sites_app.models import Site
+from sites_app.selectors import bans_in_force
 from sites_app.states import TIMED, CricState, SiteStatus
 
 _CAUSES: dict[str, str] = {SiteStatus.DRAINING: "draining", SiteStatus.MAINTENANCE: "in maintenance"}
@@ -47,21 +48,20 @@ def returning_sites(*, workflow: Workflow, now: datetime) -> dict[str, Absence]:
     rows = rows.exclude(name__in=workflow.site_blacklist)
     if workflow.site_whitelist:
         rows = rows.filter(name__in=workflow.site_whitelist)
-    known = {site.name: site for site in rows.only("name", "status", "drain_until")}
-    found = {
-        name: Absence(name, site.drain_until, _CAUSES[site.status])
-        for name, site in known.items()
-        if site.drain_until is not None and site.drain_until > now
-    }
-    bans = SiteBan.objects.filter(
-        Q(workflow__isnull=True) | Q(workflow_id=workflow.pk),
-        removed_at__isnull=True,
-        expires_at__gt=now,
-        site__in=list(known),
+    bans = bans_in_force(workflow=workflow, now=now).filter(site=OuterRef("pk")).order_by("-expires_at")
+    away = rows.annotate(banned_until=Subquery(bans.values("expires_at")[:1])).filter(
+        Q(drain_until__gt=now) | Q(banned_until__isnull=False)
     )
-    for name, until in bans.values_list("site_id", "expires_at"):
-        if name not in found or found[name].until < until:
-            found[name] = Absence(name, until, "banned")
+    found: dict[str, Absence] = {}
+    for name, status, drain_until, banned_until in away.values_list(
+        "name", "status", "drain_until", "banned_until"
+    ):
+        absences = []
+        if drain_until is not None and drain_until > now:
+            absences.append(Absence(name, drain_until, _CAUSES[status]))
+        if banned_until is not None:
+            absences.append(Absence(name, banned_until, "banned"))
+        found[name] = max(absences, key=_end)
     return found
 
 

@@ -23,7 +23,7 @@ from django.utils import timezone  # noqa: E402
 
 from outputs_app.services import advance_block  # noqa: E402
 from requests_app.lifecycle.advance import advance  # noqa: E402
-from requests_app.lifecycle.due import claim_blocks, claim_requests  # noqa: E402
+from requests_app.lifecycle.due import claim_blocks, claim_requests, due_groups  # noqa: E402
 from requests_app.lifecycle.monitoring import watch_dags  # noqa: E402
 from wms2_project.failpoints import observe_failpoints  # noqa: E402
 
@@ -34,7 +34,7 @@ LIFE_SEC = 1.0
 def work_until(end: float) -> None:
     """What Celery's workers do, without the broker between."""
     while time.monotonic() < end:
-        for claim, _ in claim_requests():
+        for claim, _ in claim_requests(due_groups()):
             advance(claim.id)
         watch_dags(now=timezone.now())
         for block, _ in claim_blocks():

@@ -98,35 +98,36 @@ def seal_pending() -> int:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("audit chain")])
-        number, seal = _checked_head()
-        dropped_at = AuditHead.objects.values_list("dropped_at", flat=True).first()
+        kept = _checked_head()
+        number, seal = kept.number, kept.seal
         pending = AuditEvent.objects.filter(number__isnull=True).order_by("id")[:_BATCH]
-        written = [event for event in pending if _is_new(event, dropped_at=dropped_at)]
+        written = [event for event in pending if _is_new(event, dropped_at=kept.dropped_at)]
         for event in written:
             number += 1
             seal = seal_of(seal, number, event)
             AuditEvent.objects.filter(pk=event.pk).update(number=number, seal=seal)
         if written:
             head = {"number": number, "seal": seal, "mark": head_mark(number, seal)}
-            AuditHead.objects.update_or_create(pk=1, defaults=head)
+            if not AuditHead.objects.filter(pk=1).update(**head):
+                AuditHead.objects.create(pk=1, **head)
     if written:
         logger.info("audit head %d:%s", number, seal)
     return len(written)
 
 
-def _checked_head() -> tuple[int, str]:
-    """Return the last number and its seal after checking them against the record of the head."""
+def _checked_head() -> AuditHead:
+    """Return the record of the head after checking the last number and its seal against it."""
     kept = AuditHead.objects.first()
     last, before = [*AuditEvent.objects.filter(number__isnull=False).order_by("-number")[:2], None, None][:2]
     if kept is None and last is None:
-        return 0, ""
+        return AuditHead(number=0, seal="")
     ends = (last.number, last.seal) if last else (0, "")
     if kept is None or kept.mark != head_mark(kept.number, kept.seal) or ends != (kept.number, kept.seal):
         once = f"number {kept.number}" if kept else "a number that is no longer recorded"
         raise AuditBroken(f"the audit was sealed up to {once} and ends at number {ends[0]} now")
     if last is None or last.mark != mark_of(last) or last.seal != seal_of(_end_of(before), ends[0], last):
         raise AuditBroken(f"number {ends[0]} of the audit was changed after it was sealed")
-    return kept.number, kept.seal
+    return kept
 
 
 def _end_of(event: AuditEvent | None) -> str:
