@@ -25,7 +25,7 @@ def run_pilot(
     job: Job, settings: PilotSettings, run_window: Callable[[Job, int], Window], *, threads: int = 1
 ) -> tuple[list[Window], PilotReport | None]:
     """Process the whole job by measured windows; the report is None if there was no event to measure."""
-    total = planned_events(job)
+    total = job.window_events
     windows: list[Window] = []
     iterations: list[Iteration] = []
     clock = Meter()
@@ -77,11 +77,6 @@ def build_report(
         ),
         converged=converged,
     )
-
-
-def planned_events(job: Job) -> int:
-    """Events in the job's windows, before any mask."""
-    return job.window_events
 
 
 def take(job: Job, offset: int, count: int) -> Job:

@@ -268,7 +268,7 @@ REQUEST_OPERATIONS = (
         target=REQUEST,
         name="restart",
         label="Restart",
-        effect="The request ends and the same work starts again from nothing as its next version, with the"
+        effect="The request ends and the same work starts from the beginning as its next version, with the"
         " operator decisions made so far.",
         input=RestartInput,
         run=_restart,
@@ -311,7 +311,7 @@ REQUEST_OPERATIONS = (
         target=REQUEST,
         name="fail-files",
         label="Fail files",
-        effect="Input files that are not processed are excluded, by state or by name. The request goes on"
+        effect="Input files that are not processed are excluded, by state or by name. The request continues"
         " without them.",
         input=FailFilesInput,
         run=_fail_files,

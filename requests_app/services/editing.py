@@ -114,7 +114,7 @@ def preview_change(
     """Return the effects of `change_request` without writing; raise the same errors."""
     if request.status == RequestStatus.NEW:
         read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
-        return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
+        return Effects(now=["draft: its document; it is not processed before it is submitted"])
     _, on_workflow = _checked(request, changes)
     effects = Effects()
     dag = newest_dag(workflow=request.workflow)

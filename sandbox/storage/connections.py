@@ -283,7 +283,9 @@ def _explained(what: str) -> Iterator[None]:
             raise
         raise StorageError(error.kind, error.status, f"{what}: {error.message}") from error
     except socket.timeout as error:  # noqa: UP041 - another class before Python 3.10
-        raise StorageError(Kind.TIMEOUT, 0, f"{what}: the storage does not go on") from error
+        raise StorageError(
+            Kind.TIMEOUT, 0, f"{what}: the storage did not accept the upload in time"
+        ) from error
     except ssl.SSLCertVerificationError as error:
         message = f"{what}: its certificate is not accepted: {error.verify_message}"
         raise StorageError(Kind.DOWN, 0, message) from error

@@ -140,11 +140,11 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
         if log.startswith("worker")
     )
     assert logged, "no worker logged the id of the call that caused its work"
-    assert_told_once(name)
+    assert_notified_once(name)
     assert_spans_join(collector, caller)
 
 
-def assert_told_once(name: str) -> None:
+def assert_notified_once(name: str) -> None:
     """The first delivery met an outage and was repeated; after the second, which was taken, there is none."""
     delivered = Callback.objects.filter(request__request_name=name, status="delivered")
     until(delivered.exists, why="the requestor was not notified")

@@ -107,7 +107,7 @@ def test_a_schedd_that_knows_us_by_another_account_is_accepted(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS = []
-    monkeypatch.setattr(pool_checks, "own_account", lambda: "somebody_else")
+    monkeypatch.setattr(pool_checks, "own_account", lambda: "another_account")
     assert pool_checks.check_job_owner(None) == []
 
 

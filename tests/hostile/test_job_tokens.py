@@ -58,10 +58,9 @@ def test_a_token_opens_the_calls_of_its_kind_only(jobs: tuple[Job, Job], kind: s
 
 @pytest.mark.parametrize("kind", list(OPENS))
 def test_a_stolen_token_opens_no_endpoint_of_people(
-    jobs: tuple[Job, Job], kind: str, settings: Any, monkeypatch: Any
+    jobs: tuple[Job, Job], kind: str, settings: Any, own_health: None
 ) -> None:
     settings.THROTTLE_RATES = dict.fromkeys(settings.THROTTLE_RATES, "100000/minute")
-    monkeypatch.setattr("wms2_project.observation.health._checks", {})
     client = APIClient(raise_request_exception=False)
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {tokens(jobs[0])[kind]}")
     for route, view in endpoints():

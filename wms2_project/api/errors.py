@@ -57,7 +57,7 @@ CURES = {  # for errors that do not bring a better one
     405: "Use a method of the Allow header",
     406: "Ask for application/json",
     409: "Read it again and retry if the action still applies",
-    410: "Stop calling; nothing is changed any more",
+    410: "Stop calling. The call changed nothing",
     412: "Read it again and retry if the change still applies",
     413: "Send a smaller body",
     415: "Send `Content-Type: application/json`",

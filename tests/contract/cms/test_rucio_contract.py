@@ -222,7 +222,7 @@ def test_rule_of_another_account_is_not_deleted(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
     rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
-    rucio._config = replace(peer.config, account="somebody_else")  # logged in as before
+    rucio._config = replace(peer.config, account="another_account")  # logged in as before
 
     with pytest.raises(ServiceRejected, match=f"belongs to {peer.config.account}"):
         rucio.delete_rule(rule_id)

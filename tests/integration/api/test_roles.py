@@ -138,10 +138,9 @@ def test_every_method_a_view_offers_names_a_role() -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 def test_each_role_gets_exactly_what_the_table_allows(
-    api_as: ApiAs, role: Role, monkeypatch: Any, settings: Any
+    api_as: ApiAs, role: Role, own_health: None, settings: Any
 ) -> None:
     settings.THROTTLE_RATES = dict.fromkeys(settings.THROTTLE_RATES, "10000/minute")
-    monkeypatch.setattr("wms2_project.observation.health._checks", {})
     client = api_as(role)
     for route, methods in TABLE.items():
         if route == "schema" and role is not Role.ANONYMOUS:

@@ -16,7 +16,6 @@ from uuid import uuid4
 import pytest
 
 from dags_app.adapters import build_storage, dbs, use_adapters
-from outputs_app import inspecting
 from outputs_app.file_check import Content
 from outputs_app.inspecting import NotInspected, Uninspectable, inspect_files
 from outputs_app.models import OutputBlock, OutputFile
@@ -145,20 +144,21 @@ def test_files_are_counted_in_one_process_each_by_itself(tmp_path: Path) -> None
     assert isinstance(found[str(cut)], Uninspectable)
 
 
+DYING = "tests.integration.outputs.dying_child"
+
+
 def test_a_file_that_costs_too_much_is_the_only_one_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspecting, "CHILD", "tests.integration.outputs.dying_child")
     monkeypatch.setenv("LANG", "SIGXCPU")
-    assert list(inspect_files(["/one", "/two", "/three"])) == [
+    assert list(inspect_files(["/one", "/two", "/three"], child=DYING)) == [
         ("/one", Content(7, {"Events": 7})),
         ("/two", Uninspectable("reading it takes too much CPU time")),
     ]
 
 
 def test_a_process_that_is_killed_blames_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspecting, "CHILD", "tests.integration.outputs.dying_child")
     monkeypatch.setenv("LANG", "SIGKILL")
     with pytest.raises(NotInspected, match="/two ended early"):
-        list(inspect_files(["/one", "/two"]))
+        list(inspect_files(["/one", "/two"], child=DYING))
 
 
 class Grid:

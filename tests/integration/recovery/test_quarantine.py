@@ -240,7 +240,7 @@ class Rucio:
         ("bad", [CERN, "T1_CH_CERN_Disk"], [("T1_CH_CERN_Disk", "suspicious"), (CERN, "suspicious")]),
     ],
 )
-def test_rucio_is_told_what_the_policy_says(
+def test_replicas_are_declared_by_the_policy(
     planned: Planned, adapt: Callable[..., None], settings: Any, policy: str, storages: list[str],
     declared: list[tuple[str, str]],
 ) -> None:  # fmt: skip
@@ -257,7 +257,7 @@ def test_rucio_is_told_what_the_policy_says(
     assert (row.declared_as, row.declare_at) == (declared[0][1] if declared else "", None)
 
 
-def test_what_rucio_does_not_take_now_is_told_later(
+def test_a_refused_declaration_is_retried_later(
     planned: Planned, adapt: Callable[..., None], settings: Any
 ) -> None:
     settings.DECLARE_BAD_REPLICAS = "bad"
