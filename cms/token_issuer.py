@@ -197,7 +197,7 @@ def _granted(value: str, document: dict[str, Any]) -> set[str] | None:
 
 
 def _claims(value: str) -> dict[str, Any] | None:
-    """Claims of a JWT, without a check of the signature: it came from the issuer itself, by TLS."""
+    """Return the claims of a JWT. The signature is not checked: the token came from the issuer, by TLS."""
     parts = value.split(".")
     if len(parts) != 3:
         return None

@@ -1,7 +1,7 @@
-"""What to do about each kind of alert and each reason of a hold: one entry each. Pure data.
+"""Instructions for each kind of alert and each reason of a hold: one entry each. Pure data.
 
 The console shows the entries and links to them; docs/symptoms.md is written from them
-(`manage.py guide`). A test compares them with the code that opens alerts and holds requests.
+(`manage.py reference`). A test compares them with the code that opens alerts and holds requests.
 """
 
 from __future__ import annotations
@@ -275,7 +275,8 @@ def render_guide() -> str:
     """Return docs/symptoms.md."""
     lines = [
         "# Symptoms", "",
-        "What to do about each alert and each reason of a hold. Written by `./wms2 manage guide`.",
+        "What to do about each alert and each reason of a hold.",
+        "Written by `./wms2 manage reference symptoms`; do not edit.",
         "The console's page *Guide* shows the same, and alerts and held requests link to their entry.", "",
     ]  # fmt: skip
     for title, entries in (("Alerts", _ALERTS), ("Held requests", _HOLDS)):

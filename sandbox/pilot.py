@@ -1,4 +1,4 @@
-"""Pilot mode: the job measures itself on N, 2N, 4N … of its own events, then does the rest of them.
+"""Pilot mode: the job measures itself on N, 2N, 4N … of its own events, then processes the others.
 
 Every event of the job is processed exactly once, so that a pilot's output is like any other job's. Every
 window starts the payload anew, so N is at least a MAX_PARTS-th of all events.
@@ -43,7 +43,7 @@ def run_pilot(
 
 
 def has_converged(previous: Iteration, current: Iteration, tolerance: float) -> bool:
-    """Do time, memory and output size per event all change by less than the tolerance?"""
+    """Return whether time, memory and output size per event all change by less than the tolerance."""
     pairs = (
         (previous.wall_time_sec / previous.events, current.wall_time_sec / current.events),
         (previous.memory_mb, current.memory_mb),

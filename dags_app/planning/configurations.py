@@ -68,7 +68,7 @@ def steps_of(payload: Mapping[str, Any]) -> list[Step]:
 
 
 def is_pinned(payload: Mapping[str, Any]) -> bool:
-    """Is it known what every step runs and writes?"""
+    """Return whether program and outputs of every step are known."""
     return all("outputs" in step for step in steps_of(payload))
 
 

@@ -1,4 +1,4 @@
-"""Which payload a request runs: its kind, and whether every job would accept its configuration. Pure."""
+"""Payload of a request: its kind and the validation of its configuration. Pure."""
 
 from __future__ import annotations
 

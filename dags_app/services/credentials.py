@@ -46,7 +46,7 @@ class CredentialUnavailable(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why no DAG of a workflow may be submitted now."""
+    """The reason why no DAG of a workflow may be submitted now."""
 
     message: str
     remedy: str

@@ -162,7 +162,7 @@ class OutputInput(Input):
 
 
 class RecordInput(Input):
-    """What a job processed and made."""
+    """Processed files and outputs of a job."""
 
     exit_code = serializers.IntegerField(min_value=0, max_value=0, required=False, default=0)
     processed = serializers.ListField(
@@ -172,7 +172,7 @@ class RecordInput(Input):
 
 
 class UploadInput(Input):
-    """Where an output was uploaded."""
+    """The location of an uploaded output."""
 
     name = serializers.RegexField(FILE_NAME.pattern + r"\Z", max_length=200)
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])

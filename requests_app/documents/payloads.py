@@ -1,4 +1,4 @@
-"""What the jobs of a document run: the kind of its payload, and whether its configuration is accepted."""
+"""Payload of a document: its kind and the validation of its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sandbox.usersandbox import DIGEST_FIELD
 
 
 def resolve_payload(reader: Reader, spec: RequestSpec, rules: PayloadRules) -> RequestSpec:
-    """The spec whose payload_config has its kind; what no job would accept is reported."""
+    """Return the spec with the kind in its payload_config. Report a configuration that no job accepts."""
     path = reader.path("payload_config")
     payload = dict(spec.payload_config)
     if spec.sandbox_url and not spec.sandbox_sha256:
@@ -69,7 +69,7 @@ def _harvesting(
 
 
 def _check_merge(reader: Reader, spec: RequestSpec) -> None:
-    """Report what the kind `merge` cannot do: it joins whole files of a dataset into one other dataset."""
+    """Report what the kind `merge` does not support: it joins whole files of a dataset into one dataset."""
     chosen, first = spec.splitting_params, reader.first
     if spec.generates:
         reader.problems.add(

@@ -36,7 +36,7 @@ from wms2_project.grammar import Name
 
 
 class Read(StrEnum):
-    """Where a chain states the field."""
+    """Steps of a chain that may state the field."""
 
     REQUEST = "request"
     FIRST = "first step"

@@ -23,8 +23,7 @@ from requests_app.api.inputs import (
 from requests_app.api.request_table import render_detail
 from requests_app.api.serializers import ActionBody, RequestDetail, RestartBody
 from requests_app.models import Request
-from requests_app.selectors.affected import affected_by
-from requests_app.selectors.requests import owners_of, request_by_name
+from requests_app.selectors.requests import affected_by, owners_of, request_by_name
 from requests_app.services import (
     drafting,
     editing,

@@ -1,4 +1,4 @@
-"""What a job changes of a configuration before cmsRun reads it. Pure.
+"""Changes that a job makes to a configuration before cmsRun reads it. Pure.
 
 The changes are written in the notation of `edm_pset_tweak.py`, which CMSSW's own Python evaluates: the values
 are made here from numbers and names only. Random seeds and the order of pileup files are set by the

@@ -73,7 +73,7 @@ class _Throttle(BaseThrottle):
     _wait: float | None = None
 
     def who(self, request: HttpRequest) -> str:
-        """Return whose calls are counted; empty: not counted."""
+        """Return the key under which calls are counted; empty: not counted."""
         raise NotImplementedError
 
     def allow_request(self, request: HttpRequest, view: Any) -> bool:

@@ -29,7 +29,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.Gone, status.HTTP_410_GONE),
     (errors.QuotaExceeded, status.HTTP_429_TOO_MANY_REQUESTS),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
-    (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
+    (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service without an address
 ]
 TITLES = {
     400: "Malformed request",

@@ -64,7 +64,7 @@ class OpenJob:
 
 
 class _Budget:
-    """What an early stop leaves."""
+    """Events, lumis or files that remain until an early stop."""
 
     def __init__(self, total: int | None) -> None:
         self.left = total

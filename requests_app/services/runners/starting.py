@@ -48,7 +48,7 @@ _BEAT = f"""
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a runner is given at its start."""
+    """Response to the start of a runner."""
 
     runner: UUID
     runner_token: str

@@ -221,7 +221,7 @@ def test_without_an_issuer_nothing_is_written(directory: Path, workflow: Workflo
         ("TOKEN_ISSUER", NOWHERE, "got no answer"),
         ("TOKEN_CLIENT_ID", "stranger", "invalid_client"),
         ("TOKEN_CLIENT_SECRET_FILE", "/nowhere/secret", "/nowhere/secret cannot be read"),
-        ("CREDENTIAL_DIR", "/proc/nobody", "could not be written"),
+        ("CREDENTIAL_DIR", "/proc/unknown", "could not be written"),
     ],
 )
 def test_a_failure_is_recorded_with_its_remedy_and_submits_nothing(

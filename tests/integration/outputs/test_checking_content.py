@@ -79,7 +79,7 @@ def test_a_root_file_is_opened_and_counted(block: OutputBlock, file: OutputFile)
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("reported", "problem"),
     [
         ({"events": 299}, "300 events in the file, 299 reported by its job"),
         ({"lumis": [[1, 1, 2]]}, "run 1 lumis 1-3 are in the file and were not reported by its job"),
@@ -92,9 +92,9 @@ def test_a_root_file_is_opened_and_counted(block: OutputBlock, file: OutputFile)
     ids=["events", "lumis", "events of a lumi", "empty lumis"],
 )
 def test_content_is_compared_with_the_report(
-    block: OutputBlock, file: OutputFile, tmp_path: Path, told: dict[str, Any], problem: str
+    block: OutputBlock, file: OutputFile, tmp_path: Path, reported: dict[str, Any], problem: str
 ) -> None:
-    report(file, path_of(file, tmp_path), **told)
+    report(file, path_of(file, tmp_path), **reported)
     walk(block)
     file.refresh_from_db()
     assert (block.status, file.check_problem) == (B.FAILED if problem else B.ANNOUNCED, problem)

@@ -129,7 +129,7 @@ def test_servers_from_outside_are_disturbed_last(
     testrun.run_tests(layout, [])
     assert started == [layout.home, layout.home / "second"]
 
-    monkeypatch.setenv("CONDOR_CONFIG", "/somebody/else")
+    monkeypatch.setenv("CONDOR_CONFIG", "/other/config")
     testrun.run_tests(layout, [])
     assert started[2:] == [layout.home]
     assert capfd.readouterr().out.splitlines()[-1] == "3 passed, 4 failed, 1 skipped"
