@@ -131,7 +131,8 @@ def _subject(alert: Alert, sites: set[str]) -> Link:
     if alert.request is not None:
         return Link(alert.request.request_name, _page(alert.request.pk))
     known = alert.site in sites
-    return Link(alert.site, reverse("console:site", args=[alert.site]) if known else reverse("console:alerts"))
+    page = reverse("console:site", args=[alert.site]) if known else reverse("console:alerts")
+    return Link(alert.site, page)
 
 
 def _stopped() -> Iterator[Matter]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.db.models import Model
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from dags_app.models import DAG, MergeGroup
+from outputs_app.models import OutputBlock
+from requests_app.models import Alert
 from requests_app.states import RequestStatus
 from requests_app.transitions import transition
+from sites_app.models import Site
 from tests.browser.conftest import PHONE, PageAs, photograph
 from tests.browser.guarding import check_accessible
 from tests.integration.factories import make_request
 from wms2_project.access.roles import Role
+from wms2_project.console import address_of
 
 S = RequestStatus
 LIST = "admin:requests_app_request_changelist"
@@ -66,11 +72,21 @@ def test_a_filtered_list_lets_rows_go_and_counts_them(page_as: PageAs) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lists_are_accessible(page_as: PageAs, pictures: Path, scheme: str) -> None:
     page = page_as(Role.OPERATOR, color_scheme=scheme)
-    for name in LISTS:
+    for name in LISTS if scheme == "light" else [LIST]:
         open_list(page, reverse(name))
         check_accessible(page)
     open_list(page, reverse(LIST))
     photograph(page, pictures / f"console-requests-{scheme}.png")
+
+
+@pytest.mark.parametrize("model", [Site, DAG, MergeGroup, OutputBlock, Alert])
+def test_the_page_of_a_row_is_accessible(page_as: PageAs, model: type[Model]) -> None:
+    row = model._default_manager.first()
+    assert row is not None
+    page = page_as(Role.OPERATOR)
+    page.goto(address_of(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", row.pk))
+    expect(page.locator("h1").first).to_be_visible()
+    check_accessible(page)
 
 
 def test_lists_fit_a_phone(page_as: PageAs) -> None:

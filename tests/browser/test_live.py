@@ -19,7 +19,7 @@ from requests_app.services.alerts import raise_alert
 from requests_app.states import RequestStatus
 from requests_app.transitions import transition
 from tests.browser.conftest import NewContext, PageAs
-from tests.browser.guarding import Guard
+from tests.browser.guarding import Guard, check_accessible
 from tests.browser.serving import Server
 from tests.integration.factories import make_dag, make_request, make_round, make_user
 from tests.waiting import until
@@ -55,6 +55,8 @@ def test_a_person_logs_in_and_sees_the_home_page(new_context: NewContext) -> Non
     user.save()
     page = new_context().new_page()
     page.goto("/")
+    expect(page.get_by_label("Username")).to_be_visible()
+    check_accessible(page)
     page.get_by_label("Username").fill("lena")
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
