@@ -181,7 +181,8 @@ def _conclude(found: Decision, wiring: Wiring, steps: Mapping[Key, StepFacts], s
     elif started or found.start or found.skip:
         running = sum(one.status == StepStatus.RUNNING for one in steps.values()) + len(found.start)
         found.status = ChainStatus.RUNNING
-        found.reason = f"{running} of {max(len(steps), len(wiring.calls))} steps are running"
+        known = {*steps, *((one.step, one.index) for one in wiring.calls), *wiring.skipped}
+        found.reason = f"{running} of {len(known)} steps are running"
         if not running and found.wait:
             found.reason = next(iter(found.wait.values()))
     else:

@@ -17,7 +17,7 @@ from wms2_project.errors import PermanentError
 READ, MODIFY = "storage.read", "storage.modify"  # modify includes create, overwrite, rename and delete
 MAX_INPUT_DIRECTORIES = 10  # each costs about 100 bytes of a token, which travels in a header
 MIN_DEPTH = 3  # /store/<kind>/<era>: directories are never merged into anything wider
-RENEW_BELOW, EXPIRING_BELOW = 0.5, 0.25  # shares of the lifetime
+RENEW_BELOW, EXPIRING_BELOW, STOP_BELOW = 0.5, 0.25, 0.125  # shares of the lifetime
 
 
 class InputTooScattered(PermanentError):

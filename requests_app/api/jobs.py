@@ -116,6 +116,13 @@ class JobView(ApiView):
         raise NotImplementedError
 
 
+def _lfns(help_text: str) -> serializers.ListField:
+    name = serializers.CharField(validators=[LegalName(Name.LFN.value)])
+    return serializers.ListField(
+        child=name, max_length=MAX_OUTPUTS, required=False, default=list, help_text=help_text
+    )
+
+
 class StartInput(Input):
     """A job that starts."""
 
@@ -131,10 +138,7 @@ class StartInput(Input):
 class HeartbeatInput(Input):
     """A runner that is alive."""
 
-    removed = serializers.ListField(
-        child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=1000, required=False,
-        default=list, help_text="Leftovers of other runners that were deleted.",
-    )  # fmt: skip
+    removed = _lfns("Leftovers of other runners that were deleted.")
 
 
 class AllocateInput(Input):
@@ -191,6 +195,7 @@ class AbortInput(Input):
     exit_code = serializers.IntegerField(
         min_value=-1000, max_value=10**6, required=False, allow_null=True, default=None
     )
+    removed = _lfns("Outputs that the job uploaded and deleted again.")
 
 
 class StartView(JobView):

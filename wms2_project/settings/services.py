@@ -66,6 +66,8 @@ JOB_PROXY = env.str("WMS2_JOB_PROXY", default="")
 
 # How long before its end a certificate, proxy or token file is reported
 CREDENTIAL_WARN_SEC = env.float("WMS2_CREDENTIAL_WARN_SEC", default=6 * 3600.0)
+# How long before the end of its jobs' credential a DAG is stopped; at most an eighth of the credential's life
+CREDENTIAL_STOP_SEC = env.float("WMS2_CREDENTIAL_STOP_SEC", default=600.0)
 CREDENTIALS_LOOK_SEC = 120.0  # time limit of one task that renews tokens; the next one continues
 CREDENTIALS_INTERVAL_SEC = env.float("WMS2_CREDENTIALS_INTERVAL_SEC", default=2.0 if LAB else 30.0)
 

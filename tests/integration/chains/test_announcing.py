@@ -72,6 +72,9 @@ def test_product_of_a_chain_starts_other_templates_and_never_one_of_its_ancestry
     row = announce(uid="3", name=last, actor=ACTOR)
     assert row.status == AnnouncementStatus.DEAD_LETTER
     assert "ancestry" in row.reason
+    named = announce(uid="4", name=last, template="first", actor=ACTOR)
+    assert (named.status, Chain.objects.count()) == (AnnouncementStatus.DEAD_LETTER, 2)
+    assert "product of first itself" in named.reason
 
 
 def test_unknown_template_and_wrong_parameters_are_dead_letters() -> None:

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from condor.fake import FakeSchedd
+from dags_app.credentials.files import read_validity
 from dags_app.models import DAG, Workflow
 from dags_app.planning.types import SitePool
 from dags_app.services import credentials, production
@@ -21,6 +22,7 @@ from requests_app.lifecycle.credential_gate import EXPIRING, keep_credentials
 from requests_app.models import Alert, Request
 from requests_app.states import RequestStatus
 from tests.integration.execution.job_tokens import (
+    LIFETIME_SEC,
     NOWHERE,
     claims_of,
     directory,
@@ -152,6 +154,34 @@ def test_a_proxy_of_jobs_that_ends_soon_stops_submissions_and_raises_an_alert(
     assert credentials.submission_obstacle(workflow=row.workflow, now=timezone.now()) is None
     assert not Alert.objects.filter(kind=EXPIRING, closed_at=None).exists()
     assert GateNews.objects.filter(gate=CREDENTIAL).exists()
+
+
+@pytest.mark.parametrize("credential", ["token", "proxy"])
+def test_a_dag_is_stopped_cleanly_before_the_credential_of_its_jobs_ends(
+    workflow: Workflow, settings: Any, tmp_path: Path, credential: str
+) -> None:
+    row = make_request(status=RequestStatus.ACTIVE, workflow=workflow)
+    life = float(LIFETIME_SEC)
+    if credential == "token":
+        keep_credentials(now=timezone.now())
+        settings.TOKEN_ISSUER = NOWHERE
+    else:
+        settings.TOKEN_ISSUER, settings.JOB_PROXY = "", str(tmp_path / "proxy.pem")
+        Path(settings.JOB_PROXY).write_bytes(make_certificates(tmp_path / "other").host.read_bytes())
+        life = (read_validity(Path(settings.JOB_PROXY)).ends - timezone.now()).total_seconds()  # type: ignore[union-attr]
+    settings.CREDENTIAL_STOP_SEC = 60
+
+    keep_credentials(now=later(life - 100))
+    row.refresh_from_db()
+    assert row.status == RequestStatus.ACTIVE
+    keep_credentials(now=later(life - 50))
+
+    row.refresh_from_db()
+    assert (row.status, row.hold_after_stop) == (RequestStatus.STOPPING, False)
+    stopped = row.transitions.latest("at")
+    assert (stopped.actor, credential in stopped.reason) == ("system:credentials", True)
+    assert DAG.objects.get(workflow=workflow).stop_requested_at is not None
+    keep_credentials(now=later(life - 40))  # it is stopped once
 
 
 def shown(workflow: Workflow, now: datetime) -> str:
