@@ -59,5 +59,5 @@ def test_what_does_not_fit_into_the_time_is_first_the_next_time(asked: list[str]
     clock = iter(range(0, 10_000, 80))
     measure_storage(clock=lambda: float(next(clock)))
     assert asked == ["T2_DE_0", "T2_DE_1"]
-    measure_storage()
+    measure_storage(clock=lambda: float(next(clock)))
     assert asked == ["T2_DE_0", "T2_DE_1", "T2_DE_2", "T2_DE_3"]
