@@ -216,7 +216,7 @@ def unit_environment(layout: Layout) -> dict[str, str]:
     own = layout.run / UNIT  # the stack empties its own TMPDIR when it starts
     own.mkdir(mode=0o700, exist_ok=True)
     settings |= {
-        "DATABASE_URL": f"postgres://nobody:nothing@{nowhere}/none",
+        "DATABASE_URL": f"postgres://absent:nothing@{nowhere}/none",
         "WMS2_MIGRATE_DATABASE_URL": "",
         "REDIS_URL": f"redis://{nowhere}/0",
         "TMPDIR": str(private_tmp(own)),

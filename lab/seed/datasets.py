@@ -71,6 +71,12 @@ def muon_dataset(suffix: str, scale: int = 1) -> InputDataset:
     return _dataset("SingleMuon", "Run2024A", suffix, plans, events=40 * scale, lumis=4)
 
 
+def histogram_dataset(suffix: str) -> InputDataset:
+    """Return 6 files in two runs at one site."""
+    plans = (BlockPlan("T2_CH_CERN", files=4, run=382001), BlockPlan("T2_CH_CERN", files=2, run=382002))
+    return _dataset("JetMET", "Run2024B", suffix, plans, events=20, lumis=2, tier="DQMIO")
+
+
 def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     """Return 8 files in two runs at two sites."""
     plans = (

@@ -171,7 +171,7 @@ class OutputInput(Input):
 
 
 class RecordInput(Input):
-    """What a job processed and made."""
+    """Processed files and outputs of a job."""
 
     exit_code = serializers.IntegerField(min_value=0, max_value=0, required=False, default=0)
     processed = serializers.ListField(
@@ -181,7 +181,7 @@ class RecordInput(Input):
 
 
 class UploadInput(Input):
-    """Where an output was uploaded."""
+    """The location of an uploaded output."""
 
     name = _text(FILE_NAME.pattern)
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])

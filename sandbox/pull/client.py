@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Unreachable(Exception):
-    """WMS2 did not answer for as long as the job keeps trying."""
+    """WMS2 did not answer within the time that the job retries."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -90,7 +90,7 @@ class Client:
 
 
 def _detail(error: urllib.error.HTTPError) -> str:
-    """Return what the answer says is wrong."""
+    """Return the error that the response describes."""
     try:
         problem = json.loads(error.read(MAX_ANSWER))
         detail = str(problem.get("detail") or error.reason)

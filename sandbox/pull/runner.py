@@ -73,7 +73,7 @@ class Runner:
                 raise failure
 
     def abort(self, reason: str, code: int) -> None:
-        """Tell WMS2 that the job gives up; without an answer the lease ends by itself."""
+        """Report to WMS2 that the job gives up. Without an answer the lease expires."""
         body = {
             "reason": clean_text(reason, 1000) or "failed",
             "exit_code": code,
@@ -228,7 +228,7 @@ def job_of(node: str, file: dict[str, Any]) -> Job:
 
 
 def run_runner(context: Context, tally: Tally, slot: Slot) -> None:
-    """Be a runner. Raises JobFailure; a runner whose round is over ends without one."""
+    """Run the job of a runner. Raises JobFailure, but not if the round is over."""
     pull = context.manifest.pull
     if pull is None:
         raise JobFailure(

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.core.management import call_command, get_commands
 
 from chains_app.operations import ALL_OPERATIONS
-from wms2_project.api.table import endpoints
+from wms2_project.api.endpoints import endpoints
 
 DOCUMENTS = {
     ("POST", "requests"),
@@ -22,9 +22,9 @@ ALIASES = {("DELETE", "requests/<request_name:name>")}  # abort
 
 def test_the_reference_of_operations_is_up_to_date() -> None:
     out = StringIO()
-    call_command("operations", stdout=out)
+    call_command("reference", "operations", stdout=out)
     document = Path(__file__).parents[3] / "docs" / "operations.md"
-    assert document.read_text() == out.getvalue(), "run ./wms2 manage operations > docs/operations.md"
+    assert document.read_text() == out.getvalue(), "run ./wms2 manage reference operations"
 
 
 def test_every_writing_endpoint_is_an_operation_or_takes_a_document_or_file() -> None:

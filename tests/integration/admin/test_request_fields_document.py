@@ -15,9 +15,9 @@ from requests_app.models import Request
 
 def test_the_reference_of_fields_is_up_to_date() -> None:
     out = StringIO()
-    call_command("request_fields", stdout=out)
+    call_command("reference", "request-fields", stdout=out)
     document = Path(__file__).parents[3] / "docs" / "request-fields.md"
-    assert document.read_text() == out.getvalue(), "run ./wms2 manage request_fields > docs/request-fields.md"
+    assert document.read_text() == out.getvalue(), "run ./wms2 manage reference request-fields"
 
 
 def test_every_column_of_the_table_exists() -> None:

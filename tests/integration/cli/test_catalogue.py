@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_the_client_knows_every_operation() -> None:
     printed = StringIO()
-    call_command("operations", "--json", stdout=printed)
+    call_command("reference", "operations.json", stdout=printed)
     written = (ROOT / "cli" / "wms2_cli" / "operations.json").read_text()
-    assert written == printed.getvalue(), "run ./wms2 manage operations --json > cli/wms2_cli/operations.json"
+    assert written == printed.getvalue(), "run ./wms2 manage reference operations.json"
 
 
 class Asked(dict[str, Any]):

@@ -225,7 +225,7 @@ def test_too_many_failed_runners_stop_lending(workflow: Workflow) -> None:
     assert "20 of 20 runners failed" in job.start(expect=410)["detail"]
 
 
-def test_rucio_out_of_service_is_told_with_a_time_to_wait(workflow: Workflow, monkeypatch: Any) -> None:
+def test_an_outage_of_rucio_is_reported_with_a_time_to_wait(workflow: Workflow, monkeypatch: Any) -> None:
     job = started(workflow)
     monkeypatch.setattr("requests_app.services.runners.lending._rucio_outage", lambda moment: "timeout")
     job.allocate(expect=503)

@@ -82,7 +82,7 @@ def test_every_entry_says_what_to_do() -> None:
 
 def test_the_document_is_that_of_the_table() -> None:
     written = (ROOT / "docs" / "symptoms.md").read_text()
-    assert written == render_guide(), "run ./wms2 manage guide > docs/symptoms.md"
+    assert written == render_guide(), "run ./wms2 manage reference symptoms > docs/symptoms.md"
 
 
 def test_the_operating_manual_links_to_entries_that_exist() -> None:

@@ -12,7 +12,7 @@ from requests_app.states import STATUSES, TRANSITIONS, RequestStatus
 
 def test_the_document_is_up_to_date() -> None:
     document = Path(__file__).parents[3] / "docs" / "life-of-a-request.md"
-    assert document.read_text() == render_life(), "run ./wms2 manage request_life > docs/life-of-a-request.md"
+    assert document.read_text() == render_life(), "run ./wms2 manage reference life-of-a-request"
 
 
 @pytest.mark.parametrize("status", list(RequestStatus))
