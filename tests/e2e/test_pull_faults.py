@@ -27,7 +27,7 @@ from tests.waiting import until
 
 FNAL, CERN, DESY = "T1_US_FNAL", "T2_CH_CERN", "T2_DE_DESY"
 FILES, KILLED = 200, "proc_000000"
-# Up to five files per job. One job in ten fails or is killed, the latter while its large first output is uploaded.
+# Up to five files per job. One job in ten fails, or is killed while its large first output is uploaded.
 JOBSCRIPT = """#!/bin/sh
 node=$(sed -n 's/^CMS_NodeName = "\\(.*\\)"/\\1/p' "$_CONDOR_JOB_AD")
 size=100
