@@ -20,7 +20,7 @@ _STAND_INS = {"boolean": True, "int": 1, "long": 1, "float": 1.0, "double": 1.0,
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a chain adds to the document of one call."""
+    """Values that a chain adds to the document of one call."""
 
     request_name: str
     outputs: Sequence[str]

@@ -177,7 +177,7 @@ def chain_progress(chain: Chain) -> ChainProgress:
 
 @dataclass(frozen=True, slots=True)
 class StepWhy:
-    """Why one call is where it is."""
+    """Explanation of the status of one call."""
 
     step: str
     status: str
@@ -190,7 +190,7 @@ class StepWhy:
 
 @dataclass(frozen=True, slots=True)
 class ChainWhy:
-    """Why a chain is where it is: a summary, and every call that is not done."""
+    """Explanation of the status of a chain: a summary, and every call that is not done."""
 
     chain: int
     status: str
