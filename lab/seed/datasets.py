@@ -86,6 +86,16 @@ def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     return _dataset("EGamma", "Run2024B", suffix, plans, events=50 * scale, lumis=5)
 
 
+def many_files_dataset(suffix: str, events: int = 10) -> InputDataset:
+    """Return 200 small files at three sites, each file at one of them."""
+    plans = (
+        BlockPlan("T1_US_FNAL_Disk", files=60, run=382001),
+        BlockPlan("T2_CH_CERN", files=80, run=382002),
+        BlockPlan("T2_DE_DESY", files=60, run=382003),
+    )
+    return _dataset("MinimumBias", "Run2024C", suffix, plans, events=events, lumis=1)
+
+
 def pileup_dataset(suffix: str) -> InputDataset:
     """2 files that two sites have."""
     plans = (BlockPlan("T2_CH_CERN", files=2, run=1, copies_at="T1_US_FNAL_Disk", copied=2),)

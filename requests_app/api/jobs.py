@@ -123,15 +123,20 @@ def _lfns(help_text: str) -> serializers.ListField:
     )
 
 
+def _text(pattern: str, **limits: Any) -> serializers.RegexField:
+    """Return a field for a text that matches the pattern as a whole."""
+    return serializers.RegexField(rf"\A(?:{pattern})\Z", trim_whitespace=False, **limits)
+
+
 class StartInput(Input):
     """A job that starts."""
 
-    node = serializers.RegexField(NODE.pattern + r"\Z", max_length=64)
+    node = _text(NODE.pattern, max_length=64)
     attempt = serializers.IntegerField(min_value=0, max_value=100_000)
     instance = serializers.UUIDField(help_text="Made by the job at each start.")
-    htcondor_id = serializers.RegexField(r"[A-Za-z0-9_.@#:-]{1,100}\Z", max_length=100)
+    htcondor_id = _text(r"[A-Za-z0-9_.@#:-]{1,100}")
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])
-    slot = serializers.RegexField(r"[A-Za-z0-9_.@:-]{0,200}\Z", max_length=200, allow_blank=True)
+    slot = _text(r"[A-Za-z0-9_.@:-]{0,200}", allow_blank=True)
     seconds_left = serializers.IntegerField(min_value=0, max_value=10**8)
 
 
@@ -151,9 +156,9 @@ class AllocateInput(Input):
 class OutputInput(Input):
     """An output file that will be uploaded."""
 
-    name = serializers.RegexField(FILE_NAME.pattern + r"\Z", max_length=200)
+    name = _text(FILE_NAME.pattern)
     size_bytes = serializers.IntegerField(min_value=0, max_value=10**15)
-    adler32 = serializers.RegexField(ADLER32.pattern + r"\Z")
+    adler32 = _text(ADLER32.pattern)
     events = serializers.IntegerField(
         min_value=0, max_value=10**12, required=False, allow_null=True, default=None
     )
@@ -178,7 +183,7 @@ class RecordInput(Input):
 class UploadInput(Input):
     """The location of an uploaded output."""
 
-    name = serializers.RegexField(FILE_NAME.pattern + r"\Z", max_length=200)
+    name = _text(FILE_NAME.pattern)
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])
 
 

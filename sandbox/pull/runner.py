@@ -18,7 +18,7 @@ from sandbox.failure import CALL_REFUSED, NO_SERVER, WRAPPER, JobFailure, Termin
 from sandbox.jsonfile import clean_text
 from sandbox.manifest import Generate, InputFile, Job, Pull
 from sandbox.places import Places
-from sandbox.pull.client import CONFLICT, OVER, Client, Refused, Unreachable
+from sandbox.pull.client import INVALID, OVER, Client, Refused, Unreachable
 from sandbox.pull.jobscript import Made, Result, run_jobscript
 from sandbox.pull.machine import Slot
 from sandbox.pull.uploads import remove_uploads, upload
@@ -194,7 +194,7 @@ class Runner:
         try:
             self._call("confirm", {"outputs": uploads})
         except Refused as refused:
-            if refused.status != CONFLICT:  # what another call confirmed stays
+            if refused.status in (OVER, INVALID):  # other answers do not prove that nothing was confirmed
                 self._removed = remove_uploads(self._context, recorded["outputs"])
             raise
         tally.events_written = sum(made.events or 0 for made in result.outputs)
