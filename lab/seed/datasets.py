@@ -51,7 +51,7 @@ class InputDataset:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """How many files a block has, where, and how many have a second copy."""
+    """Files of a block, their location, and how many have a second copy."""
 
     rse: str
     files: int

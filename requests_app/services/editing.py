@@ -23,7 +23,7 @@ from requests_app import admission
 from requests_app.documents.table import EDITABLE
 from requests_app.models import Request
 from requests_app.ranking import initial_rank, refresh_ranks
-from requests_app.services.deciding import memory_refusal
+from requests_app.services.decisions import memory_refusal
 from requests_app.services.drafting import edit_draft, read_draft
 from requests_app.states import TERMINAL, RequestStatus
 from requests_app.transitions import check_action

@@ -20,7 +20,7 @@ from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, Fil
 from outputs_app import services as outputs
 from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
-from requests_app.services.deciding import memory_refusal
+from requests_app.services.decisions import memory_refusal
 from requests_app.services.outputs import collect
 from requests_app.states import RequestStatus as S
 from requests_app.transitions import check_action, transition

@@ -22,7 +22,7 @@ from requests_app.documents import RequestSpec
 from requests_app.documents.outputs import next_version
 from requests_app.models import Request
 from requests_app.services import owning
-from requests_app.services.deciding import carry_decisions, decisions_of
+from requests_app.services.decisions import carry_decisions, decisions_of
 from requests_app.services.importing import request_of, workflow_of
 from requests_app.services.reading import read_request
 from requests_app.states import TERMINAL, CleanupPolicy, may_move

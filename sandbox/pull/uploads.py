@@ -29,7 +29,7 @@ def upload(context: Context, made: Made, offered: Mapping[str, Any]) -> str:
 def remove_uploads(context: Context, outputs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Delete outputs and what an interrupted upload left of them; return the LFNs that are on no storage now.
 
-    Nobody knows to which of the offered storages an output was uploaded, so it is deleted from all of them.
+    It is unknown to which of the offered storages an output was uploaded, so it is deleted from all of them.
     """
     names: dict[str, list[str]] = {}
     removed = []

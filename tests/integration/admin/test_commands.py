@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dags_app.models import DAG, Schedd
 from requests_app.models import Request
-from requests_app.services.deciding import decisions_of
+from requests_app.services.decisions import decisions_of
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import (

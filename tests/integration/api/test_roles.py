@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.core.management import call_command
 from rest_framework.test import APIClient
 
 from tests.integration.conftest import ApiAs
@@ -159,13 +157,6 @@ def test_each_role_gets_exactly_what_the_table_allows(
                 continue  # the same path with a job's token: tests/integration/pull
             expected = _expected(methods, method, role)
             assert (method, url, _verdict(client, method, url)) == (method, url, expected)
-
-
-def test_the_table_can_be_printed() -> None:
-    out = StringIO()
-    call_command("reference", "roles", stdout=out)
-    assert "| `admission/config` | viewer |  |  | operator |  |" in out.getvalue()
-    assert len(out.getvalue().splitlines()) == len(TABLE) + 2
 
 
 def _expected(methods: dict[str, Role], method: str, role: Role) -> str:

@@ -109,17 +109,28 @@ def test_first_step_waits_until_its_dataset_is_complete(
     assert advanced(chain).status == ChainStatus.RUNNING
 
 
-def test_dataset_that_vanishes_before_its_step_holds_the_chain(fake_dbs: FakeDbs) -> None:
+@pytest.mark.parametrize(
+    ("access", "opened", "words"),
+    [
+        (None, frozenset[str](), "not in DBS any more"),
+        ("INVALID", frozenset[str](), "is INVALID in DBS"),
+        ("VALID", frozenset({f"{RAW}#2"}), "1 open blocks again"),
+    ],
+)
+def test_dataset_that_vanishes_or_reopens_before_its_step_holds_the_chain(
+    fake_dbs: FakeDbs, access: str | None, opened: frozenset[str], words: str
+) -> None:
     make_actual(LINEAR.replace("tier: AOD, ", "tier: AOD, approval: true, ", 1))
     chain = advanced(start())
     assert chain.steps.get(step="skim").wait_reason == "waits for the approval of an operator"
-    fake_dbs.access = {}
+    fake_dbs.access, fake_dbs.opened = ({RAW: access} if access else {}), {RAW: opened}
 
     advanced(chain)
 
     assert chain.status == ChainStatus.HELD
     assert chain.hold_evidence is not None
-    assert "not in DBS any more" in chain.hold_evidence["steps"][0]["reason"]
+    assert words in chain.hold_evidence["steps"][0]["reason"]
+    assert Request.objects.count() == 0
 
 
 def test_held_request_holds_the_chain_and_releasing_it_is_enough() -> None:

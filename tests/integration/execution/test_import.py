@@ -28,7 +28,7 @@ def test_a_request_is_imported_by_name_from_reqmgr2(samples: list[dict[str, Any]
 
 
 def test_a_name_unknown_to_reqmgr2_is_refused(db: None) -> None:
-    with pytest.raises(NotFound, match="no request named unknown_knows"):
+    with pytest.raises(NotFound, match="no request named unknown_request"):
         import_by_name(request_name="unknown_request", actor="user:ana")
 
 
