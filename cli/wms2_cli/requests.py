@@ -13,7 +13,17 @@ from wms2_cli import reads
 from wms2_cli.api import segment
 from wms2_cli.context import Session
 from wms2_cli.errors import USAGE, CliError
-from wms2_cli.output import Column, Format, clean, moment, print_facts, print_json, print_rows
+from wms2_cli.output import (
+    Column,
+    Format,
+    clean,
+    moment,
+    print_facts,
+    print_json,
+    print_rows,
+    shorten,
+    time_column,
+)
 
 Name = Annotated[str, typer.Argument(metavar="REQUEST", help="Name of the request.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows to print.")]
@@ -22,7 +32,7 @@ STATUS_HELP = "Only requests in this status; may be repeated."
 
 def add_request_commands(app: typer.Typer) -> None:
     """Add the commands to the top level."""
-    for function in (submit, plan, show, why, errors, logs, timeline):
+    for function in (submit, plan, show, why, errors, runners, logs, timeline):
         app.command()(function)
     app.command("list")(list_requests)
 
@@ -107,6 +117,29 @@ def why(ctx: typer.Context, name: Name) -> None:
 def errors(ctx: typer.Context, name: Name) -> None:
     """List the failures of a request in clusters, each with its suggestion."""
     reads.errors(ctx.obj, name=name)
+
+
+def runners(
+    ctx: typer.Context,
+    name: Name,
+    state: Annotated[str, typer.Option("--state", help="Only runners in this state, such as running.")] = "",
+    site: Annotated[str, typer.Option("--site", help="Only runners at this site.")] = "",
+    limit: Limit = 50,
+) -> None:
+    """List the runners of a pull request, newest first: where they are, what they hold, how they ended."""
+    session: Session = ctx.obj
+    workflow = session.api.get(f"requests/{segment(name)}")["workflow"]["id"]
+    columns = (
+        Column("Node", lambda row: row["node"]),
+        Column("Site", lambda row: row["site"]),
+        Column("State", lambda row: row["outcome"] or row["state"]),
+        Column("Files", lambda row: f"{row['files_processed']}/{row['files_lent']}"),
+        time_column("Heartbeat", lambda row: row["heartbeat_at"]),
+        Column("Exit code", lambda row: row["exit_code"]),
+        Column("Message", lambda row: shorten(row["message"]), lambda row: row["message"]),
+    )
+    rows = session.api.pages(f"workflows/{workflow}/runners", limit=limit, state=state, site=site)
+    print_rows(rows, columns, session.form, key="id")
 
 
 def logs(

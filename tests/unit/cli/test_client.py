@@ -152,6 +152,19 @@ def test_one_chain_is_shown_and_explained(server: Server) -> None:
     assert wms2(server, "chain", "show", "8").returncode == 1
 
 
+def test_the_runners_of_a_request_are_those_of_its_workflow(server: Server) -> None:
+    row = {
+        "id": "r", "node": "proc_000003", "site": "T2_CH_CERN", "state": "ended", "outcome": "failed",
+        "files_lent": 3, "files_processed": 1, "heartbeat_at": "2031-01-01T00:00:00Z", "exit_code": 8022,
+        "message": "checksum differs",
+    }  # fmt: skip
+    server.answers["GET", "/api/v1/requests/first"] = (200, {"workflow": {"id": "w"}})
+    server.answers["GET", "/api/v1/workflows/w/runners"] = (200, {"results": [row], "next": None})
+    printed = wms2(server, "runners", "first", "--state", "ended").stdout
+    for shown in ("proc_000003", "T2_CH_CERN", "failed", "1/3", "8022", "checksum differs"):
+        assert shown in printed
+
+
 def test_every_list_follows_its_pages(server: Server) -> None:
     path = "/api/v1/sites"
     server.answers["GET", path] = (
