@@ -275,13 +275,13 @@ class QuarantinedReplicaAdmin(OperationAdmin):
 
     @display(description="state", label={QuarantineState.IN_FORCE: "warning"})
     def shown_state(self, row: QuarantinedReplica) -> tuple[str, str]:
-        """Whether requests avoid the copy."""
+        """Return whether requests avoid the copy."""
         state = state_of(row, now=timezone.now())
         return state.value, state.value.replace("_", " ")
 
     @display(description="proof")
     def shown_proof(self, row: QuarantinedReplica) -> SafeString:
-        """What the job found."""
+        """Return the proof reported by the job."""
         return clipped(row.proof)
 
 

@@ -158,7 +158,7 @@ class OutputFileAdmin(ReadOnlyAdmin):
 
     @display(description="problem")
     def shown_problem(self, row: OutputFile) -> SafeString:
-        """How it differs from what its job reported."""
+        """Return the difference from the report of its job."""
         return clipped(row.check_problem)
 
 

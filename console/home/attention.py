@@ -1,4 +1,4 @@
-"""What needs a person: held requests by cause, open alerts by kind, and what an operator has stopped."""
+"""Items that need an operator: held requests by cause, open alerts by kind, and stopped parts."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_hidden_tab_closes_its_stream_and_catches_up(page_as: PageAs, server: 
     until(lambda: pages_open(server) == 1)
     hide(page, hidden=True)
     until(lambda: pages_open(server) == 0)
-    hold("seen by nobody yet")
+    hold("not seen yet")
     hide(page, hidden=False)
     expect_held(page)
     until(lambda: pages_open(server) == 1)

@@ -121,6 +121,37 @@ def test_pages_are_followed_up_to_the_limit(server: Server) -> None:
     assert server.received[1][1] == f"{path}?cursor=abc"
 
 
+CHAIN = {
+    "id": 7, "template": "muons", "template_version": 2, "dataset_name": "/A/B-v1/RAW", "status": "held",
+    "status_since": ROW["status_since"], "wait_reason": "skim: request r is held",
+    "steps": [{"name": "skim", "status": "held", "tries": 1, "request_name": "r", "wait_reason": ""}],
+    "datasets": [{"dataset_name": "/A/B-skim-v1/AOD", "role": "final"}],
+}  # fmt: skip
+WHY = {
+    "summary": "skim: request r is held",
+    "steps": [
+        {
+            "step": "skim", "status": "held", "reason": "held", "request_summary": "no site",
+            "remedy": "Release the request",
+        }
+    ],
+}  # fmt: skip
+
+
+def test_one_chain_is_shown_and_explained(server: Server) -> None:
+    server.answers["GET", "/api/v1/chains/7"] = (200, CHAIN)
+    server.answers["GET", "/api/v1/chains/7/why"] = (200, WHY)
+    assert wms2(server, "chain", "show", "7").stdout.splitlines()[1].split("\t")[:4] == [
+        "skim", "held", "1", "r",
+    ]  # fmt: skip
+    assert wms2(server, "chain", "why", "7").stdout.splitlines()[1] == (
+        "skim\theld\tno site\tRelease the request"
+    )
+    assert json.loads(wms2(server, "--json", "chain", "show", "7").stdout) == CHAIN
+    assert wms2(server, "-q", "chain", "why", "7").stdout == "skim\n"
+    assert wms2(server, "chain", "show", "8").returncode == 1
+
+
 def test_every_list_follows_its_pages(server: Server) -> None:
     path = "/api/v1/sites"
     server.answers["GET", path] = (
