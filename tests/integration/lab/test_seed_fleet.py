@@ -16,6 +16,7 @@ from requests_app.models import Request, StatusTransition
 from requests_app.selectors.progress import progress_of_many
 from requests_app.selectors.statistics import throughput_metrics
 from requests_app.states import RequestStatus, may_move
+from sites_app.models import Site, SlotSample
 from wms2_project.access.audit import flaws
 from wms2_project.leases import wake
 
@@ -50,6 +51,14 @@ def test_no_worker_takes_a_request_of_the_fleet_even_if_it_is_due(fleet: list[Re
     wake(OutputBlock.objects.all())
     assert claim_requests() == []
     assert claim_blocks() == []
+
+
+def test_slots_that_were_measured_before_are_replaced() -> None:
+    site, _ = Site.objects.get_or_create(name="T1_US_FNAL")
+    at = timezone.now().replace(minute=0, second=0, microsecond=0)
+    SlotSample.objects.create(site=site, at=at, total=1, running=1, pending=0)
+    call_command("seed_fleet", requests=SIZE)
+    assert SlotSample.objects.get(site=site, at=at).total > 1
 
 
 def test_a_second_fleet_is_refused(fleet: list[Request]) -> None:
