@@ -1,4 +1,4 @@
-"""What a chain does next, decided from its wiring, the rows of its steps and the state of its inputs."""
+"""Decide the next actions of a chain from its wiring, the rows of its steps and the state of its inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOST = (RequestStatus.FAILED, RequestStatus.ABORTED)
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What is known about one call: its status, that of its request, and whether it was approved."""
+    """Facts about one call: its status, the status of its request, and whether it was approved."""
 
     status: StepStatus
     request_name: str = ""
@@ -38,7 +38,7 @@ class InputState:
 
 @dataclass(slots=True)
 class Decision:
-    """What to do now: calls to start, steps to skip, and the status of the chain with its reason."""
+    """A decision: calls to start, steps to skip, and the status of the chain with its reason."""
 
     start: list[Call] = field(default_factory=list)
     skip: list[Key] = field(default_factory=list)
@@ -181,7 +181,8 @@ def _conclude(found: Decision, wiring: Wiring, steps: Mapping[Key, StepFacts], s
     elif started or found.start or found.skip:
         running = sum(one.status == StepStatus.RUNNING for one in steps.values()) + len(found.start)
         found.status = ChainStatus.RUNNING
-        found.reason = f"{running} of {max(len(steps), len(wiring.calls))} steps are running"
+        known = {*steps, *((one.step, one.index) for one in wiring.calls), *wiring.skipped}
+        found.reason = f"{running} of {len(known)} steps are running"
         if not running and found.wait:
             found.reason = next(iter(found.wait.values()))
     else:

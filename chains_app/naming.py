@@ -19,7 +19,7 @@ DEFAULT_TIER = "USER"
 
 @dataclass(frozen=True, slots=True)
 class CallName:
-    """What identifies a call of a step: chain, path of the step, place in the scatters, and try."""
+    """Identity of a call of a step: chain, path of the step, place in the scatters, and try."""
 
     template: str
     chain: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chains_app.cwl.expressions import evaluate, evaluate_all, references
-from chains_app.cwl.types import Argument, Port, Tool
+from chains_app.cwl.types import Argument, Port, Tool, item_types
 from chains_app.cwl.values import as_names
 from chains_app.states import StepMode
 
@@ -20,7 +20,7 @@ _STAND_INS = {"boolean": True, "int": 1, "long": 1, "float": 1.0, "double": 1.0,
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a chain adds to the document of one call."""
+    """Values that a chain adds to the document of one call."""
 
     request_name: str
     outputs: Sequence[str]
@@ -102,8 +102,7 @@ def stand_ins(tool: Tool) -> dict[str, Any]:
 def _stand_in(types: Sequence[str]) -> Any:
     kind = next((one for one in types if one != "null"), "null")
     if kind.endswith("[]"):
-        inner = kind[:-2]
-        return [_stand_in(inner[1:-1].split("|") if inner.startswith("(") else [inner])]
+        return [_stand_in(item_types(kind))]
     if kind.startswith("enum:"):
         return kind[5:].partition(",")[0]
     return STAND_IN_DATASET if kind == "Directory" else _STAND_INS.get(kind)

@@ -12,7 +12,7 @@ from wms2_project.tables import check_complete
 
 
 class TemplateStatus(StrEnum):
-    """Whether a template starts chains."""
+    """Status of a template. Only active templates start chains."""
 
     LOADED = "loaded"
     ACTUAL = "actual"
@@ -20,7 +20,7 @@ class TemplateStatus(StrEnum):
 
 
 class AnnouncementStatus(StrEnum):
-    """What became of an announced dataset."""
+    """Status of an announced dataset."""
 
     PENDING = "pending"
     MATCHED = "matched"
@@ -50,7 +50,7 @@ class StepStatus(StrEnum):
 
 
 class DatasetRole(StrEnum):
-    """What a dataset is to its chain."""
+    """Role of a dataset in its chain."""
 
     INPUT = "input"
     INTERMEDIATE = "intermediate"
@@ -77,7 +77,7 @@ class CleanupStrategy(StrEnum):
 
 
 class StepMode(StrEnum):
-    """What a step does to its input."""
+    """Mode of a step."""
 
     MAP = "map"
     MERGE = "merge"
@@ -91,7 +91,7 @@ class StepStart(StrEnum):
 
 
 class Device(StrEnum):
-    """What the jobs of a step need."""
+    """Device that the jobs of a step need."""
 
     CPU = "cpu"
     GPU = "gpu"

@@ -87,7 +87,7 @@ def read_token_file(path: str) -> str:
 
 
 class TooLarge(ServiceRejected):
-    """The answer is larger than the caller takes."""
+    """The answer exceeds the caller's limit."""
 
 
 def build_session(options: HttpOptions) -> requests.Session:

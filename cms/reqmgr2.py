@@ -40,7 +40,7 @@ class ReqMgr2Config:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What ReqMgr2 requires to assign a request: a team and at least one site."""
+    """Members that ReqMgr2 requires to assign a request: a team and at least one site."""
 
     team: str
     sites: tuple[str, ...]

@@ -27,7 +27,7 @@ def storage_prefixes(protocols: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _prefix(protocol: Mapping[str, Any]) -> str:
-    """Return the prefix, '' if the protocol is of no use."""
+    """Return the prefix, '' if the protocol is not supported."""
     scheme = protocol.get("scheme")
     domain = _domain(protocol)
     usable = all(domain.get(operation) for operation in ("read", "write", "delete"))

@@ -74,7 +74,7 @@ class RucioClient:
         return not left
 
     def _pfn(self, lfn: str, rse: str) -> str:
-        """A physical name of the file at the storage, '' if Rucio has no copy there."""
+        """Return a physical name of the file at the storage, '' if Rucio has no copy there."""
         rows = self._client.list_replicas([self._did(lfn)], rse_expression=rse, all_states=True)
         return next((str(pfn) for row in rows for pfn in sorted(row["rses"].get(rse, ()))), "")
 

@@ -50,7 +50,7 @@ _DENIED = (
 
 
 class RucioAuth(StrEnum):
-    """How we log in to Rucio."""
+    """Login method of Rucio."""
 
     USERPASS = "userpass"
     X509 = "x509"  # a certificate and its key
@@ -60,7 +60,7 @@ class RucioAuth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RucioConfig:
-    """Where Rucio is and who we are there. `scope` is where every CMS name lives.
+    """Address and account of Rucio. `scope` is the scope of all CMS names.
 
     Files are read again at each login, so that a renewed certificate, proxy or token is used without a
     restart. `client_cert` is the certificate of X509, with its key in `client_key` or in the same file, or

@@ -146,7 +146,8 @@ def read_endpoint(document: dict[str, Any], *, issuer: str) -> str:
     named, endpoint = document.get("issuer"), document.get("token_endpoint")
     if not isinstance(named, str) or named.rstrip("/") != issuer:
         raise TokenRefused(
-            f"{issuer} calls itself {named!r:.200}", cure="Set WMS2_TOKEN_ISSUER to that address"
+            f"the discovery document of {issuer} names the issuer {named!r:.200}",
+            cure="Set WMS2_TOKEN_ISSUER to that address",
         )
     if not isinstance(endpoint, str) or urlsplit(endpoint).scheme != "https":
         raise TokenRefused(
@@ -197,7 +198,7 @@ def _granted(value: str, document: dict[str, Any]) -> set[str] | None:
 
 
 def _claims(value: str) -> dict[str, Any] | None:
-    """Claims of a JWT, without a check of the signature: it came from the issuer itself, by TLS."""
+    """Return the claims of a JWT. The signature is not checked: the token came from the issuer, by TLS."""
     parts = value.split(".")
     if len(parts) != 3:
         return None

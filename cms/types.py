@@ -113,7 +113,7 @@ class RuleState(StrEnum):
 
 
 class ReplicaVerdict(StrEnum):
-    """What a copy of a file is declared to be: Rucio watches a suspicious one and gives a bad one up."""
+    """Declaration of a copy of a file: Rucio watches a suspicious one and gives up a bad one."""
 
     SUSPICIOUS = "suspicious"
     BAD = "bad"

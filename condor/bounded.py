@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ class BindingsError(Exception):
 class BoundedCalls:
     """A child process, started when needed; may be shared by threads and survives a fork."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, command: Sequence[str] = COMMAND, start_timeout_sec: float = START_TIMEOUT_SEC
+    ) -> None:
+        self._command, self._start_timeout_sec = command, start_timeout_sec
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
@@ -70,14 +74,14 @@ class BoundedCalls:
         if process is None or process.poll() is not None:
             self._end()
             process = self._process = subprocess.Popen(
-                COMMAND,
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 env=child_environment(os.environ),
                 start_new_session=True,  # shields it from Ctrl-C; it ends with its input
             )
-            self._exchange(process, b"", START_TIMEOUT_SEC, "starting the bindings")
+            self._exchange(process, b"", self._start_timeout_sec, "starting the bindings")
         return process
 
     def _exchange(

@@ -154,7 +154,7 @@ class FakeSchedd:
                 return queued.cluster_id
             raise ServiceRejected(
                 f"the schedd did not take {dag_file}: {missing[0]} does not exist",
-                cure="Fix what it names, then release the request",
+                cure="Fix the named error, then release the request",
             )
         groups = len(_GROUP.findall(dag_file.read_text()))
         cluster_id = self.add_dag(batch_name, directory=dag_file.parent, groups=groups, JobPrio=priority)

@@ -48,7 +48,7 @@ def check_path(field_name: str, value: object) -> str:
 
 
 def check_absolute_path(field_name: str, value: object) -> str:
-    """An absolute path of plain segments, as an administrator may set one."""
+    """Return an absolute path of plain segments, as an administrator may set one."""
     text = value if isinstance(value, str) else ""
     parts = text.split("/")[1:]
     if not text.startswith("/") or not all(_SEGMENT.fullmatch(part) for part in parts) or ".." in text:
@@ -57,7 +57,7 @@ def check_absolute_path(field_name: str, value: object) -> str:
 
 
 def check_os(field_name: str, value: object) -> str:
-    """An operating system as pilots know it: rhel8, or any."""
+    """Return an operating system as pilots name it: rhel8, or any."""
     if isinstance(value, str) and (value == ANY_OS or _SYSTEM.fullmatch(value)):
         return value
     raise refuse(field_name, f"{value!r:.80} is not a system such as rhel8, or {ANY_OS}")

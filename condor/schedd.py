@@ -100,7 +100,7 @@ class Schedd:
                 return queued.cluster_id
             raise ServiceRejected(
                 f"the schedd did not take {dag_file}: {error}",
-                cure="Fix what it names, then release the request",
+                cure="Fix the named error, then release the request",
             ) from error
 
     def find_dag(self, batch_name: str, *, not_before: float = 0.0) -> tuple[Presence, DagmanAd | None]:

@@ -101,7 +101,7 @@ OPTIONAL_KEYS: dict[Role, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SubmitDescription:
-    """What varies between DAGs; what varies between nodes is in VARS of the DAG file."""
+    """Values that differ between DAGs. Values that differ between nodes are in VARS of the DAG file."""
 
     role: Role
     request_name: str

@@ -9,17 +9,10 @@ from datetime import UTC, datetime
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from wms2_project.markup import icon, status
 from wms2_project.words import age_of
 
-# A tone is what a status declares as its colour. Each has an icon, so that no meaning is in the colour alone.
-ICONS = {
-    "success": "check_circle",
-    "danger": "error",
-    "warning": "warning",
-    "info": "schedule",
-    "primary": "play_circle",
-    "": "radio_button_unchecked",
-}
+__all__ = ["Share", "age", "icon", "quantity", "sparkline", "state_bar", "status", "when"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +22,6 @@ class Share:
     label: str
     count: int
     tone: str = ""
-
-
-def icon(name: str) -> SafeString:
-    """Return an icon that screen readers skip: the text beside it says the same."""
-    return format_html('<span class="material-symbols-outlined wms2-icon" aria-hidden="true">{}</span>', name)
-
-
-def status(value: str, tone: str = "") -> SafeString:
-    """Return a status with its tone's colour and icon."""
-    tone = tone if tone in ICONS else ""
-    return format_html(
-        '<span class="wms2-status" data-tone="{}">{}{}</span>',
-        tone or "neutral", icon(ICONS[tone]), value.replace("_", " "),
-    )  # fmt: skip
 
 
 def when(at: datetime | None) -> SafeString | str:

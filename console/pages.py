@@ -16,13 +16,15 @@ from console.home.views import HOME
 from console.outputs.views import OUTPUTS
 from console.page import Page
 from console.request.views import REQUEST_STATUS, REQUEST_WORK
+from console.requests.views import REQUESTS
 from console.settings_page.views import SETTINGS
 from console.sites.views import OWN_SITES, SITE, SITES
 from wms2_project.access.roles import role_of
 from wms2_project.errors import NotFound
 
 PAGES: tuple[Page, ...] = (SITES, SITE, ADMISSION, OUTPUTS, ALERTS, AUDIT, SETTINGS, HEALTH, GUIDE)
-_OTHERS = (HOME, REQUEST_STATUS, REQUEST_WORK, CHAIN, OWN_SITES)  # of pages with a view of their own
+# Of pages with a view of their own
+_OTHERS = (HOME, REQUESTS, REQUEST_STATUS, REQUEST_WORK, CHAIN, OWN_SITES)
 FRAGMENTS.update((one.name, one) for one in (*_OTHERS, *(page.fragment for page in PAGES)))
 
 

@@ -230,7 +230,7 @@ def reqmgr2() -> ReqMgr2Client:
 
 
 def config_cache() -> ConfigCacheClient:
-    """The configurations that documents name by ConfigCacheID."""
+    """Return the ConfigCache client."""
     return _adapters.config_cache()
 
 
@@ -250,12 +250,12 @@ def cric() -> CricClient:
 
 
 def token_issuer() -> TokenIssuer:
-    """Who issues the tokens of jobs."""
+    """Return the client of the token issuer."""
     return _adapters.token_issuer()
 
 
 def storage() -> Storage:
-    """The files on the sites' storage."""
+    """Return the access to the sites' storage."""
     return _adapters.storage()
 
 

@@ -27,6 +27,7 @@ from dags_app.pull import admin as pull_admin
 from dags_app.services.quarantine import state_of
 from dags_app.states import DAGStatus, FileState, GroupStatus, QuarantineState, ScheddStatus
 from wms2_project.access.roles import may_steer_site, sites_of
+from wms2_project.changes import Topic
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
@@ -64,6 +65,7 @@ SCHEDD_COLOURS: dict[str, str] = {
 class ScheddAdmin(OperationAdmin):
     """Schedds and their operations."""
 
+    topics = (Topic.AUDIT, Topic.FLEET)
     list_display = ("name", "shown_status", "reason", "drain_deadline", "answered_at", "silent_since")
     fields = ("name", "status", "reason", "drain_deadline", "answered_at", "silent_since", "dags")
     ordering = ("name",)
@@ -131,6 +133,7 @@ class OfSchedd(ValueFilter):
 class DAGAdmin(OperationAdmin):
     """DAGs and their operations."""
 
+    topics = (Topic.FLEET,)
     list_display = (
         "shown_dag", "of_request", "shown_status", "shown_progress", "nodes_failed", "nodes_held",
         "created_at",
@@ -180,6 +183,7 @@ class DAGAdmin(OperationAdmin):
 class MergeGroupAdmin(ReadOnlyAdmin):
     """Merge groups."""
 
+    topics = (Topic.FLEET,)
     list_display = (
         "name", "of_request", "round_number", "shown_status", "site", "jobs", "events_written", "shown_error",
         "finished_at",
@@ -271,13 +275,13 @@ class QuarantinedReplicaAdmin(OperationAdmin):
 
     @display(description="state", label={QuarantineState.IN_FORCE: "warning"})
     def shown_state(self, row: QuarantinedReplica) -> tuple[str, str]:
-        """Whether requests avoid the copy."""
+        """Return whether requests avoid the copy."""
         state = state_of(row, now=timezone.now())
         return state.value, state.value.replace("_", " ")
 
     @display(description="proof")
     def shown_proof(self, row: QuarantinedReplica) -> SafeString:
-        """What the job found."""
+        """Return the proof reported by the job."""
         return clipped(row.proof)
 
 

@@ -1,4 +1,4 @@
-"""What is checked at start and by `manage.py check --deploy`: the payloads and the pool."""
+"""System checks of the payloads and the pool, run at start and by `manage.py check --deploy`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wms2_project.errors import ScheddUnreachable
 
 @register(STARTUP)
 def check_payloads(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A plugin that cannot be imported, or a default that no job can run, would refuse every request."""
+    """Report payload plugins that cannot be imported, and a default payload that no job can run."""
     try:
         kinds = sorted(load_registry(tuple(settings.PAYLOAD_PLUGINS)).kinds)
     except (ImportError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Health of what lies outside: the schedds, the CMS services, and our credentials."""
+"""Health checks of the schedds, the CMS services and the credentials of WMS2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _service_silent(service: str) -> str:
 
 
 def _credentials_end() -> str:
-    """A grid proxy or token lives for hours; what needs it fails all at once."""
+    """Report credentials that have ended or end soon."""
     return "; ".join(expiring_files(now=datetime.now(UTC)).values())
 
 

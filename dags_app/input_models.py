@@ -1,4 +1,4 @@
-"""What goes in: the ledger of input files, and the secondary datasets that jobs read besides.
+"""Models of input: the ledger of input files, and secondary datasets, which jobs read besides.
 
 Nothing of a secondary dataset is planned, so that there is one row for all workflows that name it.
 """
@@ -15,7 +15,7 @@ from wms2_project.grammar import Name
 
 
 class InputFile(models.Model):
-    """The ledger: one input file of one workflow, and what became of it."""
+    """An entry of the ledger: one input file of one workflow and its state."""
 
     id = models.BigAutoField(primary_key=True)
     workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="input_files")

@@ -1,4 +1,4 @@
-"""How WMS2 executes: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
+"""Models of execution: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
 These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
 manifests on disk and in HTCondor. Runners are the exception (`dags_app.pull.models`): files are lent to them.
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Workflow(models.Model):
-    """How a request is executed: input, payload, output and resources."""
+    """The execution of a request: input, payload, output and resources."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     request_name = name_field(Name.REQUEST, unique=True)

@@ -21,7 +21,7 @@ _RAISED = {"memory": "memory_mb", "disk": "disk_kb", "wall_time": "wall_minutes"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a node asks for; raised after an attempt that ran out."""
+    """Resources that a node requests; raised after an attempt that exceeded them."""
 
     memory_mb: int = 0
     cpus: int = 0

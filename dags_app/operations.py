@@ -1,4 +1,4 @@
-"""What people can do to the DAGMans of a DAG, to a schedd and to a quarantined copy of a file."""
+"""Operations on the DAGMans of a DAG, on schedds and on quarantined copies of files."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class RunnerState(StrEnum):
 
 
 class RunnerOutcome(StrEnum):
-    """How a runner ended."""
+    """Outcome of a runner that has ended."""
 
     PROCESSED = "processed"  # at least one of its files
     UNPROCESSED = "unprocessed"  # ended well and processed none of the files that it was lent
@@ -90,7 +90,7 @@ class RunnerOutcome(StrEnum):
 
 
 class RunnerEventKind(StrEnum):
-    """What happened to a runner and the files lent to it."""
+    """Kind of an event of a runner and the files lent to it."""
 
     STARTED = "started"
     ALLOCATED = "allocated"  # files were lent
@@ -121,7 +121,7 @@ class ScheddStatus(StrEnum):
 
 
 class QuarantineState(StrEnum):
-    """Is a copy of a file that was proved bad still avoided?"""
+    """Quarantine state of a copy of a file that was proved bad."""
 
     IN_FORCE = "in_force"
     LIFTED = "lifted"

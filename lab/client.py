@@ -79,7 +79,7 @@ class Stack:
 
     @property
     def ours(self) -> bool:
-        """Whether this command started it."""
+        """Return whether this command started it."""
         return self._supervisor is not None
 
     @property

@@ -90,7 +90,7 @@ def started_at(pid: int) -> int | None:
 
 
 def frozen(pid: int) -> bool:
-    """Is the process stopped by SIGSTOP?"""
+    """Return whether the process is stopped by SIGSTOP."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -56,7 +56,7 @@ class StackState:
 
     @property
     def whole(self) -> bool:
-        """Whether everything that should run does, and stays up."""
+        """Return whether all wanted services run and stay up."""
         return self.phase is Phase.READY and all(s.alive and not s.failing for s in self.services)
 
     @property

@@ -146,7 +146,7 @@ class Supervisor:
                 note(f"{service.name} recovered")
 
     def _is_held(self, service: Service) -> bool:
-        """Is the service kept down by request?"""
+        """Return whether the service is kept down by request."""
         return hold_file(self.layout, service.name).exists()
 
     def _restart(self, service: Service) -> None:

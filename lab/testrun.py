@@ -39,7 +39,7 @@ TESTS_OWN = {"WMS2_TRACES": ""}  # a test sets the exporter of its process
 
 @dataclass(frozen=True, slots=True)
 class TestPlan:
-    """What pytest runs, and whether it needs services."""
+    """Tests to run, and whether they need services."""
 
     paths: tuple[str, ...]
     arguments: tuple[str, ...]
@@ -50,7 +50,7 @@ class TestPlan:
 
     @property
     def on_storage_servers(self) -> bool:
-        """Do some of the named tests break the storage that jobs use?"""
+        """Return whether some of the named tests break the storage that jobs use."""
         named = [*self.paths, *self.arguments]
         return not self.whole and any(
             path.startswith(name.partition("::")[0].rstrip("/"))
@@ -216,7 +216,7 @@ def unit_environment(layout: Layout) -> dict[str, str]:
     own = layout.run / UNIT  # the stack empties its own TMPDIR when it starts
     own.mkdir(mode=0o700, exist_ok=True)
     settings |= {
-        "DATABASE_URL": f"postgres://nobody:nothing@{nowhere}/none",
+        "DATABASE_URL": f"postgres://absent:nothing@{nowhere}/none",
         "WMS2_MIGRATE_DATABASE_URL": "",
         "REDIS_URL": f"redis://{nowhere}/0",
         "TMPDIR": str(private_tmp(own)),

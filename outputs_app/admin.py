@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from outputs_app.models import OutputBlock, OutputDataset, OutputFile, RucioRule
 from outputs_app.pipeline import MOVING, PIPELINE, Tier
 from outputs_app.states import BlockStatus, DatasetStatus
+from wms2_project.changes import Topic
 from wms2_project.console import (
     ReadOnlyAdmin,
     ReadOnlyTable,
@@ -43,6 +44,7 @@ DATASET_COLOURS: dict[str, str] = {
 class OutputDatasetAdmin(ReadOnlyAdmin):
     """Output datasets."""
 
+    topics = (Topic.OUTPUTS,)
     list_display = ("dataset_name", "of_request", "shown_status", "created_at")
     fields = (
         "dataset_name", "of_request", "status", "blocks", "announced_at", "invalidated_at",
@@ -83,6 +85,7 @@ class RuleTable(ReadOnlyTable):
 class OutputBlockAdmin(ReadOnlyAdmin):
     """Output blocks and their way through the pipeline."""
 
+    topics = (Topic.OUTPUTS,)
     list_display = (
         "block_name", "site", "shown_status", "in_status_for", "file_count", "attempt", "shown_error",
         "created_at",
@@ -155,7 +158,7 @@ class OutputFileAdmin(ReadOnlyAdmin):
 
     @display(description="problem")
     def shown_problem(self, row: OutputFile) -> SafeString:
-        """How it differs from what its job reported."""
+        """Return the difference from the report of its job."""
         return clipped(row.check_problem)
 
 
@@ -163,6 +166,7 @@ class OutputFileAdmin(ReadOnlyAdmin):
 class RucioRuleAdmin(ReadOnlyAdmin):
     """Rucio rules. A row is written before the rule is made; then it has the rule id."""
 
+    topics = (Topic.OUTPUTS,)
     list_display = ("__str__", "block", "rule_id", "state", "error", "created_at", "deleted_at")
     list_filter = ("kind", "state")
     search_fields = ("block__block_name", "rule_id", "rse_expression")

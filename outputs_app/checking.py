@@ -1,5 +1,4 @@
-"""The check of a block before DBS hears of it: every file is read on the storage and compared with its
-manifest.
+"""Check of a block before its registration in DBS: compares every file on the storage with its manifest.
 
 Files that differ stop the block and are all named; a storage that does not answer is asked again. What was
 checked is recorded file by file, so that a large block continues where the last task stopped.
@@ -43,7 +42,7 @@ def check(block: OutputBlock, now: datetime) -> BlockStatus:
 
 
 def wrong_files(block: OutputBlock) -> list[OutputFile]:
-    """The files that differ from what their jobs reported."""
+    """Return the files that differ from the reports of their jobs."""
     return list(block.files.exclude(check_problem="").order_by("lfn"))
 
 
@@ -103,7 +102,7 @@ def _has_events(block: OutputBlock) -> bool:
 
 
 def reported(file: OutputFile) -> Reported:
-    """The file as its job reported it."""
+    """Return the file as its job reported it."""
     return Reported(
         lfn=file.lfn,
         size_bytes=file.size_bytes,

@@ -1,4 +1,4 @@
-"""Is a merged file what its job reported? Compares size, checksum, events and lumis. Pure."""
+"""Compare a merged file with the report of its job: size, checksum, events and lumis. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is in a file: the entries of its trees and, where events carry their lumis, the events of each."""
+    """Content of a file: the entries of its trees and, if events have lumis, the events by lumi."""
 
     events: int
     trees: Mapping[str, int] = field(default_factory=dict)

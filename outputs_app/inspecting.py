@@ -38,16 +38,18 @@ class Uninspectable:
 Inspected = tuple[str, Content | Uninspectable | None]
 
 
-def inspect_files(urls: Collection[str], *, token: str = "", ca_file: str = "") -> Iterator[Inspected]:
+def inspect_files(
+    urls: Collection[str], *, token: str = "", ca_file: str = "", child: str = CHILD
+) -> Iterator[Inspected]:
     """Yield what is in each file, in order; None for a file that is no ROOT file.
 
     Raise NotInspected where the storage does not answer. A file on which the process runs out of memory or
-    CPU time is uninspectable.
+    CPU time is uninspectable. `child` is the module that the process runs.
     """
     if not urls:
         return
     task = json.dumps({"urls": list(urls), "token": token, "ca_file": ca_file})
-    lines, ended = _run(task, len(urls))
+    lines, ended = _run(child, task, len(urls))
     for url, line in zip(urls, lines, strict=False):
         yield url, _parsed(line)
     if len(lines) < len(urls):
@@ -57,14 +59,14 @@ def inspect_files(urls: Collection[str], *, token: str = "", ca_file: str = "") 
         yield culprit, Uninspectable("reading it takes too much CPU time")
 
 
-def _run(task: str, files: int) -> tuple[list[dict[str, Any]], str | int]:
+def _run(child: str, task: str, files: int) -> tuple[list[dict[str, Any]], str | int]:
     """Return the results so far and how the process ended."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment |= {"PYTHONPATH": str(CODE), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     patience = min(START_SEC + PER_FILE_SEC * files, MOST_SEC)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", CHILD],
+            [sys.executable, "-m", child],
             input=task.encode(), capture_output=True, timeout=patience, env=environment, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:

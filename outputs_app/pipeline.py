@@ -39,7 +39,7 @@ class Tier(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What happens to a block in one status; without a step it stays as it is."""
+    """Processing of blocks in one status. A block of a status without a step does not change."""
 
     step: Step | None = None
     tier: Tier | None = None

@@ -57,7 +57,7 @@ class OutputSummary:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the removal of a dataset takes away, and how far it is."""
+    """Content and progress of the removal of a dataset."""
 
     dataset_name: str
     request_name: Annotated[str, "The request that wrote it; empty if WMS2 has not written it."]
@@ -225,7 +225,7 @@ def _describe_stuck(workflow: Workflow) -> str:
 
 
 def wrong_outputs(*, workflow: Workflow) -> QuerySet[OutputFile]:
-    """The merged files on the storage that are not what their jobs reported, by name."""
+    """Return the merged files on the storage that differ from the reports of their jobs, by name."""
     files = OutputFile.objects.filter(block__dataset__workflow=workflow, block__status=BlockStatus.FAILED)
     return files.exclude(check_problem="").select_related("block").order_by("lfn")
 

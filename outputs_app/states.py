@@ -23,7 +23,7 @@ class BlockStatus(StrEnum):
 
 
 class DatasetStatus(StrEnum):
-    """Whether this version of a dataset is the one to use."""
+    """Status of a version of a dataset."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"

@@ -122,7 +122,7 @@ class BlockStorage:
             raise StorageUnavailable(error.message) from error
 
     def _places_of(self, file: OutputFile) -> Places:
-        """All DAGs of a round have one directory, and its jobs one idea of where storage is."""
+        """Return the prefixes as the DAG's jobs know them. All DAGs of a round share a directory."""
         if self._block.site in settings.SITE_STORAGE:
             return storage_places(prefixes={})
         round_id = file.group.round_id

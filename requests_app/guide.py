@@ -1,7 +1,7 @@
-"""What to do about each kind of alert and each reason of a hold: one entry each. Pure data.
+"""Instructions for each kind of alert and each reason of a hold: one entry each. Pure data.
 
 The console shows the entries and links to them; docs/symptoms.md is written from them
-(`manage.py guide`). A test compares them with the code that opens alerts and holds requests.
+(`manage.py reference`). A test compares them with the code that opens alerts and holds requests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALERTS = (
         "Several requests banned the site, or an operator did. No new work lands there until the ban ends.",
         ("Open the site's page: its failures by cause and the requests that met them.",
          "Tell the site's admins the exit code and an example.",
-         "When it is repaired, lift the ban (site page, Lift ban). Otherwise it ends by itself."),
+         "When it is repaired, lift the ban (site page, Lift ban). Otherwise it expires."),
     ),
     Entry(
         "site_new", "CRIC lists a new site",
@@ -47,10 +47,10 @@ _ALERTS = (
     ),
     Entry(
         "jobs_held", "Jobs are on hold in HTCondor",
-        "HTCondor holds jobs of the request; the message has the first hold reason. They fail and are"
-        " retried by themselves after a while.",
+        "HTCondor holds jobs of the request; the message has the first hold reason. They fail after a"
+        " while and are retried automatically.",
         ("One site: release with a ban of the site, or ban it for all requests.",
-         "Memory or disk: edit the request, or wait; a retry asks for more by itself.",
+         "Memory or disk: edit the request, or wait; a retry requests more automatically.",
          "A missing credential: see credential_expiring."),
     ),
     Entry(
@@ -63,7 +63,7 @@ _ALERTS = (
     Entry(
         "jobs_hanging", "Running jobs make no progress",
         "Their CPU time does not increase, or they run far longer than the others of the request.",
-        ("With WMS2_HANG_RETRY they are removed and retried at another slot by themselves.",
+        ("With WMS2_HANG_RETRY they are removed and retried at another slot automatically.",
          "Otherwise remove the job with condor_rm: DAGMan retries it.",
          "Many at one site: ban the site."),
     ),
@@ -72,13 +72,13 @@ _ALERTS = (
         "DBS, Rucio or a storage refuses a step repeatedly. Nothing is lost: files stay at their source.",
         ("Open Outputs: the failing blocks and stuck rules, with the service's message.",
          "A stuck rule: free space or quota at the destination, or let Rucio's operators repair it.",
-         "The step is repeated by itself. After six hours the request is held."),
+         "The step is retried automatically. After six hours the request is held."),
     ),
     Entry(
         "dag_unreadable", "The status of a DAG cannot be read",
         "The status file is missing, damaged or not readable. The last good reading stays valid.",
         ("Look at the file system of WMS2_SUBMIT_ROOT: space, mounts, rights.",
-         "The DAG runs on. Monitoring continues by itself when the file can be read."),
+         "The DAG continues. Monitoring resumes automatically when the file is readable."),
     ),
     Entry(
         "dag_not_removed", "A DAG of an ended request is still in the queue",
@@ -89,7 +89,7 @@ _ALERTS = (
     Entry(
         "schedd_unreachable", "A schedd does not answer",
         "Its DAGs stay as last seen, and jobs may still run. Nothing is submitted twice.",
-        ("Check the schedd's host. When it answers, everything continues by itself.",
+        ("Check the schedd's host. When it answers, everything continues automatically.",
          "Down for long: drain it. Lost for good, with nothing running there: fence it; its DAGs resume"
          " at another schedd."),
     ),
@@ -97,7 +97,7 @@ _ALERTS = (
         "no_space", "The submit host has too little space",
         "New DAGs are not written. Requests wait at the gate `space`; running jobs continue.",
         ("Free space on the file systems the message names.",
-         "Requests continue by themselves within a minute."),
+         "Requests continue automatically within a minute."),
     ),
     Entry(
         "groups_without_site", "Groups have no usable site left",
@@ -123,7 +123,7 @@ _ALERTS = (
     ),
     Entry(
         "stop_overdue", "A stop takes more than an hour",
-        "Jobs or DAGMan did not leave the queue. The removal is repeated by itself.",
+        "Jobs or DAGMan did not leave the queue. The removal is repeated automatically.",
         ("See the DAG's jobs in HTCondor. End an unresponsive DAGMan with condor_rm -forcex.",),
     ),
 )  # fmt: skip
@@ -275,7 +275,8 @@ def render_guide() -> str:
     """Return docs/symptoms.md."""
     lines = [
         "# Symptoms", "",
-        "What to do about each alert and each reason of a hold. Written by `./wms2 manage guide`.",
+        "What to do about each alert and each reason of a hold.",
+        "Written by `./wms2 manage reference symptoms`; do not edit.",
         "The console's page *Guide* shows the same, and alerts and held requests link to their entry.", "",
     ]  # fmt: skip
     for title, entries in (("Alerts", _ALERTS), ("Held requests", _HOLDS)):

@@ -19,7 +19,7 @@ FILLS = {
 }  # fmt: skip
 HEADER = """# Life of a request
 
-Written by `./wms2 manage request_life` from the table of statuses (`requests_app/states.py`).
+Written by `./wms2 manage reference life-of-a-request` from the table of statuses (`requests_app/states.py`).
 Thick arrows are the way without trouble, dashed ones what operators and failures do. Two kinds of arrows are
 left out, see the table: to `held`, where an operator decides, and to `aborted`, by requestors and operators.
 """

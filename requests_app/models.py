@@ -167,7 +167,7 @@ class ProgressSample(models.Model):
 
 
 class RetentionRecord(models.Model):
-    """How far a policy of `services.retention` has been applied."""
+    """Progress of a policy of `services.retention`."""
 
     name = models.CharField(max_length=32, primary_key=True)
     through = models.DateTimeField(null=True, blank=True)  # requests that ended before it are done

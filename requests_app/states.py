@@ -32,14 +32,14 @@ class RequestStatus(StrEnum):
 
 
 class CleanupPolicy(StrEnum):
-    """What happens to the outputs of the previous version when this version completes."""
+    """Treatment of the outputs of the previous version when this version completes."""
 
     KEEP_UNTIL_REPLACED = "keep_until_replaced"  # set to DEPRECATED in DBS; an operator may invalidate them
     IMMEDIATE_CLEANUP = "immediate_cleanup"
 
 
 class StoragePolicy(StrEnum):
-    """What happens while the output storage of a site is above the critical fraction."""
+    """Treatment of requests while the output storage of a site is above the critical fraction."""
 
     CLOSE = "close"  # no further request is admitted there
     HOLD = "hold"  # and at each check the lowest-ranked active request that writes there is held
@@ -91,7 +91,7 @@ S = RequestStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is declared about one status."""
+    """Declaration of one status."""
 
     why: str
     leads_to: tuple[RequestStatus, ...] = ()  # empty: the request has ended

@@ -102,3 +102,12 @@ def _record(request: Request, *, from_status: str, reason: str, actor: str) -> N
         actor=actor, target=request.request_name, before=from_status, after=request.status, reason=reason
     )
     announce_requests(request.request_name)
+
+
+def check_action(request: Request, *, reason: str, expected_version: int | None) -> None:
+    """Raise without a reason, or if the request changed since the caller read it."""
+    audit.need_reason(reason)
+    if expected_version is not None and expected_version != request.version:
+        raise StaleVersion(
+            f"{request.request_name} changed since you read it", cure="Read it again and retry"
+        )

@@ -1,4 +1,4 @@
-"""What can be wrong with a ROOT file or a task."""
+"""Errors of ROOT files and tasks."""
 
 from __future__ import annotations
 

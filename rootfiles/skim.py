@@ -62,7 +62,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Skimmed:
-    """What was read from each source, before the selection, and what each target holds."""
+    """Events read from each source, before the selection, and the content of each target."""
 
     sources: list[LumiCounter] = field(default_factory=list)
     targets: list[LumiCounter] = field(default_factory=list)

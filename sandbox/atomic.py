@@ -1,4 +1,4 @@
-"""A file appears under its name whole and on disk, or not at all."""
+"""Atomic writes: a file appears under its name complete and on disk, or not at all."""
 
 from __future__ import annotations
 

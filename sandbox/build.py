@@ -1,4 +1,4 @@
-"""Puts the sandbox where it is needed: a tarball for worker nodes, a folder of scripts for DAGMan.
+"""Builds the sandbox: a tarball for worker nodes, and a folder of scripts for DAGMan.
 
 The tarball's bytes depend on the sources alone, so that planning the same work twice writes the same files.
 """

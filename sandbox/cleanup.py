@@ -29,7 +29,7 @@ MANIFEST_PART = "merge_output.json.part"
 
 
 def run_cleanup(context: Context, tally: Tally) -> None:
-    """Idempotent: a second run writes the same manifest and finds nothing to delete."""
+    """Run the cleanup. A second run writes the same manifest and finds nothing to delete."""
     start_payload(context)
     directory = context.scratch / "reports"
     reports = read_processing_reports(context.manifest, directory, context.site)
@@ -50,7 +50,7 @@ def run_cleanup(context: Context, tally: Tally) -> None:
 def build_group_manifest(
     plan: JobsManifest, site: str, reports: list[NodeReport], merged: tuple[Output, ...]
 ) -> GroupManifest:
-    """The group's outcome from the reports of its nodes."""
+    """Return the group's outcome from the reports of its nodes."""
     parents = tuple(sorted({one.lfn for report in reports for one in report.inputs}))
     return GroupManifest(
         workflow_id=plan.workflow_id,

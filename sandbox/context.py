@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def wall_time_limit(payload: Mapping[str, Any]) -> float | None:
-    """The seconds a payload_config allows its jobs; None = no limit of its own."""
+    """Return the wall-time limit of a payload_config in seconds; None = no limit of its own."""
     limit = payload.get("max_wall_time_sec")
     if limit is None:
         return None
@@ -57,11 +57,11 @@ class Context:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Where the site keeps files, the primary prefix first."""
+        """URL prefixes of the site's storage, the primary one first."""
         return self._known_places.prefixes(self.site)
 
     def output_prefixes(self, lfn: str) -> tuple[str, ...]:
-        """Where an output file may be written, the primary prefix first."""
+        """URL prefixes to which an output file may be written, the primary one first."""
         if self.manifest.is_unmerged(lfn) or self._known_places.merged_fallback:
             return self.prefixes
         return self.prefixes[:1]
@@ -72,7 +72,7 @@ class Context:
 
     @property
     def work(self) -> Path:
-        """Where files are made before they are staged out."""
+        """Directory of files before they are staged out."""
         return self.scratch / "work"
 
     @property
@@ -82,7 +82,7 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """When (monotonic clock) the payload's own wall-time limit ends; None = it has none."""
+        """End (monotonic clock) of the payload's own wall-time limit; None = no limit."""
         limit = wall_time_limit(self.manifest.payload)
         return None if limit is None else self.started + limit
 

@@ -38,7 +38,7 @@ class Tag(Enum):
 
 
 class Fault(Enum):
-    """Who has to do something about a failure."""
+    """Party that must act on a failure."""
 
     USER = "user"
     SITE = "site"

@@ -1,4 +1,4 @@
-"""Why a job stops: the CMS exit code that goes into its report, and what the process exits with."""
+"""Failure of a job: the CMS exit code for its report, and the exit status of the process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JobFailure(Exception):
 
 
 class Terminated(BaseException):
-    """A signal asked the job to end; not an Exception, so that nothing on the way takes it for an error."""
+    """A signal requested the end of the job. Not an Exception, so that no error handler catches it."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -76,14 +76,14 @@ class Terminated(BaseException):
 
 
 def steps_of(code: int) -> dict[str, int]:
-    """The exit code of each step: the framework's, and the stage-out's where the code is of that kind."""
+    """Return the exit code of each step: the framework's, and the stage-out's if the code is of that kind."""
     if code in STAGE_OUT_CODES:
         return {"cmsRun1": 0, "stageOut1": code}
     return {"cmsRun1": code}
 
 
 def process_exit(code: int) -> int:
-    """An exit status has 8 bits: keep the low ones, as the shell would, but a failure stays a failure."""
+    """Return the exit status of a code: its low 8 bits, as a shell does, but never 0 for a failure."""
     if code == 0:
         return 0
     return code % 256 or 1

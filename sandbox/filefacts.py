@@ -1,4 +1,4 @@
-"""What is known of a file: size and checksum of any file, events and lumis where its format has them."""
+"""Facts of a file: size and checksum of any file, events and lumis where its format has them."""
 
 from __future__ import annotations
 

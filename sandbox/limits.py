@@ -35,7 +35,7 @@ class Resource(Enum):
 
 @dataclass(frozen=True)
 class Limit:
-    """What an attempt requested, and the ceiling of the next; 0 = unknown."""
+    """Request of an attempt, and the ceiling of the next; 0 = unknown."""
 
     resource: Resource
     requested: int = 0

@@ -1,4 +1,4 @@
-"""A group's two manifests: `jobs.json`, what its nodes must do, and `merge_output.json`, what came of it."""
+"""The manifests of a group: `jobs.json` with the work of its nodes, `merge_output.json` with the result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Generate:
-    """Events to make from nothing; event `numbering_from` opens `first_lumi`, whatever the window."""
+    """Events to generate; event `numbering_from` is the first of `first_lumi`, whatever the window."""
 
     first_event: int
     last_event: int
@@ -72,7 +72,7 @@ class Job:
 
     @property
     def window_events(self) -> int:
-        """Events in the job's windows, before any mask: it cannot read more."""
+        """Return the events in the job's windows, before any mask. The job cannot read more."""
         if self.generate is not None:
             return self.generate.last_event - self.generate.first_event + 1
         return sum(file.last_event - file.first_event + 1 for file in self.files)
@@ -87,7 +87,7 @@ class OutputPlan:
 
 @dataclass(frozen=True)
 class LogPlan:
-    """Where the reports and the output of the group's jobs are kept."""
+    """Location of the log file of the group: reports and output of its jobs."""
 
     dataset: str
     lfn: str
@@ -103,7 +103,7 @@ class PilotSettings:
 
 @dataclass(frozen=True)
 class Pull:
-    """Where runners ask for work, and the token with which they start."""
+    """URL at which runners request work, and the token with which they start."""
 
     url: str
     token: str
@@ -111,7 +111,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class JobsManifest:
-    """All that the nodes of one group need to know."""
+    """The work of the nodes of one group."""
 
     request_name: str
     workflow_id: str
@@ -137,7 +137,7 @@ class JobsManifest:
         return f"{self.unmerged_directory(self.outputs[index])}/{name}"
 
     def is_unmerged(self, lfn: str) -> bool:
-        """Is this a file of the group's own directories?"""
+        """Return whether the file is in the group's own unmerged directories."""
         return any(lfn.startswith(f"{self.unmerged_directory(output)}/") for output in self.outputs)
 
     def merged_lfn(self, output: OutputPlan) -> str:
@@ -157,14 +157,14 @@ class MergedFile:
 
     @classmethod
     def of(cls, output: Output, parents: tuple[str, ...]) -> MergedFile:
-        """Build it from what the merge claims: it is in the primary storage of its site."""
+        """Build it from the claim of the merge, whose file is in the primary storage of its site."""
         facts = {key: value for key, value in vars(output).items() if key != "place"}
         return cls(**facts, parents=parents)
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What the group's processing jobs cost; output_kb_per_event is per event read, over all datasets."""
+    """Costs of the group's processing jobs; output_kb_per_event is per event read, over all datasets."""
 
     wall_time_per_event_sec: float
     peak_rss_mb: int
@@ -292,7 +292,7 @@ def _parse_pull(fields: Fields | None) -> Pull | None:
 
 
 def _parse_lumis(fields: Fields | None, jobs: dict[str, Job]) -> dict[str, Lumis]:
-    """What is known of the files of these jobs."""
+    """Parse the known lumis of the input files."""
     read = {file.lfn for job in jobs.values() for file in job.files}
     return {} if fields is None else {lfn: fields.lumis(lfn) for lfn in fields.raw if lfn in read}
 
@@ -335,7 +335,7 @@ def _parse_input(fields: Fields) -> InputFile:
 
 
 def _parse_checksum(fields: Fields) -> str:
-    """Eight hexadecimal digits; '' where the catalogue knows none."""
+    """Parse eight hexadecimal digits, or '' where the catalogue has no checksum."""
     found = fields.name(
         "adler32", names.CATALOGUE_ADLER32, "up to eight hexadecimal digits or ''", empty=True
     )

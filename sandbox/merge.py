@@ -46,7 +46,7 @@ def run_merge(context: Context, tally: Tally) -> None:
 
 
 def read_processing_reports(manifest: JobsManifest, directory: Path, site: str) -> list[NodeReport]:
-    """The report of every planned node, in node order; all must have succeeded as planned, at this site."""
+    """Return the reports of all planned nodes, in node order. All must have succeeded here as planned."""
     return [
         read_checked_report(manifest, directory / f"{node}.report.json", node, site)
         for node in sorted(manifest.jobs)
@@ -54,7 +54,7 @@ def read_processing_reports(manifest: JobsManifest, directory: Path, site: str) 
 
 
 def read_checked_report(manifest: JobsManifest, path: Path, node: str, site: str) -> NodeReport:
-    """The report of one node; raises JobFailure unless it is of a success, as planned, at this site."""
+    """Return the report of one node; raise JobFailure unless it is of a success, as planned, at this site."""
     try:
         report = read_report(path)
         if report.node != node or report.exit_code != 0:
@@ -133,7 +133,7 @@ def _merge_batch(context: Context, parts: Sequence[Part], target: Path, tally: T
 
 
 def _measured(context: Context, part: Part) -> Path:
-    """Return the path of one file, whose size and checksum must be what its job claims."""
+    """Return the path of one file. Its size and checksum must be those that its job claims."""
     path, size, adler32 = measured_input(context, part.output.lfn, place=part.output.place)
     if size != part.output.size_bytes:
         refuse(part, "size", f"{part.output.size_bytes} bytes", f"{size}")
@@ -169,6 +169,6 @@ def _merged_facts(context: Context, local: Path, lfn: str, parts: list[Part]) ->
 
 
 def refuse(part: Part, what: str, claimed: str, found: str) -> NoReturn:
-    """Raise the failure of a claim that is not true of its file."""
+    """Raise JobFailure for a claim that differs from its file."""
     where = f"{part.node}: {what} of {part.output.lfn}"
     raise JobFailure(CLAIM_REFUSED, f"ClaimRefused: {where}: claimed {claimed}, the file has {found}")

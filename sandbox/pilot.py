@@ -1,4 +1,4 @@
-"""Pilot mode: the job measures itself on N, 2N, 4N … of its own events, then does the rest of them.
+"""Pilot mode: the job measures itself on N, 2N, 4N … of its own events, then processes the others.
 
 Every event of the job is processed exactly once, so that a pilot's output is like any other job's. Every
 window starts the payload anew, so N is at least a MAX_PARTS-th of all events.
@@ -25,7 +25,7 @@ def run_pilot(
     job: Job, settings: PilotSettings, run_window: Callable[[Job, int], Window], *, threads: int = 1
 ) -> tuple[list[Window], PilotReport | None]:
     """Process the whole job by measured windows; the report is None if there was no event to measure."""
-    total = planned_events(job)
+    total = job.window_events
     windows: list[Window] = []
     iterations: list[Iteration] = []
     clock = Meter()
@@ -43,7 +43,7 @@ def run_pilot(
 
 
 def has_converged(previous: Iteration, current: Iteration, tolerance: float) -> bool:
-    """Do time, memory and output size per event all change by less than the tolerance?"""
+    """Return whether time, memory and output size per event all change by less than the tolerance."""
     pairs = (
         (previous.wall_time_sec / previous.events, current.wall_time_sec / current.events),
         (previous.memory_mb, current.memory_mb),
@@ -77,11 +77,6 @@ def build_report(
         ),
         converged=converged,
     )
-
-
-def planned_events(job: Job) -> int:
-    """Events in the job's windows, before any mask."""
-    return job.window_events
 
 
 def take(job: Job, offset: int, count: int) -> Job:

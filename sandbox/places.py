@@ -1,4 +1,4 @@
-"""Where the sites keep their files: URL prefixes by site. The name of a file on storage is prefix + LFN.
+"""URL prefixes of the sites' storage. The name of a file on storage is prefix + LFN.
 
 `storage.json` in a DAG directory holds the prefixes for all jobs of the DAG. The first prefix of a site is
 where its files are; the others take files while the first cannot be written to.

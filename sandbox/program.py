@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -44,10 +45,20 @@ def run_program(context: Context, command: list[str], variables: Mapping[str, st
     try:
         status = context.tree.run(Payload(command, context.work, environment), context.deadline)
     except OSError as error:
-        raise JobFailure(EXECUTABLE_MISSING, f"payload: command: {command[0]}: {error.strerror}") from error
+        raise _not_started(context, command[0], error) from error
     if status is None:
         raise context.out_of_time(command[0])
     return status
+
+
+def _not_started(context: Context, program: str, error: OSError) -> JobFailure:
+    """Return the failure: of the payload if it lacks its own program, else of the node."""
+    own = "/" in program and not os.path.isabs(program)
+    broken = isinstance(error, PermissionError) or error.errno == errno.ENOEXEC
+    if own and (broken or not (context.work / program).exists()):
+        message = f"payload: command: {program}: {error.strerror}; it must be an executable of the tarball"
+        return JobFailure(BAD_CONFIGURATION, message)
+    return JobFailure(EXECUTABLE_MISSING, f"payload: command: {program}: {error.strerror}")
 
 
 def failed_with(program: str, status: int, message: str, *, code: int = 0) -> JobFailure:

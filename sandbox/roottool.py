@@ -36,7 +36,7 @@ TAIL_BYTES = 1000
 
 
 class RootToolError(Exception):
-    """What `rootfiles` reports of a bad file or task: the kind of error and the file it concerns."""
+    """Error that `rootfiles` reports: its kind and the file it concerns."""
 
     def __init__(self, kind: str, message: str, source: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What runs on the worker node: does one node's work and leaves a report of it, whatever happens.
+"""The job wrapper on the worker node: does the work of one node and always writes a report.
 
 CMS exit codes do not fit into an exit status; the report carries the code, the status only that it failed.
 """
@@ -61,7 +61,7 @@ FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the work ended; code 0 = as planned."""
+    """Result of the work; code 0 = success."""
 
     code: int = 0
     error: str = ""
@@ -225,7 +225,7 @@ def _judged(work: Callable[[], None]) -> Verdict:
 
 
 def _trace(error: BaseException) -> str:
-    """Where the error came from, without source lines: the payload may have replaced the source files."""
+    """Return the traceback without source lines: the payload may have replaced the source files."""
     frame, places = error.__traceback__, []
     while frame is not None:
         places.append(f"  {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}\n")

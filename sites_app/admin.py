@@ -15,6 +15,7 @@ from sites_app.models import Site, SiteBan
 from sites_app.operations import OPERATIONS
 from sites_app.states import SiteStatus
 from wms2_project.access.roles import may_steer_site, sites_of
+from wms2_project.changes import Topic
 from wms2_project.console import ReadOnlyAdmin, ReadOnlyTable, coloured, display, link, request_link
 from wms2_project.operations.console import OperationAdmin
 
@@ -52,6 +53,7 @@ def state_of(ban: SiteBan) -> str:
 class SiteAdmin(OperationAdmin):
     """Sites and their operations."""
 
+    topics = (Topic.SITES, Topic.AUDIT)
     operations = OPERATIONS
 
     list_display = (
@@ -97,6 +99,7 @@ class SiteAdmin(OperationAdmin):
 class SiteBanAdmin(ReadOnlyAdmin):
     """Bans, in force and past."""
 
+    topics = (Topic.AUDIT,)
     list_display = ("site", "of_request", "shown_state", "reason", "created_by", "created_at", "expires_at")
     fields = (
         "site", "of_request", "shown_state", "reason", "created_by", "created_at", "expires_at", "removed_at",

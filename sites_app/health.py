@@ -1,4 +1,4 @@
-"""Health of what sites are read from: CRIC's list, the pool's slots and Rucio's storages."""
+"""Health checks of the sources of sites: CRIC, the slots of the pool and Rucio."""
 
 from __future__ import annotations
 

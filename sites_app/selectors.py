@@ -83,7 +83,7 @@ def banned(*, workflow: Workflow, now: datetime) -> set[str]:
 
 
 def affected_by(site: Site) -> dict[str, Any]:
-    """Return what runs at the site and what keeps work away, as shown before an operation."""
+    """Return work and bans of the site, as shown before an operation."""
     waiting = MergeGroup.objects.filter(
         site=site.name, status=GroupStatus.PLANNED, dag__status__in=sorted(LIVE_DAG)
     )

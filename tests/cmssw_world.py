@@ -87,6 +87,15 @@ def read_branch(path: Path, name: str) -> list[float]:
         return [float(value) for value in tree[name].array(library="np")]
 
 
+def read_lumi_histogram(path: Path) -> tuple[int, dict[int, int]]:
+    """Return the run of a file of harvested histograms, and the entries of each lumi."""
+    with uproot.open(path) as file:
+        (name,) = file.keys(filter_classname="TH1D", cycle=False)
+        values = file[name].values()
+    counts = {lumi: int(entries) for lumi, entries in enumerate(values, 1) if entries}
+    return int(name.split("/")[1].removeprefix("Run ")), counts
+
+
 def file_facts(path: Path) -> tuple[int, str]:
     data = path.read_bytes()
     return len(data), f"{zlib.adler32(data):08x}"

@@ -18,7 +18,7 @@ def until(what: Callable[[], Any], *, seconds: float = 900, why: str = "") -> An
     return found
 
 
-def somebody_waits_for_us() -> bool:
+def another_session_waits() -> bool:
     """Does another session wait for a lock of this one's transaction?"""
     with connection.cursor() as cursor:
         cursor.execute(

@@ -17,7 +17,7 @@ from wms2_project import redis_state
 
 
 class Topic(StrEnum):
-    """What a change is about."""
+    """Subject of a change."""
 
     FLEET = "fleet"  # statuses and progress of requests
     ADMISSION = "admission"  # limits and quotas; the queue itself is part of the fleet

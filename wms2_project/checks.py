@@ -106,7 +106,7 @@ def check_outside_world(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 @register(STARTUP)
 def check_storage(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """A malformed prefix would make every job fail, and one without the site would mix the sites' files."""
+    """Check the storage prefixes: each has a legal form and, if it is shared, the name of the site."""
     return [
         Error(problem, hint=f"Correct the environment variable {variable}. {CURE}.", id="wms2.E018")
         for variable, problem in _storage_problems()

@@ -6,8 +6,9 @@ message. unfold is imported only here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
@@ -43,6 +44,7 @@ from unfold.widgets import (
 from wms2_project.access.proxies import client_address
 from wms2_project.access.roles import Role, role_of
 from wms2_project.access.throttles import address_block, seconds_to_wait
+from wms2_project.markup import clipped, icon, progress_bar, status
 from wms2_project.words import age_of, size_of
 
 __all__ = [
@@ -70,11 +72,13 @@ __all__ = [
     "clipped",
     "coloured",
     "display",
+    "icon",
     "link",
     "progress_bar",
     "request_link",
     "row_at",
     "size_of",
+    "status",
 ]
 Table = dict[str, Any]  # headers and rows, as unfold's table component takes them
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -85,9 +89,27 @@ def action(**options: Any) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], decorators.action(**options))
 
 
-def display(**options: Any) -> Callable[[Method], Method]:
-    """Mark a method as column. unfold's decorator, typed."""
-    return cast(Callable[[Method], Method], decorators.display(**options))
+def display(*, label: Mapping[str, str] | None = None, **options: Any) -> Callable[[Method], Method]:
+    """Mark a method as column. unfold's decorator, typed.
+
+    With tones as `label` the column is a status: the method returns it, or it and its text.
+    """
+
+    def mark(method: Method) -> Method:
+        shown = method if label is None else _as_status(method, label)
+        return cast(Method, decorators.display(**options)(shown))
+
+    return mark
+
+
+def _as_status(method: Callable[..., Any], tones: Mapping[str, str]) -> Callable[..., SafeString]:
+    @functools.wraps(method)
+    def shown(self: Any, row: Any) -> SafeString:
+        found = method(self, row)
+        value, text = found if isinstance(found, tuple) else (found, str(found))
+        return status(text, tones.get(value, ""))
+
+    return shown
 
 
 def coloured(colours: Mapping[str, str], *, column: str = "status") -> Any:
@@ -157,6 +179,8 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     list_per_page = 50
     list_fullwidth = True
     list_disable_select_all = True  # actions apply only to rows that were selected one by one
+    change_list_template = "console/live_list.html"
+    topics: ClassVar[tuple[str, ...]] = ()  # changes after which open lists are read again
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -190,6 +214,12 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         """Show a row without Django's history, which is always empty."""
         context = {"show_history": False} | (extra_context or {})
         answer: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return answer
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list with the topics that it follows."""
+        context = {"topics": " ".join(self.topics)} | (extra_context or {})
+        answer: HttpResponse = super().changelist_view(request, context)
         return answer
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
@@ -233,11 +263,6 @@ class ReadOnlyTable(TabularInline):  # type: ignore[misc]
     has_add_permission = has_change_permission = _never
 
 
-def clipped(text: str) -> SafeString:
-    """Return one line of a long text. The tooltip has the whole text."""
-    return format_html('<span class="wms2-clip" title="{}">{}</span>', text, text)
-
-
 def link(text: str, view: str, *args: Any, query: str = "") -> SafeString:
     """Return a link to a page of the console."""
     return _anchor(text, address_of(view, *args) + (f"?{query}" if query else ""))
@@ -266,15 +291,3 @@ def _anchor(text: str, url: str) -> SafeString:
 def request_link(name: str) -> SafeString:
     """Return a link to the page of the request."""
     return _anchor(name, reverse("admin:requests_app_request_change", args=[name]))
-
-
-def progress_bar(fraction: float, *, label: str = "") -> SafeString:
-    """Return a bar with its percentage."""
-    percent = round(100 * min(max(fraction, 0.0), 1.0), 1)
-    return format_html(
-        '<div class="flex flex-row gap-2 items-center" title="{label}">'
-        '<progress class="wms2-progress" max="100" value="{percent}">{percent} %</progress>'
-        '<span class="wms2-figure whitespace-nowrap">{percent} %</span></div>',
-        percent=f"{percent:g}",
-        label=label,
-    )

@@ -33,7 +33,7 @@ def check_credential_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage
 
 @register(STARTUP, Tags.security)
 def check_token_issuer(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """An issuer without a client, or without a place for its tokens, would stop every submission."""
+    """Require a client and a token directory for the token issuer; without them no DAG is submitted."""
     if not settings.TOKEN_ISSUER:
         return []
     return [

@@ -78,8 +78,10 @@ def _operates(request: HTTPServerRequest) -> bool:
 
 def _is_operator(session_key: str) -> bool:
     """Read the session, in a thread because Django refuses to use the database in an event loop."""
-    from wms2_project.access.roles import Role  # models: only after django.setup()
-    from wms2_project.access.sessions import session_role
+    from wms2_project.access.roles import (
+        Role,  # models: only after django.setup()
+        session_role,
+    )
 
     return session_role(session_key) >= Role.OPERATOR
 

@@ -41,6 +41,9 @@ class GuardOptions:
     failures: int
     pause_sec: float
     count_limited: Callable[[str, str], None] = lambda _service, _rank: None
+    max_turn_sec: float = MAX_TURN_SEC
+    place_sec: float = PLACE_SEC
+    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Outage:
 
 @dataclass(slots=True)
 class Turn:
-    """The urgency of calls (0: most) and the patience of the first one; later ones wait MAX_TURN_SEC."""
+    """The urgency of calls (0: most) and the patience of the first one; later ones wait `max_turn_sec`."""
 
     rank: int
     patience_sec: float
@@ -157,10 +160,10 @@ class Guard:
     def _take_turn(self) -> None:
         """Wait until the limit has a free call and no more urgent caller waits."""
         limit, turn = RateLimitItemPerSecond(self._options.calls_per_sec), current_turn()
-        end = time.monotonic() + (MAX_TURN_SEC if turn.calls else turn.patience_sec)
+        end = time.monotonic() + (self._options.max_turn_sec if turn.calls else turn.patience_sec)
         try:
             while self._is_outranked(turn.rank) or not self._limiter.hit(limit, "wms2", self.service):
-                self._redis.set(self._place(turn.rank), 1, px=int(PLACE_SEC * 1000))
+                self._redis.set(self._place(turn.rank), 1, px=int(self._options.place_sec * 1000))
                 if time.monotonic() >= end:
                     self._options.count_limited(self.service, str(turn.rank))
                     raise RateLimited(
@@ -168,7 +171,7 @@ class Guard:
                         cure="Retried automatically. WMS2_SERVICE_CALLS_PER_SEC sets the limit",
                     )
                 reset = self._limiter.get_window_stats(limit, "wms2", self.service).reset_time
-                time.sleep(min(max(reset - time.time(), 0.01), 1.0))
+                self._options.sleep(min(max(reset - time.time(), 0.01), 1.0))
         except (StorageError, redis.RedisError):
             return
         turn.calls += 1

@@ -14,6 +14,7 @@ from chains_app.states import ANNOUNCEMENTS
 from wms2_project.console import address_of, coloured, display
 from wms2_project.operations.console import OperationAdmin
 
+MAX_SHOWN = 40  # characters of a uid
 COLOURS: dict[str, str] = {status: one.colour for status, one in ANNOUNCEMENTS.items()}
 
 
@@ -40,8 +41,9 @@ class AnnouncementAdmin(OperationAdmin):
 
     @display(description="dataset", header=True)
     def shown_name(self, row: Announcement) -> list[str]:
-        """Return the dataset or template, and below it the uid."""
-        return [str(row), row.uid]
+        """Return the dataset or template, and below it the uid, without the end of a long one."""
+        name = row.dataset_name or row.template_name or "message that cannot be read"
+        return [name, row.uid if len(row.uid) <= MAX_SHOWN else f"{row.uid[: MAX_SHOWN - 1]}…"]
 
     @display(description="chains")
     def shown_chains(self, row: Announcement) -> SafeString | str:

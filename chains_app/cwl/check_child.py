@@ -20,7 +20,7 @@ from chains_app.cwl.reading import Reading, read_workflow
 from chains_app.cwl.types import Problem, to_json
 
 MEMORY_BYTES = 1024 * 1024 * 1024
-CPU_SEC = 20
+CPU_SEC = 10
 URI = "file:///template.cwl"
 _OWN = re.compile(r"(?:file:///|\S*)template\.cwl#?")
 _PLACED = re.compile(r"^\S*template\.cwl:(\d+):(\d+):(\s*)(.*)$")
@@ -46,10 +46,9 @@ def main() -> None:
 def check_text(text: str, *, wiring_only: bool) -> Reading:
     """Return the workflow of a document with all problems that WMS2 and cwltool find."""
     try:
-        document = load_document(text)
+        reading = read_workflow(load_document(text), wiring_only=wiring_only)
     except Unreadable as error:
         return Reading(problems=[error.problem])
-    reading = read_workflow(document, wiring_only=wiring_only)
     if wiring_only or reading.points_elsewhere:
         return reading
     known = {one.line for one in reading.problems}

@@ -7,23 +7,38 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import BoundedSemaphore
 
 from chains_app.cwl.documents import MAX_BYTES
 from chains_app.cwl.reading import Reading
 from chains_app.cwl.types import Problem, workflow_from_json
+from wms2_project.errors import TransientError
 
 CODE = Path(__file__).resolve().parents[2]
 CHILD = "chains_app.cwl.check_child"
-PATIENCE_SEC = 30.0
+PATIENCE_SEC = 20.0
+_PLACES = BoundedSemaphore(2)  # checks at once, so that the other threads of a web process answer meanwhile
+PLACE_SEC = 2.0
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 _CURE = "Make the document smaller"
 
 
 def check_document(text: str, *, wiring_only: bool = False) -> Reading:
-    """Return the workflow of a document in normal form, or all its problems with line and column."""
+    """Return the workflow of a document in normal form, or all its problems with line and column.
+
+    Raises TransientError if this process already checks as many documents as it may at once.
+    """
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return _refused(f"the document has more than {MAX_BYTES // 1024} kB")
-    task = json.dumps({"text": text, "wiring_only": wiring_only})
+    if not _PLACES.acquire(timeout=PLACE_SEC):
+        raise TransientError("other documents are being checked", cure="Try again in a few seconds")
+    try:
+        return _checked(json.dumps({"text": text, "wiring_only": wiring_only}))
+    finally:
+        _PLACES.release()
+
+
+def _checked(task: str) -> Reading:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     try:
         done = subprocess.run(

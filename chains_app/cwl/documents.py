@@ -42,6 +42,11 @@ class Document:
         line, column = self.places.get(path, (1, 1))
         return Problem(message, line, column + offset, cure=cure)
 
+    def unreadable(self, path: Path, message: str) -> Unreadable:
+        """Return the error of a document that must not be read further, with the place of this path."""
+        place = self.problem(path, message)
+        return Unreadable(message, line=place.line, column=place.column)
+
 
 def load_document(text: str) -> Document:
     """Return the document. Raise Unreadable for illegal YAML, and for aliases that multiply."""

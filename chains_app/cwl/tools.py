@@ -7,7 +7,7 @@ from typing import Any
 
 from chains_app.cwl.documents import Document, Path
 from chains_app.cwl.expressions import ExpressionError, is_expression, parse_text
-from chains_app.cwl.kinds import UnknownType, read_types
+from chains_app.cwl.kinds import TooDeep, UnknownType, read_types
 from chains_app.cwl.step_hint import HINT, read_hint
 from chains_app.cwl.types import ANY, Argument, Port, Problem, Tool, ToolOutput, is_dataset_type
 from chains_app.states import StepMode
@@ -93,6 +93,8 @@ class _ToolReader:
     def _types(self, body: dict[str, Any], at: Path) -> tuple[str, ...]:
         try:
             types = read_types(body.get("type", ANY))
+        except TooDeep as error:
+            raise self.document.unreadable((*at, "type"), str(error)) from error
         except UnknownType as error:
             self.add((*at, "type"), str(error))
             return (ANY,)

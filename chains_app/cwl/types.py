@@ -23,6 +23,28 @@ def is_dataset_type(kind: str) -> bool:
     return not kind.startswith("enum:") and DIRECTORY in re.findall(r"\w+", kind)
 
 
+def array_of(types: tuple[str, ...]) -> str:
+    """Return the name of the type of lists whose elements have these types."""
+    unique = tuple(dict.fromkeys(types))
+    return f"{unique[0]}[]" if len(unique) == 1 else f"({'|'.join(unique)})[]"
+
+
+def item_types(kind: str) -> tuple[str, ...]:
+    """Return the types of the elements of a list type, or the type itself if it is none."""
+    if not kind.endswith("[]"):
+        return (kind,)
+    inner = kind[:-2]
+    if not (inner.startswith("(") and inner.endswith(")")):
+        return (inner,)
+    parts, depth, start = [], 0, 1
+    for place, letter in enumerate(inner):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 or (depth == 1 and letter == "|"):
+            parts.append(inner[start:place])
+            start = place + 1
+    return tuple(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong with a document or with the values given to it."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chains_app.cwl.types import ANY, DIRECTORY, NULL, Port, Problem, Workflow
+from chains_app.cwl.types import ANY, DIRECTORY, NULL, Port, Problem, Workflow, item_types
 from wms2_project.grammar import Name, matches
 
 _INT = 2**31
@@ -18,8 +18,7 @@ def accepts(kind: str, value: Any) -> bool:
     if kind == ANY:
         return value is not None
     if kind.endswith("[]"):
-        inner = kind[:-2]
-        kinds = inner[1:-1].split("|") if inner.startswith("(") else [inner]
+        kinds = item_types(kind)
         return isinstance(value, list) and all(any(accepts(k, one) for k in kinds) for one in value)
     if kind.startswith("enum:"):
         return isinstance(value, str) and value in kind[5:].split(",")

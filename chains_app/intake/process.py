@@ -34,10 +34,14 @@ class Intake:
     """Runs readers until it is stopped. A reader that loses its broker, queue or database waits for it."""
 
     def __init__(
-        self, readers: Sequence[Reader], *, report: Callable[[str, Waiting], None] = write_status
+        self,
+        readers: Sequence[Reader],
+        *,
+        report: Callable[[str, Waiting], None] = write_status,
+        report_sec: float = REPORT_SEC,
     ) -> None:
         self._readers = readers
-        self._report = report
+        self._report, self._report_sec = report, report_sec
         self._waiting = {reader.name: Waiting("the broker") for reader in readers}
         self.stop = Event()
 
@@ -49,7 +53,7 @@ class Intake:
         while not self.stop.is_set():
             for name, waiting in self._waiting.items():
                 self._report(name, waiting)
-            self.stop.wait(REPORT_SEC)
+            self.stop.wait(self._report_sec)
         for thread in threads:
             thread.join()
 

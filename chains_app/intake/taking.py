@@ -24,7 +24,7 @@ MAX_KEPT_BYTES = 64 * 1024  # of a dead letter
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a batch of messages came to."""
+    """Counts of a batch of messages by result."""
 
     announcements: int
     dead_letters: int

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from chains_app.cwl.graph import build_graph
+from chains_app.cwl.graph import Graph, Leaf, build_graph
 from chains_app.models import Chain, ChainStep
+from chains_app.selectors.consumers import done_paths
 from chains_app.selectors.templates import workflow_of
 from chains_app.states import CHAINS, ENDED, STEP_DONE, STEPS, ChainStatus, DatasetRole, StepStatus
 from requests_app.models import Request
@@ -88,6 +89,7 @@ def chain_graph(chain: Chain) -> ChainGraph:
     for leaf in graph.leaves:
         above = [levels[path] for path, _ in graph.reads[leaf.path] if path in levels]
         levels[leaf.path] = max(above, default=-1) + 1
+    producers = _unfinished_producers(chain, graph)
     edges = [
         Edge(f"{path}:{port}", leaf) for leaf, ports in graph.reads.items() for path, port in sorted(ports)
     ]
@@ -95,16 +97,31 @@ def chain_graph(chain: Chain) -> ChainGraph:
     return ChainGraph(
         chain=chain.pk,
         status=chain.status,
-        steps=[_step_node(leaf, calls[leaf.path], levels[leaf.path]) for leaf in graph.leaves],
+        steps=[
+            _step_node(leaf, calls[leaf.path], levels[leaf.path], producers[leaf.path])
+            for leaf in graph.leaves
+        ],
         datasets=[_dataset_node(key, rows, levels) for key, rows in datasets.items()],
         edges=[one for one in edges if one.source in datasets or one.target in datasets],
     )
 
 
-def _step_node(leaf: Any, rows: list[ChainStep], level: int) -> StepNode:
+def _unfinished_producers(chain: Chain, graph: Graph) -> dict[str, str]:
+    """Return, by step, the steps whose outputs it still waits for, in words; empty if there are none."""
+    done = done_paths(chain)
+    waiting = {
+        leaf: sorted({path for path, _ in ports if path and path not in done})
+        for leaf, ports in graph.reads.items()
+    }
+    return {leaf: f"waits for {', '.join(paths)}" if paths else "" for leaf, paths in waiting.items()}
+
+
+def _step_node(leaf: Leaf, rows: list[ChainStep], level: int, waits_for: str) -> StepNode:
     counts = Counter(row.status for row in rows)
     status = next((one for one in _ORDER if counts[one]), StepStatus.DEFINED)
     waits = next((row.wait_reason for row in rows if row.wait_reason), "")
+    if status == StepStatus.DEFINED:
+        waits = waits or waits_for
     return StepNode(
         id=leaf.path,
         label=leaf.path,
@@ -160,7 +177,7 @@ def chain_progress(chain: Chain) -> ChainProgress:
 
 @dataclass(frozen=True, slots=True)
 class StepWhy:
-    """Why one call is where it is."""
+    """Explanation of the status of one call."""
 
     step: str
     status: str
@@ -173,7 +190,7 @@ class StepWhy:
 
 @dataclass(frozen=True, slots=True)
 class ChainWhy:
-    """Why a chain is where it is: a summary, and every call that is not done."""
+    """Explanation of the status of a chain: a summary, and every call that is not done."""
 
     chain: int
     status: str
@@ -189,6 +206,7 @@ def chain_why(chain: Chain, *, now: datetime, limit: int = 50) -> ChainWhy:
     rows = (
         chain.steps.exclude(status__in=sorted(STEP_DONE)).select_related("request__workflow").order_by("id")
     )
+    producers = _unfinished_producers(chain, build_graph(workflow_of(chain.template)))
     return ChainWhy(
         chain=chain.pk,
         status=chain.status,
@@ -196,7 +214,9 @@ def chain_why(chain: Chain, *, now: datetime, limit: int = 50) -> ChainWhy:
         status_since=chain.status_since,
         summary=_summary(chain),
         last_error=chain.last_error,
-        steps=[_step_why(row, now) for row in rows[:limit]] if chain.status not in ENDED else [],
+        steps=[_step_why(row, now, producers[row.step]) for row in rows[:limit]]
+        if chain.status not in ENDED
+        else [],
     )
 
 
@@ -207,8 +227,11 @@ def _summary(chain: Chain) -> str:
     return chain.wait_reason or CHAINS[ChainStatus(chain.status)].why
 
 
-def _step_why(row: ChainStep, now: datetime) -> StepWhy:
+def _step_why(row: ChainStep, now: datetime, waits_for: str) -> StepWhy:
     evidence = row.hold_evidence or {}
+    known = evidence.get("reason") or row.wait_reason
+    if row.status == StepStatus.DEFINED:
+        known = known or waits_for
     request: Request | None = row.request
     summary = ""
     if request is not None and request.status not in TERMINAL:
@@ -217,7 +240,7 @@ def _step_why(row: ChainStep, now: datetime) -> StepWhy:
         step=str(row),
         status=row.status,
         since=row.status_since,
-        reason=str(evidence.get("reason") or row.wait_reason or STEPS[StepStatus(row.status)].why),
+        reason=str(known or STEPS[StepStatus(row.status)].why),
         remedy=str(evidence.get("remedy", "")),
         request_name=request.request_name if request else "",
         request_summary=summary,

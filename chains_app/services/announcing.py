@@ -244,18 +244,20 @@ def match_announcement(*, uid: str) -> Announcement:
 
 def _wanted(row: Announcement) -> list[Template]:
     """Return the actual templates that the announcement starts, those of its own ancestry excluded."""
+    excluded = ancestor_templates(row.dataset_name)
     if row.template_name:
         named = actual_template(row.template_name)
-        return [] if named is None else [named]
+        return [] if named is None or named.name in excluded else [named]
     found = masks.matching(actual_masks(), row.dataset_name)
-    excluded = ancestor_templates(row.dataset_name)
     return list(Template.objects.filter(pk__in=found).exclude(name__in=excluded).order_by("name"))
 
 
 def _unmatched(row: Announcement) -> str:
+    excluded = ancestor_templates(row.dataset_name)
+    if row.template_name in excluded and actual_template(row.template_name):
+        return f"The dataset is a product of {row.template_name} itself. Clone the template to repeat it"
     if row.template_name:
         return f"There is no actual template named {row.template_name}"
-    excluded = ancestor_templates(row.dataset_name)
     if excluded and masks.matching(actual_masks(), row.dataset_name):
         return f"Only templates of its own ancestry match: {', '.join(sorted(excluded))}"
     return UNMATCHED

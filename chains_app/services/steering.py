@@ -1,4 +1,4 @@
-"""What people do to chains and their steps: cancel, retry, skip, approve, reject."""
+"""Actions of people on chains and their steps: cancel, retry, skip, approve, reject."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wms2_cli import lists, login, requests, watch
+from wms2_cli import chains, lists, login, requests, watch
 from wms2_cli.context import Session
 from wms2_cli.errors import CliError
 from wms2_cli.operations import add_operations
@@ -24,7 +24,7 @@ GROUPS = {
     "quota": "Quotas of requestors and groups.",
     "quarantine": "Replicas that were proved bad.",
     "template": "Templates of chains: list, load, activate, archive, start and so on.",
-    "chain": "Chains: list, cancel, and retry, skip, approve or reject a step.",
+    "chain": "Chains: list, show, why, cancel, and retry, skip, approve or reject a step.",
     "announcement": "Announced datasets: list, replay, drop.",
     "dataset": "Datasets: announce.",
     "token": "API tokens.",
@@ -53,6 +53,8 @@ def build_app(words: Collection[str], *, everything: bool = False) -> typer.Type
         group = typer.Typer(no_args_is_help=True, help=help_text)
         if wanted(kind):
             lists.add_list(group, kind)
+            if kind == "chain":
+                chains.add_reads(group)
             add_operations(group, kind, lambda name: True)
         app.add_typer(group, name=kind)
     return app

@@ -1,4 +1,4 @@
-"""What needs a person: held requests by cause, open alerts by kind, and what an operator has stopped."""
+"""Items that need an operator: held requests by cause, open alerts by kind, and stopped parts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from requests_app.models import Alert, Request
 from requests_app.selectors.diagnosis import cluster_of
 from requests_app.selectors.statistics import kind_of
 from requests_app.services.alerts import unacknowledged
+from sites_app.models import Site
 from wms2_project.access.roles import Role
 from wms2_project.console import address_of
 from wms2_project.words import counted
@@ -108,6 +109,8 @@ def alerts() -> Iterator[Matter]:
     examples: dict[str, list[Alert]] = {}
     for alert in newest.select_related("request").order_by("-created_at", "-id")[: CAUSES * NAMED]:
         examples.setdefault(alert.kind, []).append(alert)
+    named = [alert.site for found in examples.values() for alert in found if alert.site]
+    sites = set(Site.objects.filter(name__in=named).values_list("name", flat=True))
     for row in kinds:
         shown = examples.get(row["kind"], [])[:NAMED]
         name = row["kind"].replace("_", " ")
@@ -118,15 +121,18 @@ def alerts() -> Iterator[Matter]:
             title=name if row["count"] == 1 else f"{row['count']:,} × {name}",
             detail=shown[0].message if shown else "",
             since=row["since"],
-            examples=[_subject(alert) for alert in shown],
+            examples=[_subject(alert, sites) for alert in shown],
             action=Link("Open alerts", listed),
         )
 
 
-def _subject(alert: Alert) -> Link:
+def _subject(alert: Alert, sites: set[str]) -> Link:
+    """Return the request or site; what is neither, such as a disk, is explained on the page of alerts."""
     if alert.request is not None:
         return Link(alert.request.request_name, _page(alert.request.pk))
-    return Link(alert.site, address_of("admin:sites_app_site_change", alert.site))
+    known = alert.site in sites
+    page = reverse("console:site", args=[alert.site]) if known else reverse("console:alerts")
+    return Link(alert.site, page)
 
 
 def _stopped() -> Iterator[Matter]:

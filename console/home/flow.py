@@ -36,9 +36,7 @@ def charts(*, now: datetime) -> dict[str, Any]:
     failed = _failures(_read(_FAILED, since), hours)
     return {
         "events": _chart(labels, "events", [("Events", "primary", events)]),
-        "groups": _chart(
-            labels, "per hour", [("Groups", "success", groups), ("Files", "info", written)], kind="line"
-        ),
+        "groups": _chart(labels, "per hour", [("Groups", "success", groups), ("Files", "info", written)]),
         "failures": _chart(
             labels,
             "jobs",
@@ -73,12 +71,11 @@ def _chart(
     unit: str,
     series: list[tuple[str, str, list[int]]],
     *,
-    kind: str = "bar",
     stacked: bool = False,
 ) -> dict[str, Any]:
     """Return what charts.js draws."""
     drawn = [{"label": label, "tone": tone, "data": data} for label, tone, data in series]
-    return {"kind": kind, "stacked": stacked, "unit": unit, "labels": labels, "series": drawn}
+    return {"kind": "bar", "stacked": stacked, "unit": unit, "labels": labels, "series": drawn}
 
 
 def _read(sql: str, since: datetime) -> list[tuple[Any, ...]]:

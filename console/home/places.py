@@ -56,7 +56,7 @@ def site_loads() -> list[SiteLoad]:
     rows = Site.objects.filter(Q(running_slots__gt=0) | Q(pending_slots__gt=0))
     return [
         SiteLoad(
-            row.name, address_of("admin:sites_app_site_change", row.name),
+            row.name, reverse("console:site", args=[row.name]),
             row.running_slots, row.pending_slots, row.total_slots,
         )
         for row in rows.order_by("-running_slots", "-pending_slots", "name")[:SHOWN]
@@ -99,7 +99,7 @@ def _sites(now: datetime) -> Iterator[Sign]:
     bans = dict(banned.values_list("site", "reason"))
     open_ = 0
     for name, status, reason, until in statuses:
-        url = address_of("admin:sites_app_site_change", name)
+        url = reverse("console:site", args=[name])
         if name in bans:
             yield Sign(name, "banned", "danger", bans[name], url)
         elif status in (SiteStatus.DRAINING, SiteStatus.MAINTENANCE):  # disabled sites are permanent
@@ -107,4 +107,4 @@ def _sites(now: datetime) -> Iterator[Sign]:
             yield Sign(name, f"{status}{end}", "warning", reason, url)
         elif status == SiteStatus.ENABLED:
             open_ += 1
-    yield Sign(f"{open_:,} sites", "enabled", "success", "", reverse("admin:sites_app_site_changelist"))
+    yield Sign(f"{open_:,} sites", "enabled", "success", "", reverse("console:sites"))

@@ -15,7 +15,7 @@ MIN_SPAN = timedelta(minutes=1)
 
 
 class Sampled(Protocol):
-    """What the chart needs of a progress sample."""
+    """The columns of a progress sample that the chart uses."""
 
     @property
     def at(self) -> datetime: ...

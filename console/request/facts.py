@@ -14,7 +14,7 @@ from dags_app.selectors import rounds_of
 from dags_app.states import UploadState
 from requests_app.models import Request, TimelineEntry
 from requests_app.selectors.requests import timeline_of
-from requests_app.services.deciding import decisions_of
+from requests_app.services.decisions import decisions_of
 from requests_app.states import DEADLINES, SWEPT, RequestStatus
 from wms2_project.console import link, request_link
 from wms2_project.words import counted

@@ -22,7 +22,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class NextAction:
-    """What to do: the operation with its suggested values, or nothing."""
+    """The suggested operation with its values; empty if there is none."""
 
     text: str
     operation: str = ""

@@ -1,4 +1,4 @@
-"""What the two live parts of the request page show, each in a fixed number of queries."""
+"""Content of the two live parts of the request page, each read in a fixed number of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of sites show, in a fixed number of queries."""
+"""Content of the site pages, read in a fixed number of queries."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Hub:
         self._want({ref for page in self.pages for ref in page.known})
 
     def resync(self) -> None:
-        """Have every page read everything again, because changes may have been lost."""
+        """Make every page read everything again, because changes may have been lost."""
         self.broadcast(RESYNC)
         self._want({ref for page in self.pages for ref in page.known})
 

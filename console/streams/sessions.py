@@ -1,4 +1,4 @@
-"""Who is connected: sessions of the console, checked when a stream opens and together afterwards."""
+"""Sessions of connected people, checked when a stream opens and all together afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where changes come from: announcements in Redis, and marks in the tables that show lost announcements."""
+"""Sources of changes: announcements in Redis, and marks in the tables that reveal lost announcements."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is wrong with a text, and the name of the request if it can be read."""
+    """Errors of a text, and the name of the request if it can be read."""
 
     problems: list[Wrong]
     request_name: str = ""

@@ -88,7 +88,7 @@ def dags_node(request: HttpRequest, dag_id: UUID, group: str, node: str) -> Node
 
 
 class LogsQuery(Input):
-    """Which logs, and how many lines."""
+    """The logs to read and the number of lines."""
 
     from_json = False
     group = serializers.RegexField(f"^{GROUP_NAME.pattern}$", default="", help_text="A group's DAGMan.")

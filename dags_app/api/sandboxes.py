@@ -28,7 +28,7 @@ class TarballParser(BaseParser):
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Iterator[bytes]]:
-        """The body as `chunks`, read as they are taken."""
+        """Return the body as `chunks`, which are read when they are iterated."""
         return {"chunks": _chunks(stream)}
 
 

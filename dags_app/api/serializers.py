@@ -132,7 +132,7 @@ class QuarantineRow(serializers.ModelSerializer[QuarantinedReplica]):
 
     @extend_schema_field({"type": "string", "enum": [state.value for state in QuarantineState]})
     def get_state(self, row: QuarantinedReplica) -> str:
-        """Whether requests avoid the copy."""
+        """Return whether requests avoid the copy."""
         return state_of(row, now=timezone.now()).value
 
 

@@ -1,4 +1,4 @@
-"""What is kept of the tokens of jobs; the tokens themselves are in files only."""
+"""Records of the tokens of jobs. The tokens themselves are only in files."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class JobToken(models.Model):
 
     @property
     def life(self) -> TokenLife:
-        """When the token ends, and how long it lived in all."""
+        """The end and the total lifetime of the token."""
         return TokenLife(self.expires_at, self.lifetime_sec)

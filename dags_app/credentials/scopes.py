@@ -1,4 +1,4 @@
-"""What the token of a workflow opens, and when it is due for renewal. Pure.
+"""Scopes and renewal of the token of a workflow. Pure.
 
 A token reads the directories of the workflow's input, secondary input included, and its own outputs. It
 writes to the workflow's own unmerged directories and to the directories of its merged datasets. Paths are
@@ -17,7 +17,7 @@ from wms2_project.errors import PermanentError
 READ, MODIFY = "storage.read", "storage.modify"  # modify includes create, overwrite, rename and delete
 MAX_INPUT_DIRECTORIES = 10  # each costs about 100 bytes of a token, which travels in a header
 MIN_DEPTH = 3  # /store/<kind>/<era>: directories are never merged into anything wider
-RENEW_BELOW, EXPIRING_BELOW = 0.5, 0.25  # shares of the lifetime
+RENEW_BELOW, EXPIRING_BELOW, STOP_BELOW = 0.5, 0.25, 0.125  # shares of the lifetime
 
 
 class InputTooScattered(PermanentError):
@@ -80,17 +80,17 @@ def _outermost(directories: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TokenLife:
-    """When a token ends (None: there is no token) and how long it lived in all."""
+    """End of a token (None: there is no token) and its total lifetime."""
 
     expires_at: datetime | None
     lifetime_sec: int
 
     def is_due(self, now: datetime) -> bool:
-        """Is it time to renew the token? Half of its life is left for the renewal to succeed."""
+        """Return whether to renew the token. Half of its lifetime is left for the renewal to succeed."""
         return self._share_left(now) < RENEW_BELOW
 
     def is_expiring(self, now: datetime) -> bool:
-        """Is too little of its life left to submit jobs? Then renewal has failed for a while."""
+        """Return whether the token ends too soon to submit jobs. Then its renewal has been failing."""
         return self._share_left(now) < EXPIRING_BELOW
 
     def _share_left(self, now: datetime) -> float:

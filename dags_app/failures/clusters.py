@@ -271,7 +271,7 @@ def _named(names: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a suggestion is based on besides the cluster."""
+    """Facts besides the cluster on which a suggestion is based."""
 
     lost_files: frozenset[str] = frozenset()  # input files of which every replica is proved bad
     memory_asked_mb: int = 0

@@ -1,4 +1,4 @@
-"""What is kept of failures: clusters of alike ones, copies of files that could not be read, and those copies
+"""Records of failures: clusters of alike ones, copies of files that could not be read, and those copies
 that were proved bad.
 """
 

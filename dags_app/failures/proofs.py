@@ -1,4 +1,4 @@
-"""Which copies of input files the failures of a round prove bad. Pure.
+"""Find the copies of input files that the failures of a round prove bad. Pure.
 
 A copy is proved bad when the wrapper received bytes with a wrong size or checksum, or when the storage did
 not give out this file and gave out others. A payload's own word proves nothing to other requests. Where

@@ -120,7 +120,7 @@ class BrokenGroup:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """How the group continues: where, whether from the beginning, and without which files."""
+    """Repair of a group: the sites where it continues, whether it starts again, and the files to drop."""
 
     group: str
     sites: frozenset[str]

@@ -137,7 +137,7 @@ def _read_so_far(group: Path) -> frozenset[str]:
 
 
 def _still_read(group: Path) -> frozenset[str]:
-    """The files that unfinished jobs of the group read."""
+    """Return the files that unfinished jobs of the group read."""
     done = _done_nodes(group)
     manifest: Any = read_json(group / MANIFEST)
     jobs = manifest["jobs"].items()

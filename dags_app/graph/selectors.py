@@ -15,7 +15,7 @@ from condor.types import NodeState
 from dags_app.dag_files import group_nodes
 from dags_app.failures import records
 from dags_app.failures.clusters import FailedJob
-from dags_app.graph.layout import Band, RoundShape, build_bands, node_positions
+from dags_app.graph.positions import Band, RoundShape, build_bands, node_positions
 from dags_app.models import DAG, MergeGroup, Workflow
 from dags_app.planning.names import group_name
 from dags_app.planning.types import SERVICE_NODES

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-# Until now only the reason told a file beyond an early stop from one that could not be read.
+# Until now only the reason distinguished a file beyond an early stop from one that could not be read.
 BEYOND = """
 UPDATE dags_app_inputfile SET wanted = '[]'
  WHERE state = 'excluded' AND wanted IS NULL AND excluded_reason ~ '^beyond total_[a-z]+$'"""

@@ -1,6 +1,6 @@
 """How far the input is read and its replicas are looked up; and which rounds still have files to remove.
 
-Finished groups that a closed round left uncollected are discarded: nobody would ever collect them.
+Finished groups that a closed round left uncollected are discarded: they would never be collected.
 """
 
 from django.db import migrations, models

@@ -14,11 +14,12 @@ from typing import Any
 
 from cms.types import Configuration, OutputModule
 from dags_app.planning.payloads import CMSSW
-from sandbox.cmssw.config import PSET_NAMES, SECTION
+from sandbox.cmssw.config import PSET_NAMES, SAVER, SECTION
 from sandbox.cmssw.tweaks import MERGED
 from sandbox.scram import required_os
 
 _VERSION = re.compile(r"-v[0-9]+", re.ASCII)
+HARVEST_TIER = "DQM"
 Step = Mapping[str, Any]
 
 
@@ -67,7 +68,7 @@ def steps_of(payload: Mapping[str, Any]) -> list[Step]:
 
 
 def is_pinned(payload: Mapping[str, Any]) -> bool:
-    """Is it known what every step runs and writes?"""
+    """Return whether program and outputs of every step are known."""
     return all("outputs" in step for step in steps_of(payload))
 
 
@@ -94,6 +95,8 @@ def pin_configurations(
         else:
             known = found[step["config_id"]]
             step["pset"], step["sha256"], modules = PSET_NAMES[index], known.sha256, known.modules
+            if step.get("harvest"):
+                modules = {SAVER: OutputModule(HARVEST_TIER)}
         step["modules"] = {
             label: {"tier": module.tier, "filter": module.filter_name} for label, module in modules.items()
         }

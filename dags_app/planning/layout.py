@@ -25,7 +25,7 @@ MERGE_MEMORY_MB = {CMSSW: 2000}  # cmsRun itself merges its files
 
 @dataclass(frozen=True, slots=True)
 class PullSpec:
-    """Where runners reach WMS2, the key of their tokens, and what each needs of a slot."""
+    """URL of WMS2 for runners, the key of their tokens, and the resources of each runner."""
 
     url: str
     token_key: str
@@ -35,7 +35,7 @@ class PullSpec:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSpec:
-    """What the files say besides the plan: names of data, what runs, how DAGMan is paced."""
+    """Content of the files besides the plan: names of data, payload, and the limits of DAGMan."""
 
     round_number: int
     output_datasets: Sequence[str]

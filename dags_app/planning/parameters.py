@@ -33,6 +33,7 @@ class SplitterParams:
     total_events: int | None = None
     job_time_limit: int = DEFAULT_JOB_TIME_LIMIT_SEC
     split_on_run: bool = True
+    gather_runs: bool = False
     halt_job_on_file_boundaries: bool = False
     apply_lumi_correction: bool = False
 

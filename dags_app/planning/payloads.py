@@ -1,4 +1,4 @@
-"""Which payload a request runs: its kind, and whether every job would accept its configuration. Pure."""
+"""Payload of a request: its kind and the validation of its configuration. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,20 @@ MERGE = "merge"
 def passes_events(payload: Mapping[str, Any]) -> bool:
     """Return whether jobs pass the events of whole files on unchanged: their sizes are those of the input."""
     return payload.get("kind") == MERGE
+
+
+def harvest_of(payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return how a CMSSW payload harvests histograms: unit and dataset; None if it does not."""
+    section = payload.get(CMSSW) if payload.get("kind") == CMSSW else None
+    steps = section.get("steps") if isinstance(section, Mapping) else None
+    first = steps[0] if isinstance(steps, list) and steps else None
+    found = first.get("harvest") if isinstance(first, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def reads_whole_runs(payload: Mapping[str, Any]) -> bool:
+    """Return whether a job that read a part of its input would write something else: no pilot is possible."""
+    return passes_events(payload) or harvest_of(payload) is not None
 
 
 class PayloadRefused(Exception):

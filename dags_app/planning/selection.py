@@ -57,6 +57,10 @@ class Selection:
         """Return whether lumis of the run may be selected."""
         return self.everything or self._good(run) is not None
 
+    def of_run(self, run: int) -> Selection:
+        """Return the selection of this run alone."""
+        return Selection(allowed=frozenset({run}), refused=self._refused, mask=self._mask)
+
     def wanted(self, lumis: Ranges) -> Ranges:
         """Return the selected parts of these ranges; the same object if all are selected."""
         if self.everything or not lumis:

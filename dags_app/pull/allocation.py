@@ -65,7 +65,7 @@ _LEND = f"""
          UPDATE dags_app_runner AS r
             SET files_lent = r.files_lent + (SELECT count(*) FROM lent), heartbeat_at = statement_timestamp(),
                 last_lent = CASE WHEN r.last_call = %(call)s THEN r.last_lent ELSE '{{}}' END
-                            || ARRAY(SELECT id FROM lent),
+                            || ARRAY(SELECT id FROM lent ORDER BY place),
                 last_call = %(call)s, last_count = %(asked)s
            FROM holder
           WHERE r.id = holder.id),

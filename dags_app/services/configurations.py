@@ -86,7 +86,9 @@ def _program(config_id: str, sha256: str) -> bytes:
     except FileNotFoundError:
         content = _fetched(config_id).content
     except OSError as error:
-        raise TransientError(f"{path} cannot be read: {error.strerror}", cure="It is tried again") from error
+        raise TransientError(
+            f"{path} cannot be read: {error.strerror}", cure="Retried automatically"
+        ) from error
     if hashlib.sha256(content).hexdigest() != sha256:
         raise PlanRefused(
             f"the configuration {config_id} is not the one the request was validated with",
@@ -132,7 +134,7 @@ def _fetched(config_id: str) -> Configuration:
     except OSError as error:
         raise TransientError(
             f"the configuration {config_id} could not be kept: {error}",
-            cure="Make room or give access to the submit root; it is tried again",
+            cure="Free space, or make the submit root writable; retried automatically",
         ) from error
     return configuration
 

@@ -41,7 +41,7 @@ class DagAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What an action on a DAG reached, and the state of the DAG in the queue afterwards."""
+    """Number of DAGMans that an action changed, and the state of the DAG in the queue afterwards."""
 
     action: str
     schedd: str
@@ -158,7 +158,7 @@ def request_stop(*, workflow: Workflow, reason: str) -> DAG | None:
 
 
 def lags_behind(*, dag: DAG, sites: SitePool, version: int) -> bool:
-    """Have the priority, the usable sites or replicas changed since they were last applied to the DAG?"""
+    """Return whether priority, usable sites or replicas changed since they were applied to the DAG."""
     if dag.applied_version != version or dag.landings_stale_since is not None:
         return True
     return dag.applied_sites is not None and dag.applied_sites != usable_now(dag=dag, sites=sites)

@@ -22,11 +22,11 @@ from django.db.models.functions import Coalesce
 
 from condor.submitfile import token_file_name
 from dags_app.adapters import storage_with, token_issuer
-from dags_app.credentials.files import UnreadableCredential, read_validity, write_private
-from dags_app.credentials.scopes import EXPIRING_BELOW, MODIFY, READ, RENEW_BELOW, build_scopes
+from dags_app.credentials.files import UnreadableCredential, Validity, read_validity, write_private
+from dags_app.credentials.scopes import EXPIRING_BELOW, MODIFY, READ, RENEW_BELOW, STOP_BELOW, build_scopes
 from dags_app.models import DAG, JobToken, Workflow
 from dags_app.services.secondary import secondary_datasets
-from dags_app.states import LIVE_DAG, FileState
+from dags_app.states import IN_QUEUE, LIVE_DAG, FileState
 from sandbox.storage import Kind, Storage, StorageError, discovered_token
 from wms2_project.errors import RateLimited, ServiceUnavailable, TransientError, Wms2Error
 from wms2_project.wakeups import CREDENTIAL, wake_waiting
@@ -46,7 +46,7 @@ class CredentialUnavailable(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why no DAG of a workflow may be submitted now."""
+    """The reason why no DAG of a workflow may be submitted now."""
 
     message: str
     remedy: str
@@ -202,6 +202,35 @@ def expiring_tokens(*, now: datetime) -> dict[str, str]:
     reason = next((token.error for token in ending if token.error), "they were not renewed")
     count = counted(len(ending), "request")
     return {JOB_TOKENS: f"the tokens of {count} have ended or end soon: {reason}"}
+
+
+def ending_workflows(*, now: datetime) -> dict[str, QuerySet[Workflow]]:
+    """Return the workflows with DAGs in the queue whose jobs' credential is about to end, by the reason.
+
+    What its jobs would write later would be refused, and the refusals would look like faults of the sites.
+    """
+    queued = Workflow.objects.filter(Exists(DAG.objects.filter(workflow=OuterRef("pk"), status__in=IN_QUEUE)))
+    ending: dict[str, QuerySet[Workflow]] = {}
+    proxy = _validity(settings.JOB_PROXY)
+    if proxy is not None and proxy.ends - now <= _stop_window(proxy.ends - proxy.begins):
+        ending[f"the X.509 proxy of jobs ends at {proxy.ends:%F %R} UTC"] = queued
+    if settings.TOKEN_ISSUER:
+        window = _stop_window(timedelta(seconds=settings.TOKEN_LIFETIME_SEC))
+        tokens = JobToken.objects.filter(expires_at__lte=now + window)
+        ending["the token of its jobs ends and is not renewed"] = queued.filter(job_token__in=tokens)
+    return ending
+
+
+def _stop_window(life: timedelta) -> timedelta:
+    return min(timedelta(seconds=settings.CREDENTIAL_STOP_SEC), STOP_BELOW * life)
+
+
+def _validity(path: str) -> Validity | None:
+    """Return how long a credential is valid; None if that is not known."""
+    try:
+        return read_validity(Path(path)) if path else None
+    except UnreadableCredential:
+        return None
 
 
 def _renew(workflow: Workflow, scopes: Sequence[str], now: datetime) -> None:

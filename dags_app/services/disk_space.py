@@ -20,7 +20,7 @@ class FreeSpace:
 
     @property
     def shortage(self) -> str:
-        """What is missing, with both numbers; empty if there is enough."""
+        """The missing space with the free and the required amount; empty if there is enough."""
         wanted, files = settings.MIN_FREE_BYTES, settings.MIN_FREE_INODES
         if self.free_bytes < wanted:
             return f"{self.directory} has {_megabytes(self.free_bytes)} free, {_megabytes(wanted)} are needed"

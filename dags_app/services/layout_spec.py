@@ -44,7 +44,7 @@ def layout_spec(
     priority: int,
     prefixes: Mapping[str, Sequence[str]],
 ) -> LayoutSpec:
-    """Everything `build_layout` needs besides the plan; `prefixes`: storage by site, from Rucio."""
+    """Return the input of `build_layout` besides the plan; `prefixes`: storage by site, from Rucio."""
     throttle = settings.CATEGORY_THROTTLES | workflow.category_throttles
     retry = dict(settings.RETRY_COUNT)
     files = pileup_of(workflow=workflow)

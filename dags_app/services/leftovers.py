@@ -43,7 +43,7 @@ AGAIN_AFTER, GIVE_UP_AFTER = timedelta(minutes=10), timedelta(days=7)
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep of a round removed, and what it could not remove."""
+    """Files that one sweep of a round removed, and those that it failed to remove."""
 
     removed: int = 0
     left: list[str] = field(default_factory=list)

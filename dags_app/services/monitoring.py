@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What this process has stored of a DAG's status file, to avoid reading and writing it again."""
+    """Content of a DAG's status file that this process has stored; it is not read and written again."""
 
     stamp: FileStamp | None = None
     done: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ _known: dict[UUID, Known] = {}
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a DAG left the queue; without an exit code its end was not observed."""
+    """End of a DAG that left the queue; without an exit code the end was not observed."""
 
     exit_code: int | None
     removed: bool

@@ -18,7 +18,7 @@ from dags_app.models import DAG, MergeGroup, Round, Workflow
 from dags_app.planning.coverage import cuts_by_events
 from dags_app.planning.estimates import BadPilotReport, join_reports
 from dags_app.planning.lumis import normalised
-from dags_app.planning.payloads import passes_events
+from dags_app.planning.payloads import reads_whole_runs
 from dags_app.planning.plan import NothingPlaceable, NothingToPlan, PlanRefused, RoundInput, decide_round
 from dags_app.planning.types import Estimate, EventBudget, FileSpec, Plan, SitePool
 from dags_app.services import ledger, production
@@ -34,13 +34,13 @@ from sandbox.lumis import count
 
 
 def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
-    """Return whether to run a pilot: not for urgent or adaptive requests, merges, nor if enough is measured,
-    by this request or by finished ones of its campaign.
+    """Return whether to run a pilot: not for urgent or adaptive requests, merges and harvests, nor if enough
+    is measured, by this request or by finished ones of its campaign.
 
     A failed pilot is repeated, unless an operator has set the time per event since. A pilot whose report
     was invalid is not repeated: after a release the requestor's estimate is used.
     """
-    known = urgent or workflow.adaptive or workflow.pulls or passes_events(workflow.payload_config)
+    known = urgent or workflow.adaptive or workflow.pulls or reads_whole_runs(workflow.payload_config)
     known = known or learned_estimate(workflow) is not None
     if known or workflow.rounds.filter(kind=RoundKind.PRODUCTION).exists():
         return False

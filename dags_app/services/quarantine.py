@@ -35,12 +35,12 @@ MAX_PER_DAG = 1000
 
 
 def in_force(*, now: datetime) -> QuerySet[QuarantinedReplica]:
-    """The copies that requests avoid now."""
+    """Return the copies that requests avoid now."""
     return QuarantinedReplica.objects.filter(in_state(QuarantineState.IN_FORCE, now=now))
 
 
 def in_state(*states: QuarantineState, now: datetime) -> Q:
-    """Match the copies in one of these states."""
+    """Return a filter for copies in one of these states."""
     over = Q(ended_at__isnull=True, expires_at__lte=now) | Q(ended_by=EXPIRY)
     matching = {
         QuarantineState.IN_FORCE: Q(ended_at__isnull=True, expires_at__gt=now),
@@ -51,7 +51,7 @@ def in_state(*states: QuarantineState, now: datetime) -> Q:
 
 
 def state_of(row: QuarantinedReplica, *, now: datetime) -> QuarantineState:
-    """Whether the copy is still avoided, and if not, why."""
+    """Return whether the copy is still avoided, or how its quarantine ended."""
     if row.ended_at is None:
         return QuarantineState.IN_FORCE if row.expires_at > now else QuarantineState.EXPIRED
     return QuarantineState.EXPIRED if row.ended_by == EXPIRY else QuarantineState.LIFTED
@@ -124,7 +124,7 @@ def _quarantine(dag: DAG, proof: Proof, storages: list[str], now: datetime) -> N
 
 
 def note_changed_replicas(*, lfns: Collection[str], now: datetime) -> int:
-    """Have the landings of running DAGs decided anew that read these files; return how many DAGs."""
+    """Make running DAGs that read these files decide their landings again. Return the number of DAGs."""
     live = DAG.objects.filter(status__in=sorted(IN_QUEUE), applied_sites__isnull=False)
     workflows = list(live.values_list("workflow", flat=True))
     readers = InputFile.objects.filter(workflow__in=workflows, lfn__in=lfns, state=FileState.ASSIGNED)

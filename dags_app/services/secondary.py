@@ -23,7 +23,7 @@ CURE = "Check MCPileup, DataPileup and the secondary input datasets of the reque
 
 
 def secondary_datasets(*, workflow: Workflow) -> list[SecondaryDataset]:
-    """The secondary datasets of the workflow that are resolved."""
+    """Return the resolved secondary datasets of the workflow."""
     names = workflow.secondary_input_datasets
     return list(SecondaryDataset.objects.filter(pk__in=names).order_by("pk")) if names else []
 
@@ -63,13 +63,13 @@ def refresh_secondary(*, workflow: Workflow, now: datetime, waiting: bool = Fals
 
 
 def forget_locations(*, workflow: Workflow) -> None:
-    """Have Rucio asked at once if the workflow waits for replicas of its secondary datasets."""
+    """Look up replicas of secondary datasets at the next check if the workflow waits for them."""
     rows = SecondaryDataset.objects.filter(pk__in=workflow.secondary_input_datasets)
     rows.update(located_at=F("resolved_at") - timedelta(days=1))
 
 
 def _store(row: SecondaryDataset) -> None:
-    """Two requests may ask for the same dataset at the same time: the later answer stays."""
+    """Store the dataset. If two requests resolve it at the same time, the later result stays."""
     columns = ["lfns", "missing", "places", "files", "resolved_at", "located_at"]
     SecondaryDataset.objects.bulk_create(
         [row], update_conflicts=True, unique_fields=["name"], update_fields=columns
@@ -113,23 +113,23 @@ def _locate(row: SecondaryDataset, now: datetime) -> None:
 
 
 def files_at(row: SecondaryDataset, storages: Iterable[str]) -> int:
-    """How many of the files one of these storages holds."""
+    """Return how many of the files are at one of these storages."""
     read = frozenset(storages)
     return sum(count for held, count in row.places if read.intersection(held))
 
 
 def located_files(row: SecondaryDataset) -> int:
-    """How many of the files any storage holds: those jobs are given."""
+    """Return how many of the files are at any storage. Jobs get these files."""
     return sum(count for _, count in row.places)
 
 
 def holds_all(row: SecondaryDataset, storages: Iterable[str]) -> bool:
-    """Do these storages together hold every file that jobs are given?"""
+    """Return whether these storages together have every file that jobs get."""
     return 0 < located_files(row) == files_at(row, storages)
 
 
 def pileup_of(*, workflow: Workflow) -> dict[str, list[str]]:
-    """By dataset, the files that jobs of the workflow are given."""
+    """Return the files that jobs of the workflow get, by dataset."""
     return {
         row.name: [lfn for lfn in row.lfns if lfn not in gone]
         for row in secondary_datasets(workflow=workflow)

@@ -41,7 +41,7 @@ class StallKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """What blocks a workflow, as a sentence."""
+    """A sentence that describes the jobs that block a workflow."""
 
     workflow_id: UUID
     kind: StallKind

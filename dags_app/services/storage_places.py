@@ -1,4 +1,4 @@
-"""Where the sites' storage is: by the settings, else by Rucio, else by the default prefix."""
+"""URL prefixes of the sites' storage: from the settings, else from Rucio, else the default prefix."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def dag_places(dag: DAG | None) -> Places:
 
 
 def is_storage_configured() -> bool:
-    """Do the settings name any storage?"""
+    """Return whether the settings name any storage."""
     return bool(settings.STORAGE_PREFIX or settings.SITE_STORAGE)

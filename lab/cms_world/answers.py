@@ -1,4 +1,4 @@
-"""What the simulated services answer to a call, without sockets: routes and faults."""
+"""Responses of the simulated services, without sockets: routes and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the merged files of a demonstration hold, read with uproot where the lab's storage keeps them."""
+"""Content of the merged files of a demonstration, read with uproot from the lab's storage."""
 
 from __future__ import annotations
 

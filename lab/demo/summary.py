@@ -97,7 +97,7 @@ def build_summary(
 
 
 def _read(view: RequestView, merged: Mapping[str, Merged]) -> dict[str, Any]:
-    """What the merged files hold, if they were read."""
+    """Return the content of the merged files, if they were read."""
     found = merged.get(view.name)
     return {"merged_events": found.events, "z_peak_gev": round(found.peak_gev, 2)} if found else {}
 

@@ -30,7 +30,16 @@ def make_samples(
         if at is not None and at > began and (number % step == 0 or number == len(ended)):
             counts = (number, len(groups))
             samples[at] = _sample(request, at, done=min(done, total), total=total, groups=counts)
+            _estimate(samples[at], began)
     return list(samples.values())
+
+
+def _estimate(sample: ProgressSample, began: datetime) -> None:
+    """Set the end that the pace so far leads to."""
+    if 0 < sample.events_done < sample.events_total:
+        left = (sample.at - began) * (sample.events_total / sample.events_done - 1)
+        sample.earliest, sample.latest = sample.at + 0.8 * left, sample.at + 1.3 * left
+        sample.estimated_completion = sample.at + left
 
 
 def _sample(

@@ -28,6 +28,7 @@ from outputs_app.models import OutputBlock
 from requests_app.admission import limits
 from requests_app.models import AdmissionConfig, Request, StatusTransition
 from requests_app.states import TAKES_CAPACITY
+from sites_app.models import SlotSample
 from wms2_project.access.audit import seal_soon
 
 FOREVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -53,6 +54,7 @@ def seed_fleet(*, requests: int, seed: int, now: datetime) -> dict[str, int]:
         for found in rows.values():
             copy_rows(found)
         place_sites(now=now)
+        SlotSample.objects.all().delete()  # of the pool, measured since the stack was started
         copy_rows(list(make_slot_samples(random, now)))
         _fill_admission(stories)
     seal_soon()
@@ -136,6 +138,7 @@ def _request(story: Story, workflow: Workflow) -> Request:
         campaign=story.campaign.name, priority=story.priority, rank=float(story.priority),
         urgent=story.urgent, status=story.status, status_since=last.at,
         wait_gate="admission" if story.status is S.QUEUED else "",
+        wait_reason="waits for a place among the running requests" if story.status is S.QUEUED else "",
         last_error=last.reason if held else "", last_error_at=last.at if held else None,
         hold_evidence={"reason": last.reason} if held else None,
         created_at=story.steps[0].at, updated_at=last.at,

@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is known of a request before any row is written."""
+    """Facts of a request before any row is written."""
 
     number: int
     name: str

@@ -1,4 +1,4 @@
-"""What surrounds the requests of the fleet: sites, bans, alerts and the audit."""
+"""Rows of the fleet besides requests: sites, bans, alerts and the audit."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from lab.grid.certificates import Certificates
 from lab.grid.tokens import ANY_AUDIENCE
 
 TEMPLATE = Path(__file__).parent / "xrootd.cfg.template"
-NOBODY = "https://localhost:1/nobody"  # an issuer that signs no token
+UNKNOWN_ISSUER = "https://localhost:1/unknown"  # an issuer that signs no token
 NO_ROOM_GB = 1_000_000_000  # free space that no disk has
 
 
@@ -79,7 +79,7 @@ def configure(site: Site, *, certificates: Certificates, issuer: str) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     faults = Faults.load(site.faults)
     write_atomically(site.authdb, "")
-    write_atomically(site.scitokens, render_scitokens(site, issuer=NOBODY if faults.deny else issuer))
+    write_atomically(site.scitokens, render_scitokens(site, issuer=UNKNOWN_ISSUER if faults.deny else issuer))
     write_atomically(site.config, render_config(site, certificates=certificates, faults=faults))
 
 

@@ -1,4 +1,4 @@
-"""Requests that run CMSSW: two documents of ReqMgr2, their configurations in the ConfigCache, and ROOT input.
+"""Requests that run CMSSW: documents of ReqMgr2, their configurations in the ConfigCache, and ROOT input.
 
 The configurations are for the stand-in of CMS software (`lab.cvmfs`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.seed.datasets import electron_dataset, pileup_dataset
+from lab.seed.datasets import electron_dataset, histogram_dataset, pileup_dataset
 from lab.seed.documents import Document, common_fields
 from lab.seed.formats import ROOT_DEMO
 from lab.seed.storage import Laboratory, Storage, store_dataset
@@ -17,20 +17,25 @@ MIXING = (
     'process.mix = cms.EDProducer("MixingModule",'
     ' input=cms.SecSource("EmbeddedRootSource", fileNames=cms.untracked.vstring()))'
 )
+SAVING = (
+    'process.dqmSaver = cms.EDAnalyzer("DQMFileSaver", workflow=cms.untracked.string(""),'
+    " forceRunNumber=cms.untracked.int32(-1))"
+)
 OLD_RELEASE = {"CMSSWVersion": "CMSSW_10_6_17_patch1", "ScramArch": ["slc7_amd64_gcc700"]}
 
 
 def seed_cmssw(url: str, storage: Storage, suffix: str = "") -> list[Document]:
     """Store input, configurations and documents; return the documents, which are in ReqMgr2 as well."""
     lab, electrons = Laboratory(url), electron_dataset(f"Cmssw{suffix}", 1)
-    pileup = pileup_dataset(suffix)
-    for dataset in (electrons, pileup):
+    pileup, histograms = pileup_dataset(suffix), histogram_dataset(suffix)
+    for dataset in (electrons, pileup, histograms):
         lab.add("datasets", store_dataset(dataset, storage, ROOT_DEMO))
     for config in configurations(suffix):
         lab.add("configs", config)
     documents = [
         step_chain(pileup=pileup.name, suffix=suffix),
         reprocessing(input_dataset=electrons.name, suffix=suffix),
+        harvesting(input_dataset=histograms.name, suffix=suffix),
     ]
     for document in documents:
         lab.add("requests", document)
@@ -95,13 +100,28 @@ def reprocessing(*, input_dataset: str, suffix: str) -> Document:
     }
 
 
+def harvesting(*, input_dataset: str, suffix: str) -> Document:
+    """Histograms of each run, from all files of the run."""
+    return {
+        **common_fields("DQMHarvest", suffix, era="Run2024B", string=f"LabHarvest{suffix}"),
+        **RELEASE,
+        "RequestType": "DQMHarvest",
+        "RequestPriority": 500_000,
+        "InputDataset": input_dataset,
+        "DQMConfigCacheID": f"lab-harvest{suffix}",
+        "DQMHarvestUnit": "byRun",
+        "MergedLFNBase": "/store/data",
+    }
+
+
 def configurations(suffix: str) -> list[dict[str, Any]]:
-    """Return the configurations of both documents, as the ConfigCache stores them."""
+    """Return the configurations of the documents, as the ConfigCache stores them."""
     return [
         _configuration(f"lab-gensim{suffix}", {"RAWSIMoutput": "GEN-SIM"}, source="EmptySource"),
         _configuration(f"lab-digi{suffix}", {"RAWoutput": "GEN-SIM-RAW"}, more=MIXING),
         _configuration(f"lab-reco{suffix}", {"AODSIMoutput": "AODSIM"}),
         _configuration(f"lab-rereco{suffix}", {"AODoutput": "AOD", "MINIAODoutput": "MINIAOD"}),
+        _configuration(f"lab-harvest{suffix}", {}, source="DQMRootSource", more=SAVING),
     ]
 
 

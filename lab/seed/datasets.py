@@ -51,7 +51,7 @@ class InputDataset:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """How many files a block has, where, and how many have a second copy."""
+    """Files of a block, their location, and how many have a second copy."""
 
     rse: str
     files: int
@@ -71,6 +71,12 @@ def muon_dataset(suffix: str, scale: int = 1) -> InputDataset:
     return _dataset("SingleMuon", "Run2024A", suffix, plans, events=40 * scale, lumis=4)
 
 
+def histogram_dataset(suffix: str) -> InputDataset:
+    """Return 6 files in two runs at one site."""
+    plans = (BlockPlan("T2_CH_CERN", files=4, run=382001), BlockPlan("T2_CH_CERN", files=2, run=382002))
+    return _dataset("JetMET", "Run2024B", suffix, plans, events=20, lumis=2, tier="DQMIO")
+
+
 def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
     """Return 8 files in two runs at two sites."""
     plans = (
@@ -78,6 +84,16 @@ def electron_dataset(suffix: str, scale: int = 1) -> InputDataset:
         BlockPlan("T2_US_Purdue", files=4, run=381002),
     )
     return _dataset("EGamma", "Run2024B", suffix, plans, events=50 * scale, lumis=5)
+
+
+def many_files_dataset(suffix: str, events: int = 10) -> InputDataset:
+    """Return 200 small files at three sites, each file at one of them."""
+    plans = (
+        BlockPlan("T1_US_FNAL_Disk", files=60, run=382001),
+        BlockPlan("T2_CH_CERN", files=80, run=382002),
+        BlockPlan("T2_DE_DESY", files=60, run=382003),
+    )
+    return _dataset("MinimumBias", "Run2024C", suffix, plans, events=events, lumis=1)
 
 
 def pileup_dataset(suffix: str) -> InputDataset:

@@ -21,7 +21,7 @@ Payload = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a file is written to its places, the payload configuration, and events per event of the toy."""
+    """Format of files: how they are written, the payload configuration, and events per event of the toy."""
 
     kind: str
     store: Callable[[InputFile, list[Path]], FileFacts]

@@ -12,7 +12,7 @@ from lab.service import Service
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What every service is built with."""
+    """Input of every service."""
 
     layout: Layout
     ports: PortBook

@@ -33,7 +33,7 @@ class Kind(StrEnum):
     HIDE_MANIFEST = "hide_manifest"  # step: the next manifest appears `amount` seconds after its group's end
     TRUNCATE = "truncate"  # step: the status file of a DAG is cut in the middle
     STUCK_RULE = "stuck_rule"  # step: Rucio's transfers stop until their rules are boosted
-    LOSE_RULE = "lose_rule"  # step: somebody deletes a rule of a transfer
+    LOSE_RULE = "lose_rule"  # step: a person deletes a rule of a transfer
     SKEW = "skew"  # step: the clocks of WMS2's hosts are wrong by `amount` seconds
     PAUSE = "pause"  # step: WMS2 does not run for `amount` seconds
     RESTART = "restart"  # step: a new process without anything in memory

@@ -89,7 +89,7 @@ class Injection:
             self._beside(_interrupt if fault.kind is Kind.INTERRUPT else partial(_repeat, self.current))
 
     def _beside(self, act: Callable[[], None]) -> None:
-        """Let somebody else act now, with a database session of their own."""
+        """Let another person act now, with a database session of their own."""
         errors = list[BaseException]()
 
         def work() -> None:

@@ -41,7 +41,7 @@ STUDIES = {
         {"LEARN_FROM_REQUESTS": 0},
         "wasted_hours",
         goal=0.3,
-        given={"ERROR_HOLD_THRESHOLD": 1.1},  # nobody is there to release requests
+        given={"ERROR_HOLD_THRESHOLD": 1.1},  # there is no operator to release requests
     ),
 }
 

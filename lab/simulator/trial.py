@@ -165,7 +165,7 @@ def _decide(lab: Laboratory, injection: Injection, request: Request) -> None:
 
 
 def _files_left(request: Request) -> bool:
-    """Return whether the request has input that nobody excluded."""
+    """Return whether the request has input that was not excluded by a person."""
     return request.workflow.input_files.exclude(state=FileState.EXCLUDED).exists()
 
 

@@ -73,7 +73,7 @@ def generated_events(plan: Generate) -> Iterator[Event]:
 
 
 def keeps(event: Event, efficiency: float) -> bool:
-    """Does the filter pass the event? The same event always gets the same answer."""
+    """Return whether the filter passes the event, always the same for the same event."""
     if efficiency >= 1:
         return True
     digest = hashlib.blake2b(b"%d %d %d" % event[:3], digest_size=8).digest()

@@ -39,7 +39,7 @@ def change_block(*, block: OutputBlock, **values: Any) -> None:
 
 
 def check_again(*, workflow: Workflow, now: datetime) -> int:
-    """Have the files of failed blocks read on the storage again; return how many blocks."""
+    """Make the files of failed blocks be checked on the storage again. Return the number of blocks."""
     failed = OutputBlock.objects.filter(dataset__workflow=workflow, status=BlockStatus.FAILED)
     OutputFile.objects.filter(block__in=failed).exclude(check_problem="").update(
         checked_at=None, check_problem=""

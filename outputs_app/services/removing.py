@@ -18,7 +18,7 @@ from wms2_project.errors import Conflict
 def remove_dataset(
     *, dataset_name: str, actor: str, reason: str, now: datetime, only_rules: bool = False
 ) -> int:
-    """Have a dataset removed: DELETED in DBS, without WMS2's rules in Rucio. Return the number of blocks.
+    """Request the removal of a dataset: DELETED in DBS, rules removed in Rucio. Return the number of blocks.
 
     `only_rules`: delete the rules and leave DBS as it is. Only complete datasets whose every block WMS2 has
     registered are removed; otherwise raise Conflict. The caller ensures that nothing reads the dataset: see

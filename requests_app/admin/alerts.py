@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from requests_app.models import Alert
 from requests_app.operations import ALERT_OPERATIONS
 from requests_app.services.alerts import open_alerts
+from wms2_project.changes import Topic
 from wms2_project.console import ValueFilter, age_of, display, request_link
 from wms2_project.operations.console import OperationAdmin
 
@@ -31,6 +32,7 @@ class OpenKind(ValueFilter):
 class AlertAdmin(OperationAdmin):
     """Alerts for operators on shift."""
 
+    topics = (Topic.ALERTS,)
     list_display = (
         "shown_kind", "of_request", "message", "count", "since", "last_seen_at", "acknowledged_by",
         "closed_at",

@@ -19,6 +19,7 @@ from requests_app.operations import REQUEST_OPERATIONS
 from requests_app.selectors.progress import progress_of_many
 from requests_app.selectors.requests import open_requests
 from requests_app.states import STATUSES, RequestStatus
+from wms2_project.changes import Topic
 from wms2_project.console import (
     ChangeList,
     ValueFilter,
@@ -65,6 +66,8 @@ class RequestList(ChangeList):  # type: ignore[misc]
 class RequestAdmin(OperationAdmin):
     """Requests: list, page and operations."""
 
+    topics = (Topic.FLEET,)
+    list_before_template = "console/requests/strip.html"
     list_display = (
         "shown_name",
         "shown_status",

@@ -116,25 +116,34 @@ class JobView(ApiView):
         raise NotImplementedError
 
 
+def _lfns(help_text: str) -> serializers.ListField:
+    name = serializers.CharField(validators=[LegalName(Name.LFN.value)])
+    return serializers.ListField(
+        child=name, max_length=MAX_OUTPUTS, required=False, default=list, help_text=help_text
+    )
+
+
+def _text(pattern: str, **limits: Any) -> serializers.RegexField:
+    """Return a field for a text that matches the pattern as a whole."""
+    return serializers.RegexField(rf"\A(?:{pattern})\Z", trim_whitespace=False, **limits)
+
+
 class StartInput(Input):
     """A job that starts."""
 
-    node = serializers.RegexField(NODE.pattern + r"\Z", max_length=64)
+    node = _text(NODE.pattern, max_length=64)
     attempt = serializers.IntegerField(min_value=0, max_value=100_000)
     instance = serializers.UUIDField(help_text="Made by the job at each start.")
-    htcondor_id = serializers.RegexField(r"[A-Za-z0-9_.@#:-]{1,100}\Z", max_length=100)
+    htcondor_id = _text(r"[A-Za-z0-9_.@#:-]{1,100}")
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])
-    slot = serializers.RegexField(r"[A-Za-z0-9_.@:-]{0,200}\Z", max_length=200, allow_blank=True)
+    slot = _text(r"[A-Za-z0-9_.@:-]{0,200}", allow_blank=True)
     seconds_left = serializers.IntegerField(min_value=0, max_value=10**8)
 
 
 class HeartbeatInput(Input):
     """A runner that is alive."""
 
-    removed = serializers.ListField(
-        child=serializers.CharField(validators=[LegalName(Name.LFN.value)]), max_length=1000, required=False,
-        default=list, help_text="Leftovers of other runners that were deleted.",
-    )  # fmt: skip
+    removed = _lfns("Leftovers of other runners that were deleted.")
 
 
 class AllocateInput(Input):
@@ -147,9 +156,9 @@ class AllocateInput(Input):
 class OutputInput(Input):
     """An output file that will be uploaded."""
 
-    name = serializers.RegexField(FILE_NAME.pattern + r"\Z", max_length=200)
+    name = _text(FILE_NAME.pattern)
     size_bytes = serializers.IntegerField(min_value=0, max_value=10**15)
-    adler32 = serializers.RegexField(ADLER32.pattern + r"\Z")
+    adler32 = _text(ADLER32.pattern)
     events = serializers.IntegerField(
         min_value=0, max_value=10**12, required=False, allow_null=True, default=None
     )
@@ -162,7 +171,7 @@ class OutputInput(Input):
 
 
 class RecordInput(Input):
-    """What a job processed and made."""
+    """Processed files and outputs of a job."""
 
     exit_code = serializers.IntegerField(min_value=0, max_value=0, required=False, default=0)
     processed = serializers.ListField(
@@ -172,9 +181,9 @@ class RecordInput(Input):
 
 
 class UploadInput(Input):
-    """Where an output was uploaded."""
+    """The location of an uploaded output."""
 
-    name = serializers.RegexField(FILE_NAME.pattern + r"\Z", max_length=200)
+    name = _text(FILE_NAME.pattern)
     site = serializers.CharField(validators=[LegalName(Name.SITE.value)])
 
 
@@ -191,6 +200,7 @@ class AbortInput(Input):
     exit_code = serializers.IntegerField(
         min_value=-1000, max_value=10**6, required=False, allow_null=True, default=None
     )
+    removed = _lfns("Outputs that the job uploaded and deleted again.")
 
 
 class StartView(JobView):

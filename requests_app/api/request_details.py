@@ -125,7 +125,7 @@ def requests_graph(request: HttpRequest, name: str) -> Graph:
 
 
 class GraphNodesQuery(Input):
-    """Which groups."""
+    """The groups to return."""
 
     from_json = False
     round = serializers.IntegerField(min_value=0, max_value=10**6)

@@ -14,7 +14,7 @@ from requests_app.api.serializers import RequestDetail, RequestRow, links_of, li
 from requests_app.models import Request
 from requests_app.selectors.progress import Progress, Subject, progress_of_subjects, progress_with
 from requests_app.selectors.requests import position_in_queue, workflow_status
-from requests_app.services.deciding import DECISIONS
+from requests_app.services.decisions import DECISIONS
 from requests_app.states import WHY, RequestStatus
 
 MEMBERS = (*RequestRow.Meta.fields, "request_data")  # the document is included only on demand

@@ -44,7 +44,7 @@ class RunnerFilter(filters.FilterSet):  # type: ignore[misc]
 
 
 class RunnerEventRow(serializers.ModelSerializer[RunnerEvent]):
-    """What happened to a runner and the files lent to it."""
+    """An event of a runner and the files lent to it."""
 
     runner_id = serializers.UUIDField(read_only=True)
     files = serializers.SerializerMethodField(help_text="Names of the files concerned.")

@@ -95,7 +95,7 @@ class WorkflowDetail(WorkflowRow):
 
 @dataclass(frozen=True, slots=True)
 class PilotMetrics:
-    """What the pilot measured."""
+    """Measurements of the pilot."""
 
     time_per_event_sec: float
     memory_peak_mb: int

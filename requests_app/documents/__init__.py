@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from requests_app.documents.limits import check_size
 from requests_app.documents.naming import compose_name, fresh_name
+from requests_app.documents.outputs import next_version
 from requests_app.documents.reader import read_document
 from requests_app.documents.spec import (
     Allocation,
@@ -13,7 +14,6 @@ from requests_app.documents.spec import (
     RequestSpec,
     SplittingParams,
 )
-from requests_app.documents.versions import next_version
 
 __all__ = [
     "Allocation",

@@ -12,17 +12,18 @@ from typing import Any
 
 from requests_app.documents.lookup import Reader
 from requests_app.documents.outputs import Stage, read_stages
-from requests_app.documents.parsers import Refused, flag, named, whole
+from requests_app.documents.parsers import Refused, flag, named, text, whole
 from requests_app.documents.problems import shown
 from requests_app.documents.shapes import Step
 from requests_app.documents.spec import RequestSpec
 from sandbox import names
-from sandbox.cmssw.config import MAX_CORES, SECTION
+from sandbox.cmssw.config import MAX_CORES, SECTION, HarvestUnit
 from wms2_project.grammar import Name
 
 # What WMS2 adds once it has the configurations; a document cannot bring it along.
 PINNED = ("pset", "sha256", "modules", "outputs")
-UNSUPPORTED = {"DQMHarvest": "harvesting of DQM histograms is not supported; run it with WMAgent"}
+HARVESTS = "DQMHarvest"  # reads histograms and writes a file of them per run
+_UNIT = text("|".join(one.value for one in HarvestUnit), " or ".join(one.value for one in HarvestUnit))
 MERGES = "StoreResults"  # joins the files of a dataset and has no configuration
 
 
@@ -34,10 +35,9 @@ def read_section(reader: Reader, spec: RequestSpec) -> Any:
             return given  # refused when the payload is checked
         return {**given, "steps": [_read_given(reader, *numbered) for numbered in enumerate(given["steps"])]}
     kind = str(reader.document.created.values.get("RequestType"))
-    if kind in UNSUPPORTED:
-        reader.problems.add(f"{reader.document.created.prefix}RequestType", UNSUPPORTED[kind])
-        return {"steps": []}
     stages = read_stages(reader, spec)
+    if kind == HARVESTS:
+        return {"steps": [_read_harvest(reader, spec, stages[0])]}
     return {"steps": [_read_step(reader, stage, merge=kind == MERGES) for stage in stages]}
 
 
@@ -53,14 +53,18 @@ def _read_given(reader: Reader, index: int, step: Any) -> Any:
     return {key: value for key, value in step.items() if key not in PINNED}
 
 
-def _read_step(reader: Reader, stage: Stage, *, merge: bool) -> dict[str, Any]:
+def _read_step(
+    reader: Reader, stage: Stage, *, merge: bool = False, config_id: str | None = None
+) -> dict[str, Any]:
     step = stage.step
     why = "names the configuration of the step"
+    if config_id is None:
+        config_id = "" if merge else _required(reader, "config_cache_id", step, why)
     made = {
         "name": step.name if step else "Step1",
         "release": _required(reader, "cmssw_version", step, "names the release of the step"),
         "arch": _read_arch(reader, step),
-        "config_id": "" if merge else _required(reader, "config_cache_id", step, why),
+        "config_id": config_id,
         "merge": merge or None,
         "parent": step.parent if step else None,
         "module": _read_own(reader, step, "InputFromOutputModule", named(Name.WORD, 100)),
@@ -80,6 +84,17 @@ def _read_step(reader: Reader, stage: Stage, *, merge: bool) -> dict[str, Any]:
         "string": stage.string,
     }
     return {key: value for key, value in made.items() if value not in (None, "", {}, [])}
+
+
+def _read_harvest(reader: Reader, spec: RequestSpec, stage: Stage) -> dict[str, Any]:
+    """Return the only step of a DQMHarvest: its configuration and unit have names of their own."""
+    config_id = _read_own(reader, None, "DQMConfigCacheID", named(Name.WORD, 100))
+    if not config_id:
+        path = f"{reader.document.created.prefix}DQMConfigCacheID"
+        reader.problems.add(path, "is missing; it names the configuration that harvests")
+    unit = _read_own(reader, None, "DQMHarvestUnit", _UNIT) or HarvestUnit.BY_RUN.value
+    step = _read_step(reader, stage, config_id=config_id or "")
+    return {**step, "harvest": {"unit": unit, "dataset": spec.input_dataset or ""}}
 
 
 def _required(reader: Reader, name: str, step: Step | None, why: str) -> str:

@@ -9,10 +9,17 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from requests_app.documents.names import BOOKKEEPING, LOOKALIKES, SET_BY_WMS2, STEP_KEY
 from requests_app.documents.parsers import Kind, Refused
 from requests_app.documents.problems import MAX_SHOWN, Problems, key_shown, shown
-from requests_app.documents.shapes import Document, Scope, Step
+from requests_app.documents.shapes import (
+    BOOKKEEPING,
+    LOOKALIKES,
+    SET_BY_WMS2,
+    STEP_KEY,
+    Document,
+    Scope,
+    Step,
+)
 from requests_app.documents.table import DOCUMENT_NAMES, FIELD, OBJECT_FIELDS, REQMGR2_NAME
 
 MAX_UNKNOWN = 1000  # unknown names to compare with fields; ReqMgr2's documents have less than a hundred

@@ -68,7 +68,7 @@ _SETTLED_TIERS = frozenset({"DQMIO", "USER"})
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one step, or the whole of a document without steps, writes."""
+    """Outputs of one step, or of a whole document without steps."""
 
     primary: str
     era: str
@@ -217,3 +217,24 @@ def _named_by(reader: Reader, spec: RequestSpec, dataset: str) -> RequestSpec:
         processing_string=spec.processing_string or (ending and ending[1]) or "",
         processing_version=int(ending[2]) if ending and versioned else spec.processing_version,
     )
+
+
+def next_version(spec: RequestSpec, *, request_name: str) -> RequestSpec:
+    """Return the request that replaces this one, with the next version of every output dataset."""
+    return replace(
+        spec,
+        request_name=request_name,
+        previous_version_request=spec.request_name,
+        processing_version=spec.processing_version + 1,
+        output_datasets=tuple(
+            output_spec(spec, _raised(output.dataset, spec.processing_version))
+            for output in spec.output_datasets
+        ),
+    )
+
+
+def _raised(dataset: str, version: int) -> str:
+    _, primary, processed, tier = dataset.split("/")
+    ending = re.fullmatch(r"(.+)-v([0-9]{1,9})", processed, re.ASCII)
+    stem, number = (ending[1], int(ending[2])) if ending else (processed, version)
+    return f"/{primary}/{stem}-v{number + 1}/{tier}"

@@ -10,12 +10,11 @@ from dags_app.planning.payloads import PayloadRules
 from requests_app.documents.fields import check_places, read_input, read_plain, read_resources
 from requests_app.documents.limits import check_payload_size, inspect
 from requests_app.documents.lookup import Found, Reader, check_names
-from requests_app.documents.names import BOOKKEEPING
 from requests_app.documents.naming import fresh_name
 from requests_app.documents.outputs import read_outputs
 from requests_app.documents.payloads import resolve_payload
 from requests_app.documents.problems import Problems, key_shown, shown
-from requests_app.documents.shapes import Document, open_document, plain
+from requests_app.documents.shapes import BOOKKEEPING, Document, open_document, plain
 from requests_app.documents.spec import RequestSpec
 from requests_app.documents.splitting import read_splitting
 from requests_app.documents.table import DOCUMENT, DOCUMENT_NAMES, FIELD
@@ -36,7 +35,7 @@ def read_document(
     """Return the request of a document; `overrides` outrank it, `defaults` fill what it leaves out.
 
     Both take field names of either spelling. `new_name(requestor, request_string)` is asked only when
-    nobody named the request. `stored`: the document was accepted before, so names that look misspelt
+    the request has no name. `stored`: the document was accepted before, so names that look misspelt
     are no errors. `payloads` gives the payload its kind and validates it; without them it is taken as it is.
     Raises InvalidInput naming every field that cannot be accepted.
     """

@@ -9,11 +9,11 @@ from requests_app.documents.table import DOCUMENT, SPLITTING, Field, Read
 
 HEAD = """# Fields of a request document
 
-Written by `./wms2 manage request_fields`; do not edit. A document may use WMS2's names, ReqMgr2's, or both.
-In a chain, *step* says where a field may be stated: `first` in the first step, `every` in each. Every field
-may be stated for the whole request. *Edit* marks what can still be changed after submission; of a draft,
-everything but name and owner. Other names that begin with a capital letter are passed to the payload, unless
-they resemble one of these: such a name is refused as misspelt.
+Written by `./wms2 manage reference request-fields`; do not edit. A document may use WMS2's names, ReqMgr2's,
+or both. In a chain, *step* says where a field may be stated: `first` in the first step, `every` in each.
+Every field may be stated for the whole request. *Edit* marks what can still be changed after submission;
+of a draft, everything but name and owner. Other names that begin with a capital letter are passed to the
+payload, unless they resemble one of these: such a name is refused as misspelt.
 """
 _BELOW = """
 ## Splitting parameters

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from requests_app.documents.limits import inspect
-from requests_app.documents.names import PLACEHOLDER_END, RESUBMISSION_FIELDS, STEP_KEY
 from requests_app.documents.parsers import Refused, named, whole
 from requests_app.documents.problems import Problems, key_shown, refusal, refuse, shown
 from requests_app.documents.table import DOCUMENT_NAMES
 from wms2_project.grammar import Name
+
+# Names in documents that are not fields of a request:
+SET_BY_WMS2 = frozenset((
+    "id", "status", "status_since", "status_transitions", "superseded_by_request", "created_at", "updated_at",
+))  # fmt: skip
+# ReqMgr2's own records about a request. Not passed to the payload; partly personal data.
+BOOKKEEPING = frozenset((
+    "Comments", "CouchURL", "CouchWorkloadDBName", "Dashboard", "DashboardHost", "DashboardPort",
+    "InitialPriority", "OutputModulesLFNBases", "PriorityTransition", "RequestDate", "RequestStatus",
+    "RequestTransition", "RequestWorkflow", "Team", "TotalEstimatedJobs", "TotalInputEvents",
+    "TotalInputFiles", "TotalInputLumis", "VoGroup", "VoRole",
+))  # fmt: skip
+# Names of ReqMgr2 that resemble a field but are not misspelt.
+LOOKALIKES = frozenset({"ConfigCacheUrl", "MinMergeSize"})
+# Fields of resubmissions, which refer to collections kept by WMCore's agents.
+RESUBMISSION_FIELDS = ("ACDCServer", "ACDCDatabase", "CollectionName", "InitialTaskPath")
+
+STEP_KEY = re.compile(r"(Task|Step)([1-9][0-9]{0,3})", re.ASCII)
+PLACEHOLDER_END = "-OVERRIDE-ME"
 
 MAX_STEPS = 50
 _TEMPLATE = ("createRequest", "assignRequest")

@@ -17,7 +17,7 @@ from requests_app.states import CleanupPolicy
 
 
 class Allocation(StrEnum):
-    """How jobs get their files: the plan assigns them, or jobs ask for them."""
+    """Assignment of files to jobs: by the plan, or at run time when jobs request them."""
 
     PUSH = "push"
     PULL = "pull"

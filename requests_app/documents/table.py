@@ -36,7 +36,7 @@ from wms2_project.grammar import Name
 
 
 class Read(StrEnum):
-    """Where a chain states the field."""
+    """Steps of a chain that may state the field."""
 
     REQUEST = "request"
     FIRST = "first step"
@@ -235,6 +235,8 @@ SPLITTING: tuple[Field, ...] = (
         "Longest time of a job in seconds. Lumi sections that would take longer are not processed."),
     _split("include_parents", "IncludeParents", flag, "Whether jobs also read the parents of their files."),
     _split("split_on_run", "SplitOnRun", flag, "Whether a job reads one run only."),
+    _split("gather_runs", "GatherRuns", flag,
+        "Whether a job reads the lumi sections of a run from all files at its sites, for LumiBased."),
     _split("halt_job_on_file_boundaries", "HaltJobOnFileBoundaries", flag, "Whether a job ends with a file."),
     _split("apply_lumi_correction", "ApplyLumiCorrection", flag,
         "Whether lumi sections spread over several files are read by one job."),

@@ -8,12 +8,14 @@ from django.conf import settings
 
 from dags_app.services.credentials import (
     JOB_PROXY,
+    ending_workflows,
     expiring_files,
     expiring_tokens,
     renew_tokens,
     submission_obstacle,
 )
 from requests_app.lifecycle.gate_result import Gate, Verdict, passed
+from requests_app.lifecycle.monitoring import stop_if_possible
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
 from requests_app.services.alerts import raise_site_alerts
@@ -45,8 +47,8 @@ def credential(snapshot: Snapshot) -> Gate:
 def keep_credentials(*, now: datetime) -> None:
     """Renew the tokens of jobs, and hold an alert for every credential that ends soon. One runs at a time.
 
-    Requests that waited for the proxy of jobs are woken when it is renewed; those that waited for a token are
-    woken by its renewal.
+    DAGs of which the credential is about to end all the same are stopped cleanly. Requests that waited for
+    the proxy of jobs are woken when it is renewed; those that waited for a token are woken by its renewal.
     """
     with try_lock("credentials") as held:
         if not held:
@@ -54,6 +56,9 @@ def keep_credentials(*, now: datetime) -> None:
         renew_tokens(now=now, seconds=settings.CREDENTIALS_LOOK_SEC)
         problems = expiring_files(now=now) | expiring_tokens(now=now)
         raise_site_alerts(kind=EXPIRING, messages=problems)
+        for reason, workflows in ending_workflows(now=now).items():
+            for request in Request.objects.filter(workflow__in=workflows):
+                stop_if_possible(request, actor="system:credentials", reason=reason)
         waiting = Request.objects.filter(status__in=sorted(SWEPT), wait_gate=CREDENTIAL)
         if settings.JOB_PROXY and JOB_PROXY not in problems and waiting.exists():
             wake_waiting(CREDENTIAL)

@@ -256,7 +256,7 @@ def memory(snapshot: Snapshot) -> Gate:
         f"no usable site offers {per_core:.0f} MB per core",
         needed | {"offered_mb_per_core": dict(snapshot.sites.memory_mb_per_core)},
         since=snapshot.request.status_since,
-        remedy="Ask for less memory or more cores, or add a site with larger slots",
+        remedy="Request less memory or more cores, or add a site with larger slots",
         needs_operator=True,
     )
 

@@ -40,7 +40,7 @@ from dags_app.states import (
 )
 from outputs_app import services as outputs
 from requests_app import admission
-from requests_app.lifecycle import finishing, gates, low_yield, pulling, recovering
+from requests_app.lifecycle import finishing, gates, pulling, recovering
 from requests_app.lifecycle.credential_gate import credential
 from requests_app.lifecycle.dag_edits import follow_edits
 from requests_app.lifecycle.gate_result import Gate
@@ -182,7 +182,7 @@ def on_pilot_running(request: Request, now: datetime) -> Outcome:
         recovering.blame_pilot_sites(dag, now)
         if pilot.is_wanted(workflow=workflow, urgent=request.urgent):
             return Wait(seconds=0, why="the pilot's measurements have not converged; a larger pilot follows")
-        return low_yield.hold_for_yield(workflow) or Move(
+        return recovering.hold_for_yield(workflow) or Move(
             S.PLANNING,
             f"pilot measured {estimate.time_per_event_sec:.3g} s and {estimate.size_per_event_kb:.3g} kB"
             f" per event, {estimate.memory_mb} MB",
@@ -286,7 +286,7 @@ def on_active(request: Request, now: datetime) -> Outcome:
         return held
     left = ledger.work_left(workflow=workflow)
     if left:
-        return low_yield.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
+        return recovering.hold_for_yield(workflow) or Move(S.QUEUED, f"next round: {left}")
     growing = pulling.wait_for_input(snapshot) if workflow.pulls else None
     return growing or finishing.finish(Snapshot(request, now))  # a new one: outputs were collected
 

@@ -150,10 +150,11 @@ def stop_drained(known: schedds.Schedds, *, now: datetime) -> None:
         actor, how = ("system:fence", "fenced") if fenced else ("system:drain", "drained")
         with bind(request_id=cause_of(schedd.name, now=now).request_id):
             for request in Request.objects.filter(workflow__in=schedds.workflows_on([schedd])):
-                _stop_drained(request, actor=actor, reason=f"schedd {how}: {schedd.reason}")
+                stop_if_possible(request, actor=actor, reason=f"schedd {how}: {schedd.reason}")
 
 
-def _stop_drained(request: Request, *, actor: str, reason: str) -> None:
+def stop_if_possible(request: Request, *, actor: str, reason: str) -> None:
+    """Stop a request whose jobs cannot go on; it resumes when they can. Repeating it has no effect."""
     if not may_move(RequestStatus(request.status), RequestStatus.STOPPING):
         return  # already stopping, or ended
     try:

@@ -23,8 +23,7 @@ from requests_app.api.inputs import (
 from requests_app.api.request_table import render_detail
 from requests_app.api.serializers import ActionBody, RequestDetail, RestartBody
 from requests_app.models import Request
-from requests_app.selectors.affected import affected_by
-from requests_app.selectors.requests import owners_of, request_by_name
+from requests_app.selectors.requests import affected_by, owners_of, request_by_name
 from requests_app.services import (
     drafting,
     editing,
@@ -269,7 +268,7 @@ REQUEST_OPERATIONS = (
         target=REQUEST,
         name="restart",
         label="Restart",
-        effect="The request ends and the same work starts again from nothing as its next version, with the"
+        effect="The request ends and the same work starts from the beginning as its next version, with the"
         " operator decisions made so far.",
         input=RestartInput,
         run=_restart,
@@ -312,7 +311,7 @@ REQUEST_OPERATIONS = (
         target=REQUEST,
         name="fail-files",
         label="Fail files",
-        effect="Input files that are not processed are excluded, by state or by name. The request goes on"
+        effect="Input files that are not processed are excluded, by state or by name. The request continues"
         " without them.",
         input=FailFilesInput,
         run=_fail_files,

@@ -1,9 +1,9 @@
-"""Progress of requests by events: one aggregate query, for a page of requests or for one in detail."""
+"""Progress of requests by events, of pull requests by files: one aggregate query for all."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil, sqrt
 from typing import Annotated, Any, NamedTuple
@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db import connection
 from django.utils import timezone
 
-from dags_app.planning.types import SERVICE_NODES
 from requests_app.models import Request
+from requests_app.selectors.progress_sql import DETAIL, PACES, PAGE, PARTS, SUMS
 from requests_app.states import SWEPT, RequestStatus
 
 RECENT_SEC = 3600.0  # the pace is measured over the last hour if enough groups finished
@@ -21,85 +21,7 @@ ENOUGH_GROUPS = 3
 NO_GUESS_BELOW = 0.05
 BAND = 1.28  # standard deviations: 80 % confidence
 FORESEEABLE_SEC = 10 * 365 * 86_400.0  # later estimates are meaningless and may exceed the datetime range
-SHOWN_GROUPS = 200
 
-# Events of a group's finished jobs, until its outputs are collected. The first node is the landing.
-RUNNING_EVENTS = """CASE m.status WHEN 'collected' THEN 0 WHEN 'done' THEN m.input_events
-  ELSE m.input_events * least(greatest(m.nodes_done - 1, 0), m.jobs) / m.jobs END"""
-# Unfinished work of a closed round is planned again and counted there.
-GROUP_PARTS = f"""
-LEFT JOIN LATERAL (
-  SELECT count(*) AS groups, count(*) FILTER (WHERE m.status = 'collected') AS done, sum(m.jobs) AS jobs,
-         sum(m.events_read) AS read, sum(m.events_written) AS written, sum(m.input_events) AS planned,
-         sum(m.input_events) FILTER (WHERE m.status = 'collected' AND d.status = 'planned') AS open_done,
-         sum({RUNNING_EVENTS}) AS running,
-         min(d.created_at) AS began,
-         count(*) FILTER (WHERE m.finished_at > %(recent)s) AS recent_groups,
-         sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
-    FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
-   WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""  # noqa: S608 — ours
-PARTS = f"""{GROUP_PARTS}
-LEFT JOIN LATERAL (
-  SELECT count(*) AS blocks, count(*) FILTER (WHERE k.status = 'announced') AS announced,
-         sum(p.files) AS files
-    FROM outputs_app_outputdataset s
-    JOIN outputs_app_outputblock k ON k.dataset_id = s.id
-    LEFT JOIN LATERAL (
-      SELECT count(*) AS files FROM outputs_app_outputfile WHERE block_id = k.id) p ON true
-   WHERE s.workflow_id = w.id) b ON true"""  # noqa: S608 — ours
-SUMS = """
-SELECT w.id, w.total_events, w.filter_efficiency, w.input_dataset IS NULL, w.input_events,
-       w.input_events_excluded, w.input_events_done, g.open_done, g.running, g.groups, g.done, g.jobs, g.read,
-       g.written, g.planned, g.began, g.recent_groups, g.recent_read, b.blocks, b.announced, b.files"""
-# Groups with the nodes of their DAGs. All nodes of a finished group count as done.
-COUNTED = f"""(
-  SELECT g.id, g.round_id, g.index, g.status, g.site, g.jobs, g.input_events, g.events_read, g.events_written,
-         g.finished_at, n.nodes,
-         CASE WHEN n.complete THEN n.nodes ELSE least(g.nodes_done, n.nodes) END AS nodes_done,
-         CASE WHEN n.complete THEN 0 ELSE least(g.nodes_failed, n.nodes - least(g.nodes_done, n.nodes)) END
-           AS nodes_failed,
-         CASE WHEN n.complete THEN 0 ELSE g.nodes_running END AS nodes_running,
-         CASE WHEN n.complete THEN 0 ELSE g.nodes_idle END AS nodes_idle,
-         CASE WHEN n.complete THEN 0 ELSE g.nodes_held END AS nodes_held
-    FROM dags_app_mergegroup g, LATERAL (
-         SELECT g.jobs + {SERVICE_NODES} AS nodes, g.status IN ('done', 'collected') AS complete) n)"""  # noqa: S608 — ours
-_PAGE = f"{SUMS} FROM dags_app_workflow w {PARTS} WHERE w.id = ANY(%(workflows)s)"
-_WITHOUT_OUTPUTS = "LEFT JOIN LATERAL (SELECT 0 AS blocks, 0 AS announced, 0 AS files) b ON true"
-_PACES = f"{SUMS} FROM dags_app_workflow w {GROUP_PARTS} {_WITHOUT_OUTPUTS} WHERE w.id = ANY(%(workflows)s)"
-_DETAIL = f"""{SUMS}, x.rounds, y.groups, z.dag FROM dags_app_workflow w {PARTS}
-LEFT JOIN LATERAL (
-  SELECT json_agg(r ORDER BY r.number) AS rounds FROM (
-    SELECT d.number, d.kind, d.status, d.jobs, d.input_events, d.created_at, d.resolved_at,
-           count(m.id) AS groups,
-           count(m.id) FILTER (WHERE m.status = 'planned') AS planned,
-           count(m.id) FILTER (WHERE m.status = 'done') AS done,
-           count(m.id) FILTER (WHERE m.status = 'collected') AS collected,
-           count(m.id) FILTER (WHERE m.status = 'failed') AS failed,
-           coalesce(sum(m.events_read), 0) AS events_read,
-           coalesce(sum(m.events_written), 0) AS events_written,
-           coalesce(round(least(sum(m.events_read + {RUNNING_EVENTS})::numeric
-                               / nullif(d.input_events, 0), 1), 4), 0)
-             AS fraction,
-           coalesce(sum(m.nodes), 0) AS nodes, coalesce(sum(m.nodes_done), 0) AS nodes_done,
-           coalesce(sum(m.nodes_failed), 0) AS nodes_failed,
-           coalesce(sum(m.nodes - m.nodes_done - m.nodes_failed) FILTER (WHERE m.status = 'failed'), 0)
-             AS nodes_skipped,
-           greatest(d.jobs - coalesce(sum(m.jobs), 0), 0) AS jobs_dropped
-      FROM dags_app_round d LEFT JOIN {COUNTED} m ON m.round_id = d.id
-     WHERE d.workflow_id = w.id GROUP BY d.id) r) x ON true
-LEFT JOIN LATERAL (
-  SELECT json_agg(n ORDER BY n.index) AS groups FROM (
-    SELECT m.index, m.status, m.site, m.jobs, m.nodes_done, m.nodes_failed, m.nodes_running, m.nodes_idle,
-           m.nodes_held, m.input_events, m.events_read, m.events_written, m.finished_at
-      FROM {COUNTED} m
-     WHERE m.round_id = (SELECT id FROM dags_app_round WHERE workflow_id = w.id ORDER BY number DESC LIMIT 1)
-     ORDER BY m.index LIMIT {SHOWN_GROUPS}) n) y ON true
-LEFT JOIN LATERAL (
-  SELECT row_to_json(v) AS dag FROM (
-    SELECT token, status, nodes_running, nodes_idle, nodes_held FROM dags_app_dag
-     WHERE workflow_id = w.id AND status IN ('submitted', 'running', 'halted')
-     ORDER BY created_at DESC LIMIT 1) v) z ON true
-WHERE w.id = ANY(%(workflows)s)"""  # noqa: S608 — ours
 _NODES = ("nodes", "nodes_done", "nodes_failed", "nodes_skipped", "jobs_dropped")
 
 
@@ -113,7 +35,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a request by events.
+    """Progress of a request by events. The fraction of a pull request is that of its files.
 
     `events_total` grows while rounds are being planned. It includes excluded events, so a request that
     completes without them ends below 1.
@@ -136,10 +58,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Processing rate, number of groups it is based on, and interval of the estimated end."""
+    """Processing rate, number of groups (pull: files) it is based on, and interval of the estimated end."""
 
     events_per_sec: float
-    groups_seen: int
+    groups_seen: Annotated[int, "Groups, or files of a pull request, that the rate is based on."]
     estimated_completion: datetime | None = None
     earliest: datetime | None = None
     latest: datetime | None = None
@@ -247,6 +169,13 @@ class _Sums(NamedTuple):
     blocks: int
     announced: int
     files: int | None
+    lent_files: int  # the files of a pull request; 0 for others
+    lent_done: int
+    lent_excluded: int
+    lent_events: int | None
+    lent_events_done: int | None
+    lent_recent: int | None
+    lent_began: datetime | None
 
 
 def progress_of(request: Request) -> Progress:
@@ -260,14 +189,14 @@ def progress_of_many(requests: Sequence[Request]) -> dict[UUID, Progress]:
 def progress_of_subjects(subjects: Sequence[Subject]) -> dict[UUID, Progress]:
     """Return the progress of all subjects in one query."""
     now = timezone.now()
-    rows = _read(_PAGE, [one.workflow_id for one in subjects], now)
+    rows = _read(PAGE, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
     return {one.request_id: _progress(one.status, sums[one.workflow_id], now)[0] for one in subjects}
 
 
 def paced_progress(subjects: Sequence[Subject], *, now: datetime) -> dict[UUID, tuple[Progress, Pace]]:
     """Return progress and pace of all subjects in one query that reads no outputs."""
-    rows = _read(_PACES, [one.workflow_id for one in subjects], now)
+    rows = _read(PACES, [one.workflow_id for one in subjects], now)
     sums = {row[0]: _Sums(*row) for row in rows}
     return {one.request_id: _progress(one.status, sums[one.workflow_id], now) for one in subjects}
 
@@ -285,7 +214,7 @@ def progress_with(request: Request, columns: str) -> tuple[Progress, list[Any]]:
 def detail_of(request: Request) -> ProgressDetail:
     """Return the progress with its pace, rounds, newest groups and running DAG."""
     now = timezone.now()
-    (row,) = _read(_DETAIL, [request.workflow_id], now)
+    (row,) = _read(DETAIL, [request.workflow_id], now)
     *sums, found, groups, dag = row
     progress, pace = _progress(request.status, _Sums(*sums), now)
     nodes = {name: sum(one.pop(name) for one in found or ()) for name in _NODES}
@@ -342,7 +271,9 @@ def _read(sql: str, workflows: list[UUID], now: datetime) -> list[tuple[Any, ...
 def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
     finished = status == RequestStatus.COMPLETED
     planned = int(sums.planned or 0)
-    if sums.generates:
+    if sums.lent_files:
+        total, done = int(sums.lent_events or 0), int(sums.lent_events_done or 0)
+    elif sums.generates:
         needed = 0 if finished else ceil((sums.wanted or 0) / sums.filter_efficiency)
         total, done = max(planned, needed), int(sums.read or 0)
     else:
@@ -352,7 +283,12 @@ def _progress(status: str, sums: _Sums, now: datetime) -> tuple[Progress, Pace]:
     running = min(int(sums.running or 0), max(total - done, 0)) if status in SWEPT else 0
     fraction = min((possible if finished else done + running) / total, 1.0) if total else float(finished)
     left = possible - done if status in SWEPT else 0
-    pace = decide_pace(sums, left=left, fraction=fraction, now=now)
+    if sums.lent_files:
+        some = sums.lent_files - sums.lent_excluded
+        fraction = (some if finished else sums.lent_done) / sums.lent_files
+        pace = decide_pull_pace(sums, left=some - sums.lent_done if status in SWEPT else 0, now=now)
+    else:
+        pace = decide_pace(sums, left=left, fraction=fraction, now=now)
     progress = Progress(
         fraction=round(fraction, 4),
         events_total=total,
@@ -382,13 +318,32 @@ def decide_pace(sums: _Sums, *, left: int, fraction: float, now: datetime) -> Pa
     rate = read / seconds
     if left <= 0 or not rate or not seen or fraction < NO_GUESS_BELOW:
         return Pace(rate, seen)
-    spread = BAND / sqrt(seen)
-    return Pace(
-        rate,
-        seen,
-        estimated_completion=_after(now, left / rate),
-        earliest=_after(now, left / (rate * (1 + spread))),
-        latest=_after(now, left / (rate * max(1 - spread, 0.1))),
+    return _with_end(Pace(rate, seen), left / rate, now)
+
+
+def decide_pull_pace(sums: _Sums, *, left: int, now: datetime) -> Pace:
+    """Return the pace of a pull request: files of the last hour, else of all time."""
+    if sums.lent_began is None or not sums.lent_done:
+        return Pace(0.0, 0)
+    seconds, seen = max((now - sums.lent_began).total_seconds(), 1.0), sums.lent_done
+    recent = int(sums.lent_recent or 0)
+    if recent >= ENOUGH_GROUPS and seconds > RECENT_SEC:
+        seconds, seen = RECENT_SEC, recent
+    per_file = int(sums.lent_events_done or 0) / sums.lent_done
+    pace = Pace(per_file * seen / seconds, seen)
+    if left <= 0 or sums.lent_done < NO_GUESS_BELOW * sums.lent_files:
+        return pace
+    return _with_end(pace, left * seconds / seen, now)
+
+
+def _with_end(pace: Pace, seconds: float, now: datetime) -> Pace:
+    """Return the pace with the end, which is expected in so many seconds."""
+    spread = BAND / sqrt(pace.groups_seen)
+    return replace(
+        pace,
+        estimated_completion=_after(now, seconds),
+        earliest=_after(now, seconds / (1 + spread)),
+        latest=_after(now, seconds / max(1 - spread, 0.1)),
     )
 
 

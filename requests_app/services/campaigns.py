@@ -39,7 +39,7 @@ class BadSite:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What is known from other requests of a campaign."""
+    """Measurements and avoided sites of other requests of a campaign."""
 
     campaign: str
     measured: tuple[str, ...] = ()  # finished requests

@@ -15,10 +15,9 @@ from requests_app.documents.table import columns_of
 from requests_app.models import Request
 from requests_app.services import owning
 from requests_app.services.importing import Origin, check_import, check_not_replaced, request_of, workflow_of
-from requests_app.services.preconditions import check_action
 from requests_app.services.reading import read_request
 from requests_app.states import RequestStatus as S
-from requests_app.transitions import transition
+from requests_app.transitions import check_action, transition
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
 

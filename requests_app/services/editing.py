@@ -23,10 +23,10 @@ from requests_app import admission
 from requests_app.documents.table import EDITABLE
 from requests_app.models import Request
 from requests_app.ranking import initial_rank, refresh_ranks
-from requests_app.services.deciding import memory_refusal
+from requests_app.services.decisions import memory_refusal
 from requests_app.services.drafting import edit_draft, read_draft
-from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, RequestStatus
+from requests_app.transitions import check_action
 from sites_app.selectors import usable_sites
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion
@@ -40,7 +40,7 @@ ON_REQUEST = frozenset(one.name for one in EDITABLE if one.stored == "request")
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """When the changed fields take effect: at once, at the next round, or never."""
+    """Changed fields by the time they take effect: at once, at the next round, or never."""
 
     now: list[str] = field(default_factory=list)
     next_round: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ def preview_change(
     """Return the effects of `change_request` without writing; raise the same errors."""
     if request.status == RequestStatus.NEW:
         read_draft(request, changes, actor=actor, on_behalf=on_behalf, groups=groups)
-        return Effects(now=["draft: its document; WMS2 leaves it alone until it is submitted"])
+        return Effects(now=["draft: its document; it is not processed before it is submitted"])
     _, on_workflow = _checked(request, changes)
     effects = Effects()
     dag = newest_dag(workflow=request.workflow)

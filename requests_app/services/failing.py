@@ -14,10 +14,9 @@ from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.models import OutputBlock
 from requests_app.models import Request
-from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL, TRANSITIONS, may_move
 from requests_app.states import RequestStatus as S
-from requests_app.transitions import transition
+from requests_app.transitions import check_action, transition
 from wms2_project.errors import Conflict
 
 MANIFESTS = "invalidations"  # below the submit root, one file per request

@@ -12,8 +12,8 @@ from dags_app.models import InputFile
 from dags_app.services import ledger
 from dags_app.states import FileState
 from requests_app.models import Request
-from requests_app.services.preconditions import check_action
 from requests_app.states import SWEPT, TERMINAL
+from requests_app.transitions import check_action
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput
 from wms2_project.leases import wake

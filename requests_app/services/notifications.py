@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 from urllib.parse import urlsplit
@@ -21,16 +22,16 @@ logger = logging.getLogger(__name__)
 BATCH, BATCH_SEC, MAX_ATTEMPTS = 50, 30.0, 5
 
 
-def send_alerts(*, now: datetime) -> int:
+def send_alerts(*, now: datetime, clock: Callable[[], float] = monotonic) -> int:
     """Send unsent alerts. Return their number. A failed alert is retried a few times.
 
     An unavailable or slow channel ends the batch without counting an attempt for the remaining alerts.
     """
     if not settings.ALERT_WEBHOOK_URL and not settings.ALERT_EMAIL_TO:
         return 0
-    sent, began = 0, monotonic()
+    sent, began = 0, clock()
     for alert in _unsent():
-        if monotonic() - began > BATCH_SEC:
+        if clock() - began > BATCH_SEC:
             break
         if not _claim(alert):
             continue

@@ -17,8 +17,8 @@ from outputs_app import services as outputs
 from outputs_app.dataset_ownership import claims_on, find_conflict
 from outputs_app.models import DatasetClaim
 from requests_app.models import Request
-from requests_app.services.preconditions import check_action
 from requests_app.states import TERMINAL
+from requests_app.transitions import check_action
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, InvalidInput, StaleVersion, Wms2Error
 from wms2_project.service_guards import USUAL_RANK, calling_as

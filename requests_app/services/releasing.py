@@ -20,11 +20,10 @@ from dags_app.states import FAILED_DAG, UNFINISHED_FILE, DAGKind, DAGStatus, Fil
 from outputs_app import services as outputs
 from requests_app.lifecycle.recovering import learn
 from requests_app.models import Request
-from requests_app.services.deciding import memory_refusal
+from requests_app.services.decisions import memory_refusal
 from requests_app.services.outputs import collect
-from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
-from requests_app.transitions import transition
+from requests_app.transitions import check_action, transition
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
 from sites_app.services.bans import ban_site

@@ -19,16 +19,15 @@ from dags_app.services import control
 from outputs_app import services as outputs
 from outputs_app.states import DatasetStatus
 from requests_app.documents import RequestSpec
-from requests_app.documents.versions import next_version
+from requests_app.documents.outputs import next_version
 from requests_app.models import Request
 from requests_app.services import owning
-from requests_app.services.deciding import carry_decisions, decisions_of
+from requests_app.services.decisions import carry_decisions, decisions_of
 from requests_app.services.importing import request_of, workflow_of
-from requests_app.services.preconditions import check_action
 from requests_app.services.reading import read_request
 from requests_app.states import TERMINAL, CleanupPolicy, may_move
 from requests_app.states import RequestStatus as S
-from requests_app.transitions import begin, transition
+from requests_app.transitions import begin, check_action, transition
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, Wms2Error
 

@@ -1,4 +1,4 @@
-"""Retention: rows that are removed some time after they were of use, by one table of policies.
+"""Retention: removal of old rows, by one table of policies.
 
 Rows are removed in batches of short transactions, oldest first, for a bounded time with pauses. A call that
 is interrupted is continued by the next one. Nothing is removed before what is to stay of it is stored: the
@@ -103,7 +103,7 @@ def _apply(policy: Policy, *, now: datetime, budget: TimeBudget) -> Outcome:
 
 
 def _ended(limit: datetime) -> QuerySet[Request]:
-    """Return the requests that ended before the limit and have not been folded, the first first."""
+    """Return the requests that ended before the limit and have not been folded, oldest end first."""
     through = RetentionRecord.objects.filter(name=FILES).values_list("through", flat=True).first()
     ended = Request.objects.filter(status__in=sorted(TERMINAL), status_since__lt=limit)
     return (ended.filter(status_since__gte=through) if through else ended).order_by("status_since", "pk")
@@ -118,7 +118,7 @@ def _oldest_files(limit: datetime) -> datetime | None:
 
 
 def _fold_files(limit: datetime, budget: TimeBudget) -> int:
-    """Fold the input of ended requests in the order of their ends, and record how far that went."""
+    """Fold the input of ended requests in the order of their ends, and record the progress."""
     rows = list(_ended(limit).values_list("workflow_id", "status_since")[:REQUESTS_PER_CALL])
     through = limit if len(rows) < REQUESTS_PER_CALL else rows[-1][1]
     removed = 0

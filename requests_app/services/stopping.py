@@ -8,10 +8,9 @@ from django.db import transaction
 
 from dags_app.services import control
 from requests_app.models import Request
-from requests_app.services.preconditions import check_action
 from requests_app.states import RequestStatus as S
 from requests_app.states import may_move
-from requests_app.transitions import transition
+from requests_app.transitions import check_action, transition
 from wms2_project.errors import Conflict
 
 WAITS = (

@@ -1,4 +1,4 @@
-"""What happens to running requests while the output storage of a site is full."""
+"""Policy for running requests while the output storage of a site is full."""
 
 from __future__ import annotations
 

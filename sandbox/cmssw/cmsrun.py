@@ -22,6 +22,7 @@ from sandbox.cmssw.tweaks import Task, build_tweaks, render_pset
 from sandbox.context import Context
 from sandbox.exitcodes import exit_codes
 from sandbox.failure import (
+    BAD_CONFIGURATION,
     FILE_OPEN,
     FRAMEWORK_CODES,
     NO_SOFTWARE,
@@ -35,10 +36,12 @@ from sandbox.failure import (
 )
 from sandbox.fjr import FjrError, JobReport, parse_fjr
 from sandbox.jsonfile import write_json
+from sandbox.roottool import log_tail
 from sandbox.tree import Payload
 
 KILLED = 128 + signal.SIGKILL
 SIGNALS = range(129, 193)
+PSET, PSET_LOG = "pset", "pset.log"
 # How far the script had come when it ended. The last stage is cmsRun itself, judged by its report.
 STAGE_CODES = {
     "software": NO_SOFTWARE,
@@ -46,11 +49,12 @@ STAGE_CODES = {
     "enter": SCRAM_ENTER,
     "runtime": SCRAM_RUNTIME,
     "configure": SCRAM_SETUP,
+    PSET: BAD_CONFIGURATION,
 }
 LAST_STAGE = "cmsRun"
 REPORT, STAGE, SCRIPT = "FrameworkJobReport.xml", "stage", Path(__file__).with_name("cmsrun.sh")
 CMSSET, CVMFS = "cmsset_default.sh", Path("/cvmfs")
-_OLD = (REPORT, STAGE, "PSet.pkl", "PSet.py")
+_OLD = (REPORT, STAGE, "PSet.pkl", "PSet.py", PSET_LOG)
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,9 @@ def judge(name: str, directory: Path, status: int) -> JobReport:
     stage = read_stage(directory / STAGE)
     status = 128 - status if status < 0 else status  # as a shell tells a signal
     shown = f"signal {status - 128}" if status in SIGNALS else f"status {status}"
+    if stage == PSET:
+        message = f"the configuration cannot be read: it ended with {shown}: {log_tail(directory / PSET_LOG)}"
+        raise JobFailure(STAGE_CODES[PSET], f"{name}: {message}")
     if stage != LAST_STAGE:
         code = STAGE_CODES.get(stage, NO_SOFTWARE)
         raise JobFailure(code, f"{name}: the software could not be set up: {stage} ended with {shown}")

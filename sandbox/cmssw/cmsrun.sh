@@ -37,7 +37,12 @@ tool() { # <program> <arguments>: changes PSet.pkl
 if has merge; then
     cmssw_wm_create_process.py --output_pkl PSet.pkl --funcname merge --funcargs merge.json || exit 1
 else
-    edm_pset_pickler.py --input PSet.py --output_pkl PSet.pkl || exit 1
+    reach pset
+    edm_pset_pickler.py --input PSet.py --output_pkl PSet.pkl 2>pset.log || {
+        cat pset.log >&2
+        exit 1
+    }
+    reach configure
 fi
 tool edm_pset_tweak.py --json tweak.json --create_untracked_psets || exit 1
 if has pileup; then tool cmssw_handle_pileup.py --pileup_dict pileup.json || exit 1; fi

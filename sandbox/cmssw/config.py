@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from sandbox import names
@@ -18,11 +19,27 @@ from sandbox.failure import BAD_CONFIGURATION, JobFailure
 from sandbox.jsonfile import ClaimRefused, Fields
 
 SECTION, PILEUP = "cmssw", "pileup"
+SAVER = "dqmSaver"  # the module that writes harvested histograms, by its name in CMSSW's configurations
 PILEUP_TYPES = ("mc", "data")
 MAX_STEPS = 50
 MAX_CORES = 512
 PSET_NAMES = tuple(f"pset_{number}.py" for number in range(1, MAX_STEPS + 1))  # of the step's configuration
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class HarvestUnit(Enum):
+    """What one job harvests: a run, or all runs of the request that its site has."""
+
+    BY_RUN = "byRun"
+    MULTI_RUN = "multiRun"
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Harvesting of histograms; `dataset` is the one they are from, which names the file in CMSSW's way."""
+
+    unit: HarvestUnit
+    dataset: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,7 @@ class Step:
     pileup: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lhe: bool = False
     merge: bool = False
+    harvest: Harvest | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +87,8 @@ def read_config(payload: Mapping[str, Any]) -> Config:
         if not found:
             section.refuse("steps", "at least one step")
         steps = [_read_step(fields, index) for index, fields in enumerate(found)]
+        if len(steps) > 1 and any(step.harvest for step in steps):
+            section.refuse("steps", "one step alone if it harvests")
         lists = Fields(payload.get(PILEUP) or {}, f"payload: {PILEUP}")
         pileup = {dataset: _files(lists, dataset) for dataset in lists.raw}
     except ClaimRefused as error:
@@ -100,7 +120,17 @@ def _read_step(fields: Fields, index: int) -> Step:
         pileup=_pileup(fields.optional("pileup")),
         lhe=fields.flag("lhe") if "lhe" in raw else False,
         merge=fields.flag("merge") if "merge" in raw else False,
+        harvest=_harvest(fields.optional("harvest")),
     )
+
+
+def _harvest(fields: Fields | None) -> Harvest | None:
+    if fields is None:
+        return None
+    unit = fields.raw.get("unit")
+    if unit not in [one.value for one in HarvestUnit]:
+        fields.refuse("unit", " or ".join(one.value for one in HarvestUnit))
+    return Harvest(HarvestUnit(unit), fields.name("dataset", names.DATASET, "a dataset"))
 
 
 def _files(lists: Fields, dataset: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which events one cmsRun processes: a job's window as pieces that cmsRun's parameters can express. Pure.
+"""Division of a job's window into pieces that the parameters of one cmsRun can express. Pure.
 
 cmsRun skips and counts events over all files of its input, after the mask, and begins a lumi section with its
 first generated event. A window that needs more than that is split: one cmsRun for each piece, in order. Of a
@@ -32,7 +32,7 @@ class Piece:
 
     @property
     def identity(self) -> str:
-        """What makes these events different from those of any other piece of the workflow."""
+        """A key that no other piece of the workflow has."""
         if self.generates:
             return f"{self.run} {self.first_event}"
         return f"{self.files[0].lfn} {self.files[0].first_event}"
@@ -53,7 +53,7 @@ def split_window(job: Job) -> tuple[Piece, ...]:
 
 
 def _generated(plan: Generate) -> tuple[Piece, ...]:
-    """A window that begins inside a lumi section ends it first."""
+    """Return the pieces of a generated window. One that begins inside a lumi section completes it first."""
     per_lumi, first = plan.events_per_lumi, plan.first_event
     into = (first - plan.numbering_from) % per_lumi
     ends = [plan.last_event]
@@ -76,7 +76,7 @@ def _generated(plan: Generate) -> tuple[Piece, ...]:
 
 
 def _continues(piece: Piece, file: InputFile, mask: Lumis | None) -> bool:
-    """May cmsRun read the file right after those of the piece?"""
+    """Return whether cmsRun may read the file directly after those of the piece."""
     before = piece.files[-1]
     if mask != piece.mask or file.lfn in {one.lfn for one in piece.files}:
         return False

@@ -1,4 +1,4 @@
-"""What a job changes of a configuration before cmsRun reads it. Pure.
+"""Changes that a job makes to a configuration before cmsRun reads it. Pure.
 
 The changes are written in the notation of `edm_pset_tweak.py`, which CMSSW's own Python evaluates: the values
 are made here from numbers and names only. Random seeds and the order of pileup files are set by the
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandbox.cmssw.config import SAVER, Harvest, HarvestUnit
 from sandbox.cmssw.pieces import ALL_EVENTS, Piece
 from sandbox.lumis import Lumis, flat
 
@@ -33,6 +34,7 @@ class Task:
     threads: int = 1
     streams: int = 0
     outputs: Mapping[str, str] = field(default_factory=dict)
+    harvest: Harvest | None = None
 
 
 def build_tweaks(task: Task) -> dict[str, str]:
@@ -49,7 +51,7 @@ def build_tweaks(task: Task) -> dict[str, str]:
     tweaks |= _generated(task.generate, lhe=task.lhe) if task.generate else _read(task)
     for module, name in task.outputs.items():
         tweaks[f"process.{module}.fileName"] = _untracked("string", name)
-    return tweaks
+    return tweaks | (_harvested(task.harvest, task.mask or {}) if task.harvest else {})
 
 
 def _generated(piece: Piece, *, lhe: bool) -> dict[str, str]:
@@ -64,14 +66,25 @@ def _generated(piece: Piece, *, lhe: bool) -> dict[str, str]:
 
 
 def _read(task: Task) -> dict[str, str]:
-    tweaks = {
-        "process.source.fileNames": _untracked("vstring", list(task.inputs)),
-        "process.source.skipEvents": _untracked("uint32", task.skip),
-    }
+    tweaks = {"process.source.fileNames": _untracked("vstring", list(task.inputs))}
+    if task.harvest is None:  # the source of histograms has no such parameter
+        tweaks["process.source.skipEvents"] = _untracked("uint32", task.skip)
     if task.mask is not None:
         ranges = [f"{run}:{first}-{run}:{last}" for run, first, last in sorted(flat(task.mask))]
         tweaks["process.source.lumisToProcess"] = _untracked("VLuminosityBlockRange", ranges)
     return tweaks
+
+
+def _harvested(harvest: Harvest, mask: Lumis) -> dict[str, str]:
+    """What `cmssw_handle_dqm_filesaver.py` sets: the dataset, and for several runs a number of its own."""
+    tweaks = {f"process.{SAVER}.runIsComplete": "customTypeCms.untracked.bool(False)"}
+    dataset = harvest.dataset
+    if harvest.unit is HarvestUnit.MULTI_RUN:
+        stem, _, tier = dataset.rpartition("/")
+        limits = f"-{min(mask)}-{max(mask)}" if mask else ""
+        dataset = f"{stem}{limits}/{tier}"
+        tweaks[f"process.{SAVER}.forceRunNumber"] = "customTypeCms.untracked.int32(999999)"
+    return {**tweaks, f"process.{SAVER}.workflow": _untracked("string", dataset)}
 
 
 def _untracked(kind: str, value: int | str | Sequence[str]) -> str:

@@ -13,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sandbox.claims import planned_lumis
 from sandbox.cmssw.cmsrun import Run, run_cmsrun
 from sandbox.cmssw.config import SECTION, Config, Step, read_config
+from sandbox.cmssw.harvest import keep_saved, note_read, whole_window
 from sandbox.cmssw.pieces import Piece, split_window
 from sandbox.cmssw.tweaks import Task, choose_seed, merge_arguments
 from sandbox.context import Context, Tally, Touched
@@ -36,6 +38,8 @@ LEFT_BEHIND = "payload: it left processes behind, which were ended"
 
 def run_window(context: Context, job: Job, tally: Tally, config: Config, part: int) -> Window:
     """Run the steps on the job's events and return the kept files."""
+    if config.steps[0].harvest:
+        return _harvest(context, job, tally, config, part)
     pieces = split_window(job)
     windows = [
         _run_piece(context, piece, tally, config, f"part{part}.{number}")
@@ -45,17 +49,35 @@ def run_window(context: Context, job: Job, tally: Tally, config: Config, part: i
     return windows[0] if len(windows) == 1 else _join(context, windows, f"part{part}")
 
 
+def _harvest(context: Context, job: Job, tally: Tally, config: Config, part: int) -> Window:
+    lumis = planned_lumis([job], context.manifest)
+    piece = whole_window(job, lumis)
+    files = _input_names(context, piece)
+    _run_step(context, config, 0, piece, files)
+    tally.note = LEFT_BEHIND if context.tree.left_behind else ""
+    read = note_read(job, tally)
+    saved = keep_saved(_step_directory(context, 0), context.work / f"part{part}.0.root", read, lumis or {})
+    return Window(events_read=read, lumis=lumis or {}, parts=(saved,))
+
+
+def _run_step(
+    context: Context, config: Config, index: int, piece: Piece, files: Mapping[str, str]
+) -> JobReport:
+    """Run one step and return its report; a failure names the input files that it blames."""
+    run = _build_run(context, config, index, piece, list(files))
+    try:
+        return run_cmsrun(context, run)
+    except JobFailure as failure:
+        raise _blamed(failure, files) from failure
+
+
 def _run_piece(context: Context, piece: Piece, tally: Tally, config: Config, name: str) -> Window:
     reports: list[JobReport] = []
     read = 0
     lumis: Lumis = {}
     for index, step in enumerate(config.steps):
         files = _input_names(context, piece) if step.parent is None else {}
-        run = _build_run(context, config, index, piece, list(files))
-        try:
-            reports.append(run_cmsrun(context, run))
-        except JobFailure as failure:
-            raise _blamed(failure, files) from failure
+        reports.append(_run_step(context, config, index, piece, files))
         if step.parent is None:
             read, lumis = _note_input(piece, files, reports[0], tally)
             for input_name in files:  # later steps need the room
@@ -89,7 +111,8 @@ def _build_run(context: Context, config: Config, index: int, piece: Piece, input
         lhe=step.lhe,
         threads=threads,
         streams=step.streams if threads == step.cores else 0,
-        outputs={module: _file_name(module) for module in step.modules},
+        outputs={} if step.harvest else {module: _file_name(module) for module in step.modules},
+        harvest=step.harvest,
     )
     pileup = _pileup_files(context, config, step)
     merged = merge_arguments("".join(step.outputs.values())) if step.merge else None

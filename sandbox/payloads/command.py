@@ -135,7 +135,7 @@ def _note_read(job: Job, tally: Tally, report: ProgramReport, fjr: JobReport | N
 
 
 def _read_fjr(path: Path, status: int) -> JobReport | None:
-    """A command that says it succeeded must have finished its report; a failed one may have been killed."""
+    """Return the framework job report. Only a command that failed may leave it incomplete."""
     try:
         report = parse_fjr(path) if _is_file(path) else None
         if report and not report.complete and status == 0:
@@ -148,7 +148,7 @@ def _read_fjr(path: Path, status: int) -> JobReport | None:
 
 
 def _is_file(path: Path) -> bool:
-    """Is there a report? Raises FjrError for a link, pipe or directory in its place."""
+    """Return whether there is a report. Raises FjrError for a link, pipe or directory in its place."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

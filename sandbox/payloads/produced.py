@@ -16,7 +16,7 @@ from sandbox.scratch import regular_file
 
 @dataclass(frozen=True)
 class Assumed:
-    """What a file holds if neither its content nor a report tells: every event that was read."""
+    """Content of a file without a report that cannot be counted: every event that was read."""
 
     events: int
     lumis: Lumis

@@ -1,4 +1,4 @@
-"""$WMS2_REPORT: what a program says it did. Read with the caps of claims and compared with the files."""
+"""$WMS2_REPORT: the report of a program. Read with the limits of claims and compared with the files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandbox.report import MAX_EXIT_CODE
 
 @dataclass(frozen=True)
 class OutputClaim:
-    """One output as the program describes it; `lumis` None = it does not say."""
+    """One output as the program describes it; `lumis` None = not stated."""
 
     events: int
     lumis: Lumis | None
@@ -24,7 +24,7 @@ class OutputClaim:
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """`inputs` are the events read by LFN; None = the program does not say."""
+    """`inputs` are the events read by LFN; None = not stated."""
 
     exit_code: int = 0
     error: str = ""

@@ -15,7 +15,7 @@ TIMEOUT_SEC = 60.0
 FIRST_PAUSE_SEC, LAST_PAUSE_SEC = 1.0, 60.0
 PATIENCE_SEC = 1800.0
 MAX_ANSWER = 16 * 1024 * 1024
-OVER = 410
+OVER, INVALID = 410, 422
 
 
 class Refused(Exception):
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Unreachable(Exception):
-    """WMS2 did not answer for as long as the job keeps trying."""
+    """WMS2 did not answer within the time that the job retries."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -90,10 +90,12 @@ class Client:
 
 
 def _detail(error: urllib.error.HTTPError) -> str:
-    """Return what the answer says is wrong."""
+    """Return the error that the response describes."""
     try:
         problem = json.loads(error.read(MAX_ANSWER))
-        fields = "; ".join(f"{name}: {text}" for name, text in (problem.get("errors") or {}).items())
-        return f"{problem.get('detail') or error.reason}{f' ({fields})' if fields else ''}"
+        detail = str(problem.get("detail") or error.reason)
+        found = [f"{name}: {text}" for name, text in (problem.get("errors") or {}).items()]
+        fields = "; ".join(one for one in found if one not in detail)
+        return f"{detail} ({fields})" if fields else detail
     except (OSError, ValueError, AttributeError):
         return f"HTTP status {error.code}"

@@ -46,7 +46,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Result:
-    """What a job processed and made."""
+    """Processed files and outputs of a job."""
 
     processed: list[str]
     outputs: list[Made]

@@ -1,4 +1,4 @@
-"""What HTCondor says about the slot: its site and name, the job's id and the time it has left."""
+"""Facts about the slot from HTCondor: its site and name, the job's id and the remaining time."""
 
 from __future__ import annotations
 

@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.context import Context, Tally
-from sandbox.failure import CALL_REFUSED, NO_SERVER, STORAGE_DOWN, WRAPPER, JobFailure, Terminated
+from sandbox.failure import CALL_REFUSED, NO_SERVER, WRAPPER, JobFailure, Terminated
 from sandbox.jsonfile import clean_text
 from sandbox.manifest import Generate, InputFile, Job, Pull
 from sandbox.places import Places
-from sandbox.pull.client import OVER, Client, Refused, Unreachable
+from sandbox.pull.client import INVALID, OVER, Client, Refused, Unreachable
 from sandbox.pull.jobscript import Made, Result, run_jobscript
 from sandbox.pull.machine import Slot
+from sandbox.pull.uploads import remove_uploads, upload
 from sandbox.registry import start_payload
-from sandbox.storage import StorageError
 
 LEAST_SEC = 60  # of the slot for a further file
 ABORT_SEC = 20.0  # a job that must end has little time
@@ -38,6 +38,8 @@ class Runner:
         self._client = Client(pull.url, context.manifest.workflow_id, _ca_file(context))
         self._started = self._start(pull.token)
         self._client.patience_sec = self._started["patience_sec"]
+        self._removed: list[str] = []  # of its own outputs, after they were uploaded
+        self._ending = False  # a call was made that may end the runner
 
     def _start(self, token: str) -> dict[str, Any]:
         body = {
@@ -71,8 +73,12 @@ class Runner:
                 raise failure
 
     def abort(self, reason: str, code: int) -> None:
-        """Tell WMS2 that the job gives up; without an answer the lease ends by itself."""
-        body = {"reason": clean_text(reason, 1000) or "failed", "exit_code": code}
+        """Report to WMS2 that the job gives up. Without an answer the lease expires."""
+        body = {
+            "reason": clean_text(reason, 1000) or "failed",
+            "exit_code": code,
+            "removed": self._removed,
+        }
         with suppress(Refused, Unreachable):
             self._client.post("abort", body, token=self._started["runner_token"], patience_sec=ABORT_SEC)
 
@@ -89,7 +95,8 @@ class Runner:
                     self._client.post("heartbeat", {}, token=self._started["runner_token"], patience_sec=0)
                 except Refused as refused:
                     if refused.status == OVER:
-                        os.kill(os.getpid(), signal.SIGTERM)  # nothing that the job does now counts
+                        if not self._ending:
+                            os.kill(os.getpid(), signal.SIGTERM)  # nothing that the job does now counts
                         return
                 except Unreachable:
                     continue  # the next one may be answered before the lease ends
@@ -103,18 +110,9 @@ class Runner:
             thread.join()
 
     def _remove_leftovers(self) -> None:
-        """Delete what earlier runners uploaded to this site and did not confirm."""
-        removed = []
-        for one in self._started["remove"]:
-            with suppress(StorageError):
-                for prefix in self._prefixes(self._slot.site):
-                    self._context.storage.delete(f"{prefix}{one['lfn']}")
-                removed.append(one["lfn"])
-        if removed:
+        """Delete what earlier runners uploaded and did not confirm."""
+        if removed := remove_uploads(self._context, self._started["remove"]):
             self._call("heartbeat", {"removed": removed})
-
-    def _prefixes(self, site: str) -> tuple[str, ...]:
-        return self._context.places.prefixes(site) if self._context.places is not None else ()
 
     def _run_jobscript(self) -> Result:
         settings = {
@@ -186,31 +184,32 @@ class Runner:
             for made in result.outputs
         ]
         body = {"processed": result.processed, "outputs": outputs}
+        self._ending = True
         recorded = self._call("record", body)
+        self._ending = recorded["ended"]
         if recorded["ended"]:
             return
-        offered = {one["name"]: one for one in recorded["outputs"]}
-        uploads = []
-        for made in result.outputs:
-            site = self._upload(made, offered[made.name])
-            uploads.append({"name": made.name, "site": site})
-        self._call("confirm", {"outputs": uploads})
+        uploads = self._upload(result.outputs, recorded["outputs"])
+        self._ending = True
+        try:
+            self._call("confirm", {"outputs": uploads})
+        except Refused as refused:
+            if refused.status in (OVER, INVALID):  # other answers do not prove that nothing was confirmed
+                self._removed = remove_uploads(self._context, recorded["outputs"])
+            raise
         tally.events_written = sum(made.events or 0 for made in result.outputs)
 
-    def _upload(self, made: Made, offered: dict[str, Any]) -> str:
-        """Copy an output to the first storage that takes it, with several tries each; return its site."""
-        problems = []
-        sites: Sequence[str] = offered["sites"]
-        for site in sites:
-            for prefix in self._prefixes(site)[:1]:
-                try:
-                    self._context.storage.put(made.path, f"{prefix}{offered['lfn']}", adler32=made.adler32)
-                except StorageError as error:
-                    problems.append(f"{site}: {error.message}")
-                else:
-                    return site
-        message = f"StageOutFailure: {made.name}: {'; '.join(problems) or 'no storage was offered'}"
-        raise JobFailure(STORAGE_DOWN, message, source=WRAPPER)
+    def _upload(self, outputs: Sequence[Made], recorded: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+        """Upload the outputs. If one fails, none counts, and those that were uploaded are deleted."""
+        offered = {one["name"]: one for one in recorded}
+        try:
+            return [
+                {"name": made.name, "site": upload(self._context, made, offered[made.name])}
+                for made in outputs
+            ]
+        except (JobFailure, Terminated):
+            self._removed = remove_uploads(self._context, recorded)
+            raise
 
 
 def _ca_file(context: Context) -> str:
@@ -229,7 +228,7 @@ def job_of(node: str, file: dict[str, Any]) -> Job:
 
 
 def run_runner(context: Context, tally: Tally, slot: Slot) -> None:
-    """Be a runner. Raises JobFailure; a runner whose round is over ends without one."""
+    """Run the job of a runner. Raises JobFailure, but not if the round is over."""
     pull = context.manifest.pull
     if pull is None:
         raise JobFailure(

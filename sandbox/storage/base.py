@@ -1,4 +1,4 @@
-"""What every storage backend offers, and the errors it raises."""
+"""Interface of the storage backends, and the errors they raise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PART_MARK = ".part-"  # of files that are not complete yet: `<name>.part-<8 digi
 
 
 class Kind(Enum):
-    """Why a storage did not do what it was asked."""
+    """Kind of a storage error."""
 
     ABSENT = "absent"  # no file of this name can be opened
     DENIED = "denied"

@@ -57,7 +57,7 @@ class Storage:
         self._lock = threading.Lock()
 
     def has_token(self) -> bool:
-        """Is there a token to show to storages?"""
+        """Return whether there is a token for requests to storage."""
         return bool(self._token())
 
     def token_expired_at(self) -> float | None:
@@ -154,7 +154,7 @@ def family_of(url: str) -> str:
 
 
 def is_mounted(url: str) -> bool:
-    """Is this a path or a file:// URL?"""
+    """Return whether this is a path or a file:// URL."""
     return family_of(url) == FILE
 
 

@@ -28,7 +28,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 5
 MAX_IDLE = 4  # connections kept for one server
 MAX_SHOWN = 300  # characters of an error's text
-MAX_DRAINED = 64 * 1024  # bytes of an answer that nobody reads; beyond them the connection is closed
+MAX_DRAINED = 64 * 1024  # unread bytes of an answer; beyond them the connection is closed
 # XRootD 5.8 crashes or hangs if a connection is used, or closed, right after it computed a checksum for it.
 REST_SEC = 1.0
 _LOST = (ConnectionError, http.client.BadStatusLine, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -283,7 +283,9 @@ def _explained(what: str) -> Iterator[None]:
             raise
         raise StorageError(error.kind, error.status, f"{what}: {error.message}") from error
     except socket.timeout as error:  # noqa: UP041 - another class before Python 3.10
-        raise StorageError(Kind.TIMEOUT, 0, f"{what}: the storage does not go on") from error
+        raise StorageError(
+            Kind.TIMEOUT, 0, f"{what}: the storage did not accept the upload in time"
+        ) from error
     except ssl.SSLCertVerificationError as error:
         message = f"{what}: its certificate is not accepted: {error.verify_message}"
         raise StorageError(Kind.DOWN, 0, message) from error

@@ -228,7 +228,7 @@ def _check_name(url: str) -> None:
     """Refuse to write names that need quoting: storages differ in how they read the name to rename to."""
     if not Target.of(url).url.endswith(f"/{url.partition('://')[2].partition('/')[2]}"):
         raise StorageError(
-            Kind.SETUP, 0, f"{url}: a name to write must not have characters that need quoting"
+            Kind.SETUP, 0, f"{url}: the name of a new file must not contain characters that need quoting"
         )
 
 

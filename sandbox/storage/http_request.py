@@ -1,4 +1,4 @@
-"""What is asked of a WebDAV storage: where, with which headers, and which local file."""
+"""Requests to a WebDAV storage: target, headers and local file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECURE_SCHEMES = ("davs", "https")
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes; `path` is quoted and has the query."""
+    """Target of a request; `path` is quoted and includes the query."""
 
     secure: bool
     host: str
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def server(self) -> tuple[bool, str, int]:
-        """What connections are kept by."""
+        """The key under which connections are kept open."""
         return self.secure, self.host, self.port
 
     @property
@@ -67,7 +67,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The URL as HTTP spells it."""
+        """The URL with the scheme https."""
         return f"{'https' if self.secure else 'http'}://{self.netloc}{self.path}"
 
 
@@ -97,7 +97,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked; `headers` without those that every request has."""
+    """A request; `headers` are those that not every request has."""
 
     method: str
     headers: Mapping[str, str]

@@ -80,5 +80,5 @@ def _path(path: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Can this be the name of an entry?"""
+    """Return whether this is a legal name of an entry."""
     return name not in ("", ".", "..") and "\0" not in name

@@ -198,7 +198,7 @@ def _placed(context: Context, local: Path, url: str, prefix: str, adler32: str) 
 def _check_mounted(context: Context, prefix: str) -> None:
     """Raise StorageError if the root of a mounted storage is missing: nothing must be made in its place."""
     if not local_path(prefix).is_dir():
-        raise StorageError(Kind.DOWN, 0, f"the storage of {context.site} is not there: {prefix}")
+        raise StorageError(Kind.DOWN, 0, f"the storage of {context.site} does not exist: {prefix}")
 
 
 def _transfer(

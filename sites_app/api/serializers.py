@@ -98,8 +98,8 @@ class SiteInput(ChangesInput):
     storage_elements = serializers.ListField(
         child=serializers.CharField(validators=[LegalName(Name.RSE.value)]),
         min_length=1, max_length=100, required=False, allow_null=True,
-        help_text="The storages its jobs read. They stand over CRIC's until set to null, which the next"
-        " synchronisation follows.",
+        help_text="The storages its jobs read. They override CRIC's; null restores those with the next"
+        " synchronisation.",
     )  # fmt: skip
     notes = serializers.CharField(
         max_length=2000, required=False, allow_null=True, help_text="Notes for operators of the site."
@@ -152,7 +152,9 @@ class DrainInput(ReasonInput):
 class MaintenanceInput(ReasonInput):
     """Close a site for maintenance."""
 
-    until = _until("When the site takes work again by itself. Leave empty for a maintenance without an end.")
+    until = _until(
+        "When the site takes work again automatically. Leave empty for a maintenance without an end."
+    )
 
 
 class BanInput(ReasonInput):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from time import monotonic
 from typing import Any
@@ -101,16 +101,16 @@ def _known(site: Site, name: str) -> Any:
     return site.status if name == "status" else (site.thresholds | site.config_data).get(name)
 
 
-def measure_storage() -> int:
+def measure_storage(*, clock: Callable[[], float] = monotonic) -> int:
     """Read the usage of each site's output storage from Rucio. Return the number of sites updated.
 
     The value is stored beside one set by PATCH, which overrides it until set to null. The sites with the
     oldest values come first; a failure at one storage does not affect the others.
     """
-    updated, began, troubles = 0, monotonic(), []
+    updated, began, troubles = 0, clock(), []
     longest_ago = Site.objects.order_by(F("storage_asked_at").asc(nulls_first=True), "name")
     for name in list(longest_ago.values_list("name", flat=True)):
-        if monotonic() - began > MEASURE_SEC:
+        if clock() - began > MEASURE_SEC:
             break
         Site.objects.filter(pk=name).update(storage_asked_at=Now())
         try:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import datetime
+from time import monotonic
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from cms.types import SiteInfo
-from dags_app.adapters import cric
+from dags_app.adapters import cric, rucio
 from sites_app.models import Site
+from sites_app.selectors import storage_at
 from sites_app.services.site_settings import STORAGES, put_status, refuse_operators_status
 from sites_app.services.sources import CRIC, RUCIO, reading
-from sites_app.services.storage_prefixes import update_prefixes
 from sites_app.states import BY_CRIC, CricState, SiteStatus
 from wms2_project.access import audit
 from wms2_project.errors import Conflict, ServiceRejected, Wms2Error
@@ -23,6 +24,7 @@ from wms2_project.locks import try_lock
 from wms2_project.wakeups import DATA, SITES, STORAGE, wake_waiting
 
 logger = logging.getLogger(__name__)
+UPDATE_SEC = 120.0  # for storage prefixes; within the time limit of a task
 NEW = "new in CRIC"
 MAX_CLOSED = 3  # sites that one synchronisation may always close
 MAX_CLOSED_FRACTION = 0.5
@@ -175,3 +177,25 @@ def _set_status(
         wake_waiting(DATA, SITES, STORAGE)  # also for a drain, whose end may have changed
     site.refresh_from_db()
     return site
+
+
+def update_prefixes() -> int:
+    """Read the URL prefixes of each site's output storage from Rucio; return how many sites changed.
+
+    Running DAGs keep the prefixes that they were planned with. What Rucio refuses at one storage does not
+    affect the others; if it does not answer, the error is raised and the rest stays as it is.
+    """
+    changed, began = 0, monotonic()
+    active = Site.objects.filter(cric_state=CricState.ACTIVE).order_by("name")
+    for name, known in list(active.values_list("name", "storage_prefixes")):
+        if monotonic() - began > UPDATE_SEC:
+            logger.warning("storage prefixes: no time left for %s and the sites after it", name)
+            break
+        try:
+            found = list(rucio().storage_prefixes(storage_at(name)))
+        except ServiceRejected as error:
+            logger.warning("the storage prefixes of %s are not updated: %s", name, error)
+            continue
+        if found != known:
+            changed += Site.objects.filter(pk=name).update(storage_prefixes=found)
+    return changed

@@ -91,6 +91,32 @@ def test_an_action_is_found_and_opened_by_keyboard(page_as: PageAs, pictures: Pa
     page.wait_for_url(f"**{reverse('admin:requests_app_request_change', args=[row.pk])}")
 
 
+def test_a_request_is_released_without_a_mouse(page_as: PageAs) -> None:
+    row = make_request(status=S.HELD)
+    page = page_as(Role.OPERATOR)
+    page.goto("/admin/")
+    expect(page.locator("#wms2-indicator")).to_have_text("boltLive")
+    page.keyboard.press("Control+k")
+    page.keyboard.type(f"release {row.request_name}")
+    expect(page.get_by_role("option").first).to_contain_text(f"Release {row.request_name}")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{form_of(row, 'release')}")
+    tab_to(page, "element.name === 'reason'")
+    page.keyboard.type("the storage is back")
+    tab_to(page, "element.tagName === 'BUTTON' && element.textContent.trim() === 'Release'")
+    page.keyboard.press("Enter")
+    expect(page.locator("#live-request-status .wms2-status").first).to_contain_text("queued")
+
+
+def tab_to(page: Page, condition: str) -> None:
+    """Press Tab until the focused element fulfils the condition; fail if none of the page does."""
+    for _ in range(200):
+        if page.evaluate(f"((element) => {condition})(document.activeElement)"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"no element is reached where {condition}")
+
+
 def test_a_priority_is_changed_in_the_queue_by_keyboard(page_as: PageAs) -> None:
     low, high = (make_request(status=S.QUEUED, priority=n, rank=float(n)) for n in (999_990, 999_991))
     page = page_as(Role.OPERATOR)

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from dags_app.models import Schedd
 from dags_app.services.schedds import note_answer, note_silence
@@ -19,7 +19,7 @@ from requests_app.services.alerts import raise_alert
 from requests_app.states import RequestStatus
 from requests_app.transitions import transition
 from tests.browser.conftest import NewContext, PageAs
-from tests.browser.guarding import Guard
+from tests.browser.guarding import Guard, check_accessible
 from tests.browser.serving import Server
 from tests.integration.factories import make_dag, make_request, make_round, make_user
 from tests.waiting import until
@@ -55,6 +55,8 @@ def test_a_person_logs_in_and_sees_the_home_page(new_context: NewContext) -> Non
     user.save()
     page = new_context().new_page()
     page.goto("/")
+    expect(page.get_by_label("Username")).to_be_visible()
+    check_accessible(page)
     page.get_by_label("Username").fill("lena")
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
@@ -83,7 +85,7 @@ def test_a_hidden_tab_closes_its_stream_and_catches_up(page_as: PageAs, server: 
     until(lambda: pages_open(server) == 1)
     hide(page, hidden=True)
     until(lambda: pages_open(server) == 0)
-    hold("seen by nobody yet")
+    hold("not seen yet")
     hide(page, hidden=False)
     expect_held(page)
     until(lambda: pages_open(server) == 1)
@@ -143,6 +145,21 @@ def test_a_page_says_that_wms2_is_down_and_recovers(
     finally:
         server.start_streams()
     expect(page.locator(INDICATOR)).to_have_text("boltLive")
+
+
+def test_a_slow_answer_is_announced_and_what_is_typed_stays(page_as: PageAs) -> None:
+    row = make_request(status=RequestStatus.HELD)
+    page = page_as(Role.OPERATOR)
+    page.goto(f"/admin/requests_app/request/{row.pk}/release/")
+    expect(page.locator(INDICATOR)).to_have_text("boltLive")
+    kept: list[Route] = []
+    page.route(page.url, lambda route: kept.append(route))
+    page.get_by_label("Reason").fill("a long explanation")
+    expect(page.locator(INDICATOR)).to_contain_text("WMS2 answers slowly")
+    for route in kept:
+        route.continue_()
+    expect(page.locator(INDICATOR)).to_have_text("boltLive")
+    expect(page.get_by_label("Reason")).to_have_value("a long explanation")
 
 
 def test_an_ended_session_ends_the_stream(page_as: PageAs, guards: list[Guard]) -> None:

@@ -39,7 +39,7 @@ def open_page(page: Page, row: Request) -> None:
 
 
 def leased(row: Request) -> Request:
-    """Return the row as it is in the database, under a lease that nobody takes."""
+    """Return the row as it is in the database, under a lease that no worker takes."""
     Request.objects.filter(pk=row.pk).update(next_check_at=timezone.now().replace(year=2100))
     row.refresh_from_db()
     return row

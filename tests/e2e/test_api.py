@@ -51,14 +51,14 @@ HOSTILE: dict[str, tuple[bytes, set[int]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
-@pytest.mark.parametrize("path", ["requests", "requests/batch", "requests/plan", "requests/nobody/release"])
+@pytest.mark.parametrize("path", ["requests", "requests/batch", "requests/plan", "requests/unknown/release"])
 def test_garbage_is_refused_in_bounded_time(stack: Stack, name: str, path: str) -> None:
     body, expected = HOSTILE[name]
     began = time.monotonic()
     headers = {"Content-Type": "application/json", "Authorization": str(stack.api.headers["Authorization"])}
     # On a line of its own: a server may close the one on which it was sent too much.
     answer = requests.post(f"{stack.url}/api/v1/{path}", data=body, headers=headers, timeout=30)
-    assert answer.status_code in expected | ({404, 422} if "nobody" in path else set()), answer.text
+    assert answer.status_code in expected | ({404, 422} if "unknown" in path else set()), answer.text
     assert answer.headers["Content-Type"].startswith("application/problem+json")
     assert time.monotonic() - began < SECONDS
 
@@ -140,11 +140,11 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
         if log.startswith("worker")
     )
     assert logged, "no worker logged the id of the call that caused its work"
-    assert_told_once(name)
+    assert_notified_once(name)
     assert_spans_join(collector, caller)
 
 
-def assert_told_once(name: str) -> None:
+def assert_notified_once(name: str) -> None:
     """The first delivery met an outage and was repeated; after the second, which was taken, there is none."""
     delivered = Callback.objects.filter(request__request_name=name, status="delivered")
     until(delivered.exists, why="the requestor was not notified")

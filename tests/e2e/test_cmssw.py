@@ -14,16 +14,16 @@ from lab.seed.cmssw import seed_cmssw
 from lab.seed.storage import Laboratory, Storage
 from outputs_app.models import OutputFile
 from rootfiles.skim import PAIR_PT
-from tests.cmssw_world import read_branch, read_root
+from tests.cmssw_world import read_branch, read_lumi_histogram, read_root
 from tests.e2e.conftest import Stack
 
 Json = dict[str, Any]
-CHAIN, REPROCESSING = 0, 1
+CHAIN, REPROCESSING, HARVEST = 0, 1, 2
 
 
 @pytest.fixture(scope="module")
 def finished(stack: Stack) -> Callable[[int], Json]:
-    """Both requests of the lab, imported from ReqMgr2 by name and run to the end once."""
+    """The requests of the lab, imported from ReqMgr2 by name and run to the end once."""
     documents = seed_cmssw(stack.cms_url, Storage(stack.storage_prefix), f"c{uuid4().hex[:9]}")
     names = [document["RequestName"] for document in documents]
     for name in names:
@@ -102,6 +102,24 @@ def test_reprocessing_reads_the_lumis_of_its_mask_and_no_others(
     assert len(found) == 2
     for events in found.values():
         assert sorted(events) == sorted(wanted)
+
+
+def test_harvest_saves_a_file_per_run_with_the_histograms_of_all_its_files(
+    stack: Stack, finished: Callable[[int], Json]
+) -> None:
+    workflow = workflow_of(finished(HARVEST))
+    wanted: dict[int, dict[int, int]] = {}
+    for file in InputFile.objects.filter(workflow=workflow):
+        for run, lumi, _ in read_root(local_path(stack, file.lfn, file.locations[0])):
+            entries = wanted.setdefault(run, {})
+            entries[lumi] = entries.get(lumi, 0) + 1
+
+    rows = OutputFile.objects.filter(block__dataset__workflow=workflow).select_related("block__dataset")
+    found = [read_lumi_histogram(local_path(stack, row.lfn, row.block.site)) for row in rows]
+
+    assert {row.block.dataset.dataset_name.rpartition("/")[2] for row in rows} == {"DQM"}
+    assert len(found) == len(wanted) == 2
+    assert dict(found) == wanted
 
 
 def test_workflow_keeps_what_it_was_pinned_to(finished: Callable[[int], Json]) -> None:

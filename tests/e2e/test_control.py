@@ -17,7 +17,7 @@ from tests.e2e.conftest import Stack
 from tests.e2e.steering import SLOW, assert_every_event_once, newest, open_alerts, slow
 from tests.e2e.test_outputs import assert_taken_back
 from tests.pool import dagman_pid, queued, schedd
-from tests.waiting import somebody_waits_for_us, until
+from tests.waiting import another_session_waits, until
 
 
 def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack: Stack, suffix: str) -> None:
@@ -36,12 +36,12 @@ def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack
 
     assert_nodes_and_logs(stack, dag)
     assert_priority_reaches_the_queue(stack, name, dag)
-    assert_removal_leaves_nothing_and_is_told(stack, name, dag)
+    assert_removal_leaves_nothing_and_is_recorded(stack, name, dag)
     stack.post(f"requests/{name}/release", {"reason": "plan the rest anew"}, expect=200)
     assert_stuck_stop_is_alerted_and_repeated(stack, name, running_dag(stack, name))
     stack.post(f"requests/{name}/release", {"reason": "go on"}, expect=200)
     resumed = running_dag(stack, name)
-    assert_removal_leaves_nothing_and_is_told(stack, name, resumed)
+    assert_removal_leaves_nothing_and_is_recorded(stack, name, resumed)
     rescue = stack.post(f"dags/{resumed.pk}/rescue", {"reason": "a slip of the hand"})
 
     stack.wait_for(name, "completed")
@@ -61,7 +61,7 @@ def running_dag(stack: Stack, name: str) -> DAG:
     return dag
 
 
-def assert_removal_leaves_nothing_and_is_told(stack: Stack, name: str, dag: DAG) -> None:
+def assert_removal_leaves_nothing_and_is_recorded(stack: Stack, name: str, dag: DAG) -> None:
     inner = f'JobBatchName == "{dag.token}" && JobUniverse == 7'
     dagmans = len(schedd(dag.schedd_name).query(inner, ["ClusterId"]))
     removed = stack.post(f"dags/{dag.pk}/remove", {"reason": "wrong release"}, expect=200)
@@ -143,7 +143,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
         # Planning wants these files for its round: it waits here, and the stop comes while it does.
         left = InputFile.objects.filter(workflow=pilot.workflow_id, state="fresh")
         assert len(left.select_for_update()) > 1
-        until(somebody_waits_for_us, why="no worker plans")
+        until(another_session_waits, why="no worker plans")
         assert stack.get(f"requests/{name}")["status"] == "planning"
         stack.post(f"requests/{name}/stop", {"reason": "not yet", "hold": True}, expect=200)
         assert newest(name).round.kind == "pilot"

@@ -217,7 +217,7 @@ def test_a_corrupt_file_is_a_named_gap_and_the_rest_is_processed(
     assert all("15 bytes where" in row["proof"] for row in found.values())
     groups = stack.post("requests/plan", case.document, expect=200)["groups"]
     places = {file["lfn"]: g["sites"] for g in groups for job in g["jobs"] for file in job["files"]}
-    assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the copy nobody could read"
+    assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the unreadable copy"
 
 
 def test_rescues_run_out_and_what_a_person_gives_up_is_taken_back(

@@ -112,7 +112,7 @@ def test_stuck_transfers_are_boosted_and_outputs_can_be_taken_back(stack: Stack,
     rucio().delete_rule(lost.rule_id)
     with pytest.raises(CommandError, match="differences: 1"):
         call_command("reconcile", name)
-    call_command("reconcile", name, "--repair", "--reason", "somebody deleted a rule")
+    call_command("reconcile", name, "--repair", "--reason", "a rule was deleted")
     restored = rucio().rule(lost.rule_id)
     assert restored is not None
     assert restored.expires_at is None

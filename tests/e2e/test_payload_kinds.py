@@ -155,11 +155,10 @@ class Started:
         rows = OutputFile.objects.filter(
             block__dataset__workflow__request_name=self.names[kind], block__dataset__in_dbs=True
         )
-        found = []
-        for row in rows.select_related("block").order_by("lfn"):
-            (path,) = Path(self.stack.storage_prefix.partition("{site}")[0]).glob(f"*{row.lfn}")
-            found.append((row, path))
-        return found
+        return [(row, self.path_of(row)) for row in rows.select_related("block").order_by("lfn")]
+
+    def path_of(self, row: OutputFile) -> Path:
+        return Path(self.stack.storage_prefix.replace("{site}", row.block.site) + row.lfn)
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +224,7 @@ def test_log_files_are_in_rucio_only(started: Started) -> None:
     counts = rucio().block_counts(block.block_name)
     assert counts is not None
     assert counts.files == block.files.count() > 0
-    (path,) = Path(started.stack.storage_prefix.partition("{site}")[0]).glob(f"*{block.files.all()[0].lfn}")
-    with tarfile.open(path) as archive:
+    with tarfile.open(started.path_of(block.files.all()[0])) as archive:
         names = set(archive.getnames())
     assert {"merge.report.json", "merge.fjr.xml", "merge.out"} <= names
     assert any(name.startswith("proc_") and name.endswith(".out") for name in names)

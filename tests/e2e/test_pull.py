@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from django.utils import timezone
-
 from dags_app.models import InputFile, Runner, RunnerOutput, Workflow
-from dags_app.planning.names import dataset_directory
 from dags_app.states import RoundKind
 from outputs_app.models import OutputFile
 from tests.e2e.conftest import Stack
-from tests.waiting import until
 
 Json = dict[str, Any]
-DESY, PURDUE = "T2_DE_DESY", "T2_US_Purdue"
 # Two files per job, by the names that justIN gives its programs and lists; the second job of a node fails
 JOBSCRIPT = """#!/bin/sh
 for number in 1 2; do
@@ -39,33 +32,11 @@ def pull(document: Json, mark: str, **changes: Any) -> Json:
     return {**document, **own, "pull_jobs": 4, **changes}
 
 
-def refuse_uploads(stack: Stack, document: Json, site: str) -> None:
-    """Let the storage of a site take no output of the request: a file is where their directories must be."""
-    for dataset in document["OutputDatasets"]:
-        directory = dataset_directory(document["MergedLFNBase"], dataset)
-        path = Path(stack.storage_prefix.replace("{site}", site) + directory)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("not a directory")
-
-
-def ban_on_the_way(stack: Stack, name: str, site: str) -> datetime:
-    """Ban a site for the request once its jobs are at work; return a moment at which the ban is in force."""
-    until(lambda: Runner.objects.filter(workflow__request_name=name).exists(), seconds=900, why="a runner")
-    stack.post(f"sites/{site}/ban", {"reason": "e2e", "request_name": name}, expect=200)
-    return timezone.now()
-
-
 def submitted(stack: Stack, *documents: Json) -> list[Workflow]:
-    """The workflows of these requests, run at the same time, once all are completed.
-
-    The first one has a site banned on the way.
-    """
+    """The workflows of these requests, run at the same time, once all are completed."""
     names = [stack.post("requests", document)["request_name"] for document in documents]
-    banned_at = ban_on_the_way(stack, names[0], PURDUE)
     for name in names:
         stack.wait_for(name, "completed")
-    late = Runner.objects.filter(workflow__request_name=names[0], site=PURDUE, started_at__gt=banned_at)
-    assert not late.exists(), "a runner began at the banned site"
     return [Workflow.objects.get(request_name=name) for name in names]
 
 
@@ -82,7 +53,6 @@ def test_requests_of_every_kind_process_each_file_once(stack: Stack, suffix: str
     data, generated, urgent = stack.seed(suffix)
     failing = {"toy": {"fail_exit_code": 8001, "fail_probability": 0.1, "fail_seed": 3}}
     first = pull(data, "Pull", PayloadConfig={"kind": "toy", **failing}, max_distance=100)
-    refuse_uploads(stack, first, DESY)
     plain, counters, scripted = submitted(
         stack,
         first,
@@ -114,7 +84,6 @@ def _check_plain(stack: Stack, workflow: Workflow) -> None:
     for dataset in workflow.output_datasets:
         assert set(parents_of(dataset)) == lfns
         rows = OutputFile.objects.filter(block__dataset__dataset_name=dataset)
-        assert DESY not in rows.values_list("block__site", flat=True)
         known = {file.lfn: file.events for file in stack.lab_files(dataset)}
         assert known == dict(rows.values_list("lfn", "events"))
         assert sum(known.values()) == sum(workflow.input_files.values_list("events", flat=True))

@@ -118,7 +118,7 @@ def test_death_at_every_step_loses_nothing_and_doubles_nothing(workers: Workers)
     while unfinished() or workers.lacking:
         if not unfinished():
             source.more()
-        assert time.monotonic() < end, f"{unfinished()}, nobody died at {workers.lacking}"
+        assert time.monotonic() < end, f"{unfinished()}, no worker died at {workers.lacking}"
         workers.work()
         stop_one(stopped, wanted="stop.removed" in workers.lacking)
     assert_no_dag_ran_twice()

@@ -9,6 +9,7 @@ from tests.integration.conftest import (
     api_as,
     console,
     operator,
+    own_health,
     requestor,
     viewer,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "bench",
     "console",
     "operator",
+    "own_health",
     "pool_sites",
     "requestor",
     "schedd",

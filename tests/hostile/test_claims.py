@@ -32,7 +32,7 @@ from tests.unit.sandbox.conftest import NODE, PLUGINS, RUN, SITE, World
 
 REFUSED = 99310
 STOPPED = 42
-FOREIGN = "/store/data/of_somebody_else.root"
+FOREIGN = "/store/data/of_another_request.root"
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"
 Forged = list[tuple[str, Any]]
 

@@ -296,7 +296,7 @@ def test_the_dataset_is_announced_when_the_other_writer_is_given_up(
     large, small = shared()
     name = walk(add_block(small)).dataset.dataset_name
     finished(small)
-    operator.post(f"{REQUESTS}/{large.request_name}/{end}", {"reason": "nobody wants it"})
+    operator.post(f"{REQUESTS}/{large.request_name}/{end}", {"reason": "no longer needed"})
     tidy_up(now=timezone.now())
     assert in_dbs(name) == ("VALID", 2)
 

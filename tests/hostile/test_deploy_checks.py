@@ -107,12 +107,12 @@ def test_a_schedd_that_knows_us_by_another_account_is_accepted(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS = []
-    monkeypatch.setattr(pool_checks, "own_account", lambda: "somebody_else")
+    monkeypatch.setattr(pool_checks, "own_account", lambda: "another_account")
     assert pool_checks.check_job_owner(None) == []
 
 
 def test_a_schedd_that_does_not_answer_is_said_not_to_be_checked(settings: Any) -> None:
-    settings.SCHEDDS = ["nobody@nowhere.invalid"]
+    settings.SCHEDDS = ["absent@nowhere.invalid"]
     assert ids(pool_checks.check_job_owner(None)) == ["wms2.I002"]
 
 

@@ -53,7 +53,7 @@ def submit(bench: Bench, root: Path, program: str, namespace: str) -> tuple[str,
     return bench.submit(written), written.dag_file.parent / "mg_000000"
 
 
-def nobody_is_left(lock: Path) -> bool:
+def no_process_is_left(lock: Path) -> bool:
     with open(lock) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,7 +77,7 @@ def test_a_hostile_job_ends_and_brings_back_two_reports(bench: Bench, tmp_path: 
     }
     for stream in ("proc_000000.out", "proc_000000.err"):
         assert (directory / stream).stat().st_size < MAX_STREAM_BYTES
-    assert nobody_is_left(tmp_path / "lock")
+    assert no_process_is_left(tmp_path / "lock")
 
 
 @pytest.mark.parametrize("namespace", ["1", "0"])
@@ -87,4 +87,4 @@ def test_a_removed_job_leaves_no_daemon(bench: Bench, tmp_path: Path, namespace:
     bench.schedd.remove_dag(name, reason="the test removes it", resumable=False)
     bench.wait(lambda: bench.gone(name), 300)
 
-    bench.wait(lambda: nobody_is_left(tmp_path / "lock"), 120)
+    bench.wait(lambda: no_process_is_left(tmp_path / "lock"), 120)

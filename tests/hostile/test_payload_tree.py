@@ -136,7 +136,7 @@ class Host:
             job.wait(timeout=PATIENCE_SEC)
         finally:
             job.kill()
-        assert self.nobody_is_left()
+        assert self.no_process_is_left()
         return self.report(place)
 
     def report(self, place: Path) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Host:
         assert loaded["events_read"] < 10**9
         return loaded
 
-    def nobody_is_left(self) -> bool:
+    def no_process_is_left(self) -> bool:
         with open(self.lock) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,7 +208,7 @@ def test_a_daemon_ends_when_its_job_is_removed(host: Host) -> None:
     job.send_signal(signal.SIGTERM)
 
     assert job.wait(timeout=PATIENCE_SEC) == 143
-    assert host.nobody_is_left()
+    assert host.no_process_is_left()
     assert "SIGTERM" in host.report(place)["error"]
 
 

@@ -16,7 +16,7 @@ FS = {"SEC_CLIENT_AUTHENTICATION_METHODS": "FS"}
 # FS authentication proves the client's user: for a pool of another user this process is unknown
 STRANGERS = {
     "another user": FS,
-    "nobody in particular": {"SEC_CLIENT_AUTHENTICATION": "NEVER"},
+    "without authentication": {"SEC_CLIENT_AUTHENTICATION": "NEVER"},
     "anonymous": {"SEC_CLIENT_AUTHENTICATION_METHODS": "ANONYMOUS"},
     "who claims to be the owner": {"SEC_CLIENT_AUTHENTICATION_METHODS": "CLAIMTOBE"},
 }

@@ -14,6 +14,7 @@ from tests.integration.receiver import certificate, receiver
 from wms2_project import redis_state
 from wms2_project.access import throttles
 from wms2_project.access.roles import Role
+from wms2_project.observation import health, heartbeat
 
 ApiAs = Callable[..., APIClient]
 __all__ = ["ApiAs", "certificate", "receiver"]  # the last two are fixtures
@@ -39,6 +40,13 @@ def _fresh_throttles(settings: Any) -> Iterator[None]:
     calls.reset()
     yield
     calls.reset()
+
+
+@pytest.fixture
+def own_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check no outside service, and hide the workers of the stack."""
+    monkeypatch.setattr(health, "_checks", {})
+    monkeypatch.setattr(heartbeat, "_KEY", "wms2:test:workers:{}")
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def read_file(path: Path) -> Iterator[AuditEvent]:
 
 
 def _limit(before: datetime) -> datetime:
-    """Rows stay that are newer than one that waits for its seal: see `seal_pending`."""
+    """Return the time before which rows may leave. Rows newer than an unsealed one stay."""
     waiting = AuditEvent.objects.filter(number__isnull=True).aggregate(at=Min("at"))["at"]
     return min(before, waiting) if waiting else before
 

@@ -26,7 +26,7 @@ class BearerRefused(PermanentError):
 
 @dataclass(frozen=True, slots=True)
 class BearerPolicy:
-    """Which tokens are accepted, and which roles their groups and scopes grant."""
+    """Rules for bearer tokens: the accepted issuers, and the roles granted by groups and scopes."""
 
     issuers: tuple[str, ...] = ()
     audiences: tuple[str, ...] = ()

@@ -7,16 +7,24 @@ its members may submit requests whose `Group` is higgs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from enum import IntEnum
+from importlib import import_module
 from typing import Any, ClassVar
 
+from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
 from django.http import HttpRequest as DjangoRequest
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request as HttpRequest
 
 from wms2_project.grammar import Name, matches
+
+logger = logging.getLogger(__name__)
 
 
 class Role(IntEnum):
@@ -122,3 +130,16 @@ def role_needed(view: Any, method: str) -> Role | None:
 def actor_of(request: DjangoRequest | HttpRequest) -> str:
     """Return the caller's name in the audit."""
     return f"user:{request.user.get_username()}"
+
+
+def session_role(session_key: str) -> Role:
+    """Return the role of the session's user; ANONYMOUS if there is no such session or no database."""
+    asked = DjangoRequest()
+    asked.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    try:
+        return role_of(get_user(asked))
+    except DatabaseError:
+        logger.exception("the session cannot be read")
+        return Role.ANONYMOUS
+    finally:
+        close_old_connections()

@@ -29,24 +29,20 @@ def _limiter(url: str) -> SlidingWindowCounterRateLimiter:
 
 def seconds_to_wait(kind: str, who: str) -> float:
     """Count one call. Return 0 if it is allowed, else the seconds to wait."""
-    rate = limits.parse(settings.THROTTLE_RATES[kind])
-
-    def count(_client: Any) -> float:
-        limiter = _limiter(settings.REDIS_URL)
-        if limiter.hit(rate, kind, who):
-            return 0.0
-        return max(1.0, limiter.get_window_stats(rate, kind, who).reset_time - time.time())
-
-    return ask(count, otherwise=0.0)
+    return _seconds_left(kind, who, counted=True)
 
 
 def seconds_until_allowed(kind: str, who: str) -> float:
     """Return the seconds until the next call is allowed, without counting one."""
+    return _seconds_left(kind, who, counted=False)
+
+
+def _seconds_left(kind: str, who: str, *, counted: bool) -> float:
     rate = limits.parse(settings.THROTTLE_RATES[kind])
 
     def read(_client: Any) -> float:
         limiter = _limiter(settings.REDIS_URL)
-        if limiter.test(rate, kind, who):
+        if (limiter.hit if counted else limiter.test)(rate, kind, who):
             return 0.0
         return max(1.0, limiter.get_window_stats(rate, kind, who).reset_time - time.time())
 
@@ -73,7 +69,7 @@ class _Throttle(BaseThrottle):
     _wait: float | None = None
 
     def who(self, request: HttpRequest) -> str:
-        """Return whose calls are counted; empty: not counted."""
+        """Return the key under which calls are counted; empty: not counted."""
         raise NotImplementedError
 
     def allow_request(self, request: HttpRequest, view: Any) -> bool:

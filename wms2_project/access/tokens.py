@@ -61,7 +61,7 @@ def issue_token(
 
 
 def roles_last_until(now: datetime) -> datetime:
-    """Return until when roles from an issuer are valid without asking it again."""
+    """Return the end of the validity of roles from an issuer."""
     return now + timedelta(hours=settings.OIDC_ROLES_HOURS)
 
 

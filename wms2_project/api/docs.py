@@ -105,7 +105,7 @@ def close_bodies(result: dict[str, Any], **given: Any) -> dict[str, Any]:
     return result
 
 
-def tell_queries(result: dict[str, Any], **given: Any) -> dict[str, Any]:
+def describe_queries(result: dict[str, Any], **given: Any) -> dict[str, Any]:
     """Describe query parameters: filters are not empty, `fields` names members of the answer."""
     for item in result["paths"].values():
         for one in item.get("get", {}).get("parameters", ()):

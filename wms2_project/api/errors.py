@@ -29,7 +29,7 @@ _STATUS: list[tuple[type[errors.Wms2Error], int]] = [
     (errors.Gone, status.HTTP_410_GONE),
     (errors.QuotaExceeded, status.HTTP_429_TOO_MANY_REQUESTS),
     (errors.ServiceRejected, status.HTTP_502_BAD_GATEWAY),
-    (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service nobody configured
+    (errors.Wms2Error, status.HTTP_503_SERVICE_UNAVAILABLE),  # such as a service without an address
 ]
 TITLES = {
     400: "Malformed request",
@@ -57,7 +57,7 @@ CURES = {  # for errors that do not bring a better one
     405: "Use a method of the Allow header",
     406: "Ask for application/json",
     409: "Read it again and retry if the action still applies",
-    410: "Stop calling; nothing is changed any more",
+    410: "Stop calling. The call changed nothing",
     412: "Read it again and retry if the change still applies",
     413: "Send a smaller body",
     415: "Send `Content-Type: application/json`",

@@ -24,7 +24,7 @@ class HealthBody(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=STATUSES)
     parts = serializers.DictField(child=serializers.ChoiceField(choices=["ok", "down"]), required=False)
     reasons = serializers.DictField(
-        child=serializers.CharField(), required=False, help_text="What components that are down wait for."
+        child=serializers.CharField(), required=False, help_text="Reason for each component that is down."
     )
 
 

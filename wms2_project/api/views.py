@@ -136,7 +136,7 @@ def check_fields(wanted: frozenset[str], *, known: set[str]) -> None:
     """Raise if `fields` names an unknown member."""
     if unknown := sorted(wanted - known):
         there = ", ".join(sorted(known))
-        raise ValidationError({"fields": f"There is no {', '.join(unknown)[:200]}; there are {there}."})
+        raise ValidationError({"fields": f"Unknown: {', '.join(unknown)[:200]}. Use {there}."})
 
 
 _JSON: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (

@@ -24,7 +24,7 @@ from wms2_project.api.views import DRY_RUN, Input, ReasonInput
 
 
 class Weight(StrEnum):
-    """How prominent a button is: the usual next step, a careful one, or one that cannot be undone."""
+    """Prominence of a button: the usual next step, one that needs care, or one that cannot be undone."""
 
     PLAIN = "plain"
     USUAL = "usual"
@@ -34,7 +34,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who uses an operation."""
+    """The caller of an operation."""
 
     username: str
     role: Role
@@ -44,7 +44,7 @@ class Caller:
 
     @property
     def actor(self) -> str:
-        """How the audit names the caller."""
+        """Name of the caller in the audit."""
         return f"user:{self.username}"
 
     @property
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an operation did: the row as it is now, a sentence, and members to add to the response body."""
+    """Result of an operation: the updated row, a sentence, and members to add to the response body."""
 
     row: Any
     message: str

@@ -32,7 +32,7 @@ STALE, REFUSED = 412, 409
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one row of a selection."""
+    """Result of an operation for one row of a selection."""
 
     target: str
     done: bool

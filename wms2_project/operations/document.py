@@ -12,9 +12,9 @@ from wms2_project.operations import Operation
 REASON = "reason"
 HEAD = """# Operations
 
-What people can do, with the least role, where it is allowed, and how it is called. Written by
-`./wms2 manage operations`; do not edit by hand. Every operation takes a `reason`, which the audit keeps with
-the name of the caller.
+All operations, each with the least role, where it is allowed, and how to call it. Written by
+`./wms2 manage reference operations`; do not edit by hand. Every operation takes a `reason`, which
+the audit keeps with the name of the caller.
 """
 
 

@@ -1,4 +1,4 @@
-"""What an operation would do to a row: shown before it is confirmed.
+"""Effect of an operation on a row, shown before the confirmation.
 
 With a dry run these are its results; else what the operation declares as affected. A refusal says why, and
 which operations the row's state allows.
@@ -56,7 +56,7 @@ def _refused(operation: Operation, row: Any, others: Iterable[Operation]) -> Eff
 
 
 def lines_of(preview: Any) -> Iterable[tuple[str, str]]:
-    """Yield the members of a preview that say something, as label and text."""
+    """Yield the members of a preview that are not empty, as label and text."""
     members = asdict(preview) if is_dataclass(preview) and not isinstance(preview, type) else dict(preview)
     for name, value in members.items():
         if value not in (None, [], {}, "") or isinstance(value, bool):
@@ -77,7 +77,7 @@ def _text(value: Any) -> str:
 
 
 def stale_message(error: StaleVersion, row: Any) -> str:
-    """Return what a person reads whose form shows an old version: nothing is lost, and what to do."""
+    """Return the message for a form that shows an old version: nothing is lost, and what to do."""
     status = str(getattr(row, "status", "")).replace("_", " ")
     now = f" It is {status} now." if status else ""
     return f"{error.message}.{now} Nothing was changed. Check the effect below, then confirm again."

@@ -2,11 +2,8 @@
 
 from wms2_project.settings.apps import *  # noqa: F403
 from wms2_project.settings.console import *  # noqa: F403
-from wms2_project.settings.credentials import *  # noqa: F403
 from wms2_project.settings.database import *  # noqa: F403
 from wms2_project.settings.environment import LAB as LAB
-from wms2_project.settings.identity import *  # noqa: F403
-from wms2_project.settings.intake import *  # noqa: F403
 from wms2_project.settings.logs import *  # noqa: F403
 from wms2_project.settings.policy import *  # noqa: F403
 from wms2_project.settings.queue import *  # noqa: F403

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wms2_project.settings.environment import LAB, env
-from wms2_project.settings.identity import OIDC_RP_CLIENT_ID
+from wms2_project.settings.security import OIDC_RP_CLIENT_ID
 
 INSTALLED_APPS = [
     "unfold",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kombu import Queue  # type: ignore[attr-defined]
 
-from wms2_project.settings.credentials import CREDENTIALS_INTERVAL_SEC
 from wms2_project.settings.environment import LAB, env
-from wms2_project.settings.intake import INTAKE_POLL_INTERVAL_SEC
+from wms2_project.settings.services import CREDENTIALS_INTERVAL_SEC, INTAKE_POLL_INTERVAL_SEC
 
 REDIS_URL = env.str("REDIS_URL")
 SWEEP_INTERVAL_SEC = env.float("WMS2_SWEEP_INTERVAL_SEC", default=1.0 if LAB else 5.0)

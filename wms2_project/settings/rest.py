@@ -52,7 +52,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "wms2_project.api.docs.close_bodies",
-        "wms2_project.api.docs.tell_queries",
+        "wms2_project.api.docs.describe_queries",
     ],
     "ENUM_NAME_OVERRIDES": {
         "RequestStatus": "requests_app.api.requests.STATUSES",

@@ -1,6 +1,7 @@
 // What every page of the console has: local times, charts and live regions.
 import { startActions } from "./actions.js";
 import { drawCharts } from "./charts.js";
+import { startList } from "./list.js";
 import { startLive } from "./live.js";
 import { startPalette } from "./palette.js";
 import { startPriority } from "./priority.js";
@@ -14,6 +15,7 @@ function start() {
   startPalette();
   startPriority();
   startSubmit();
+  startList();
   startLive();
 }
 

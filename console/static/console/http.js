@@ -1,5 +1,8 @@
 // Requests to WMS2 with a timeout; a refusal becomes a Problem with the server's text and cure.
+import { indicateSlow } from "./indicator.js";
+
 const TIMEOUT_MS = 10_000;
+const SLOW_MS = 2_000; // after this the page says that it waits
 
 export class Problem extends Error {
   constructor(status, title, cure = "") {
@@ -36,6 +39,8 @@ export async function write(url, body, { method = "POST", headers = {} } = {}) {
 
 export async function send(url, options) {
   let answer;
+  let waits = false;
+  const slow = setTimeout(() => indicateSlow((waits = true)), SLOW_MS);
   try {
     answer = await fetch(url, {
       credentials: "same-origin",
@@ -44,8 +49,11 @@ export async function send(url, options) {
       ...options,
     });
   } catch (error) {
-    const slow = error.name === "TimeoutError";
-    throw new Problem(0, slow ? "WMS2 did not answer in time" : "WMS2 does not answer", "The page retries by itself.");
+    const late = error.name === "TimeoutError";
+    throw new Problem(0, late ? "WMS2 did not answer in time" : "WMS2 does not answer", "The page retries by itself.");
+  } finally {
+    clearTimeout(slow);
+    if (waits) indicateSlow(false);
   }
   if (answer.type === "opaqueredirect") throw new Problem(401, "The session has ended", "Log in again.");
   if (answer.ok || answer.status === 304) return answer;

@@ -2,12 +2,28 @@
 const TEXTS = {
   live: ["success", "bolt", "Live"],
   polling: ["info", "sync", "Updated every 5 s"],
+  slow: ["warning", "hourglass_top", "WMS2 answers slowly. The page waits for it."],
   paused: ["neutral", "pause", "Paused"],
   down: ["danger", "cloud_off", "WMS2 does not answer. The page may be out of date; it retries by itself."],
   ended: ["warning", "logout", "The session has ended."],
 };
 
+let known = ""; // the state to return to
+let slow = 0; // calls that wait
+
+// Counts calls that take long: one more, or one less.
+export function indicateSlow(more) {
+  slow = Math.max(0, slow + (more ? 1 : -1));
+  show(slow ? "slow" : known);
+}
+
 export function indicate(state) {
+  known = state;
+  show(state);
+}
+
+function show(state) {
+  if (!state) return document.getElementById("wms2-indicator")?.remove();
   const [tone, icon, text] = TEXTS[state];
   const box = element();
   if (box.dataset.state === state) return;

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from dataclasses import replace
+from itertools import chain, repeat
 from typing import Protocol
 
-from dags_app.planning.lumis import chunks
+from dags_app.planning.lumis import chunks, normalised
 from dags_app.planning.parameters import Parameters
 from dags_app.planning.selection import Selection
 from dags_app.planning.splitters.lumi_files import LumiFiles, by_run, read_lumi_files
@@ -63,7 +64,7 @@ class OpenJob:
 
 
 class _Budget:
-    """What an early stop leaves."""
+    """Events, lumis or files that remain until an early stop."""
 
     def __init__(self, total: int | None) -> None:
         self.left = total
@@ -87,12 +88,11 @@ def fill_jobs(
 ) -> Iterator[JobSpec]:
     """Yield jobs of the selected lumis; a job never has files of different places."""
     budget = _Budget(pace.total)
-    for place in places:
-        files = read_lumi_files(place, selection)
+    for files, chosen in _sequences(places, parameters, selection):
         shares: Shares | None = {} if files.tangled else None
         if files.tangled and parameters.apply_lumi_correction:
             files, shares = correct(files)
-        jobs: Iterable[OpenJob] = _walk(files, selection, pace, budget, parameters.split_on_run)
+        jobs: Iterable[OpenJob] = _walk(files, chosen, pace, budget, parameters.split_on_run)
         if shares and pace.total is not None:
             jobs = every = list(jobs)
             if budget.spent:
@@ -102,6 +102,30 @@ def fill_jobs(
             yield job.finished(shares)
         if budget.spent:
             return
+
+
+def _sequences(
+    places: Sequence[list[FileSpec]], parameters: Parameters, selection: Selection
+) -> Iterator[tuple[LumiFiles, Selection]]:
+    """Yield the files of each place with what is selected of them; with `gather_runs` run by run."""
+    for place in places:
+        if not parameters.gather_runs:
+            yield read_lumi_files(place, selection), selection
+            continue
+        holding: dict[int, list[FileSpec]] = {}
+        for file in place:
+            for run in {run for run, _, _ in normalised(file.lumis)}:
+                holding.setdefault(run, []).append(file)
+        for run in sorted(filter(selection.allows_run, holding)):
+            chosen = selection.of_run(run)
+            found = read_lumi_files(holding[run], chosen)
+            yield replace(found, wanted=map(_of_run, repeat(run), found.wanted)), chosen
+
+
+def _of_run(run: int, wanted: Ranges) -> Ranges:
+    """Return the lumis of the run; the mask of a file is the result of an earlier selection of all runs."""
+    only = bool(wanted) and wanted[0][0] == wanted[-1][0] == run
+    return wanted if only else tuple(one for one in wanted if one[0] == run)
 
 
 def _walk(

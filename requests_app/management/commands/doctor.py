@@ -17,12 +17,12 @@ class Command(BaseCommand):
     help = (
         "Check settings, database, migrations, Redis, queues, workers, pool, services, credentials, clock,"
         " disks, streams and audit; write, verify and delete a file at the storage of every open site."
-        " Exit code 1 if something has to be fixed."
+        " Exit code 1 if a problem was found."
     )
     requires_system_checks: list[str] = []  # they are printed with the others
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--problems", action="store_true", help="print only what has to be fixed")
+        parser.add_argument("--problems", action="store_true", help="print problems only")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print every finding as soon as it is there."""

@@ -32,7 +32,7 @@ def calling_runner(*, workflow_id: UUID, runner_id: UUID, lock: bool = False) ->
         rows = rows.select_for_update(of=("self",))
     runner = rows.filter(pk=runner_id, workflow_id=workflow_id).first()
     if runner is None:
-        raise Gone("this runner is not known any more", cure="End the job")
+        raise Gone("the runner is unknown", cure="End the job")
     return runner, request_of(workflow_id)
 
 

@@ -1,4 +1,4 @@
-"""Where storages are, seen from a site: distances, prefixes and free space. Kept for some seconds."""
+"""Storages as seen from a site: distances, prefixes and free space, cached for some seconds."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ def _bad_copies(workflow_id: UUID, _moment: int) -> BadCopies:
 
 
 def forget() -> None:
-    """Forget what is kept; for tests, which change sites all the time."""
+    """Clear the cache. For tests."""
     for kept in (_atlas, _place_sets, _bad_copies):
         kept.cache_clear()

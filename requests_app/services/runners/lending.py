@@ -109,8 +109,8 @@ def _repeat(runner: Runner) -> list[Lent]:
         "first_event",
         "attempts",
     )
-    rows = InputFile.objects.filter(pk__in=runner.last_lent, runner=runner).order_by("id")
-    files = [LentFile(*row) for row in rows.values_list(*columns)]
+    rows = InputFile.objects.filter(pk__in=runner.last_lent, runner=runner).values_list(*columns)
+    files = sorted((LentFile(*row) for row in rows), key=lambda file: runner.last_lent.index(file.id))
     sets = PlaceSet.objects.filter(pk__in={file.set_id for file in files}).values_list("pk", "storages")
     by_set = {source.set_id: source for source in sources_for(runner.workflow, runner.site)}
     for key, storages in sets:

@@ -37,7 +37,9 @@ from wms2_project.errors import Conflict, Gone, InvalidInput
 from wms2_project.failpoints import failpoint
 
 RECORD, CONFIRM, ABORT = "record", "confirm", "abort"
-PROCESSED = "processed"  # number of processed files, beside the digests of calls
+PROCESSED, RETURNED = "processed", "returned"  # numbers of files, beside the digests of calls
+WITHOUT_OUTPUTS = frozenset({RunnerOutcome.LATE, RunnerOutcome.UNPROCESSED})
+NOTHING_COUNTS = frozenset({RunnerOutcome.FAILED, RunnerOutcome.LOST, RunnerOutcome.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,15 @@ def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any
     with transaction.atomic():
         runner, request = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
         if is_repeated(runner, RECORD, digest):
-            if runner.outcome not in (None, RunnerOutcome.LATE, RunnerOutcome.UNPROCESSED):
+            if runner.outcome in NOTHING_COUNTS:
                 check_open(runner, request)
-            return _recorded(runner, returned=0)
+            return _recorded(runner)
         check_open(runner, request)
         held = {file.lfn: file for file in held_files(runner=runner)}
         processed = _processed(body["processed"], held)
         outputs = _outputs(runner, body["outputs"], now) if processed else []
         returned = return_files(runner=runner, keep=[file.pk for file in processed])
-        calls = runner.calls | {RECORD: digest, PROCESSED: len(processed)}
+        calls = runner.calls | {RECORD: digest, PROCESSED: len(processed), RETURNED: returned}
         Runner.objects.filter(pk=runner.pk).update(calls=calls, heartbeat_at=Now())
         if processed:
             Runner.objects.filter(pk=runner.pk).update(state=RunnerState.RECORDED)
@@ -77,14 +79,15 @@ def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any
             note_end(round_=runner.round, workflow=runner.workflow)
     failpoint("runner.recorded")
     runner.refresh_from_db()
-    return _recorded(runner, returned=returned)
+    return _recorded(runner)
 
 
-def _recorded(runner: Runner, *, returned: int) -> Recorded:
+def _recorded(runner: Runner) -> Recorded:
     outputs = [
         {"name": one.name, "lfn": one.lfn, "sites": one.sites} for one in runner.outputs.order_by("id")
     ]
-    return Recorded(ended=runner.state == RunnerState.ENDED, returned=returned, outputs=outputs)
+    returned = runner.calls.get(RETURNED, 0)
+    return Recorded(ended=runner.outcome in WITHOUT_OUTPUTS, returned=returned, outputs=outputs)
 
 
 def _processed(lfns: Sequence[str], held: Mapping[str, InputFile]) -> list[InputFile]:
@@ -251,6 +254,7 @@ def abort_runner(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any])
         outcome = RunnerOutcome.STOPPED if stopped else RunnerOutcome.FAILED
         reason, code = body["reason"], body["exit_code"]
         end_runner(runner=runner, outcome=outcome, message=reason, exit_code=code, refund=stopped)
+        runner.outputs.filter(lfn__in=body["removed"]).update(state=UploadState.REMOVED)
         note_end(round_=runner.round, workflow=runner.workflow)
     failpoint("runner.aborted")
     return str(outcome)

@@ -48,7 +48,7 @@ _BEAT = f"""
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a runner is given at its start."""
+    """Response to the start of a runner."""
 
     runner: UUID
     runner_token: str
@@ -76,7 +76,7 @@ def start_runner(
         .first()
     )
     if group is None:
-        raise Gone("this group is not known any more", cure="End the job")
+        raise Gone("the group is unknown", cure="End the job")
     digest = digest_of(body)
     known = Runner.objects.filter(instance=body["instance"]).first()
     if known is not None and known.group_id == group.pk and is_repeated(known, START, digest):
@@ -162,7 +162,7 @@ def note_heartbeat(*, workflow_id: UUID, runner_id: UUID, removed: Sequence[str]
     rows = execute_prepared(_BEAT, {"runner": runner_id, "workflow": workflow_id})
     if not rows:
         check_open(*calling_runner(workflow_id=workflow_id, runner_id=runner_id))
-        raise Gone("this runner is not known any more", cure="End the job")
+        raise Gone("the runner is unknown", cure="End the job")
     if removed:
         void = RunnerOutput.objects.filter(
             lfn__in=removed, runner__workflow_id=workflow_id, state=UploadState.VOID

@@ -17,7 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--force", action="store_true", help="Close sites that CRIC no longer has even if they are most."
+            "--force",
+            action="store_true",
+            help="Close sites that CRIC no longer lists, even if that is most of them.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -32,7 +32,7 @@ def test_block_is_closed_in_its_container_with_its_files(peer: RucioPeer, regist
 
 def test_files_and_bytes_of_a_block_are_counted(rucio: RucioClient, registered: Block) -> None:
     assert rucio.block_counts(registered.name) == FileCounts(files=3, bytes=3003)
-    assert rucio.block_counts(f"{registered.dataset}#nobody") is None
+    assert rucio.block_counts(f"{registered.dataset}#unknown") is None
 
 
 def test_closed_datasets_are_found_by_name_and_time(
@@ -68,11 +68,11 @@ def test_protocols_that_jobs_do_not_know_give_no_prefix(rucio: RucioClient, peer
 def test_replicas_are_where_the_block_was_registered(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
-    found = rucio.replicas([*registered.lfns, "/store/data/Lab/nobody/knows.root"])
+    found = rucio.replicas([*registered.lfns, "/store/data/Lab/unknown/file.root"])
 
     assert found == {
         **dict.fromkeys(registered.lfns, (peer.source,)),
-        "/store/data/Lab/nobody/knows.root": (),
+        "/store/data/Lab/unknown/file.root": (),
     }
 
 
@@ -222,7 +222,7 @@ def test_rule_of_another_account_is_not_deleted(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
     rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
-    rucio._config = replace(peer.config, account="somebody_else")  # logged in as before
+    rucio._config = replace(peer.config, account="another_account")  # logged in as before
 
     with pytest.raises(ServiceRejected, match=f"belongs to {peer.config.account}"):
         rucio.delete_rule(rule_id)
@@ -294,7 +294,7 @@ def test_rule_is_found_by_what_it_is_for(rucio: RucioClient, peer: RucioPeer, re
 
     assert rucio.find_rule(registered.name, peer.source) == rule_id
     assert rucio.find_rule(registered.name, peer.destination) is None
-    assert rucio.find_rule(f"{registered.dataset}#nobody", peer.source) is None
+    assert rucio.find_rule(f"{registered.dataset}#unknown", peer.source) is None
 
 
 def test_more_files_than_one_call_may_carry(rucio: RucioClient, peer: RucioPeer, block: Block) -> None:

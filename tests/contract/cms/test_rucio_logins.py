@@ -117,7 +117,7 @@ def test_a_renewed_token_is_read_when_the_old_one_is_refused(front: Front, tmp_p
     assert works(client)
 
 
-def test_a_token_for_somebody_else_is_refused(front: Front, tmp_path: Path) -> None:
+def test_a_token_of_another_account_is_refused(front: Front, tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(front.token(audience="https://se.example.org"))
 

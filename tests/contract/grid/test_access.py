@@ -111,7 +111,7 @@ def test_a_token_is_good_for_its_audience_only(client: Client, stored: str) -> N
 
     assert client.status("GET", HERE, stored, token=for_here) == 200
     assert client.status("PUT", THERE, stored, token=for_here, body=b"x") == FORBIDDEN
-    assert client.status("GET", HERE, stored, token=client.token(audience=["https://nobody"])) == FORBIDDEN
+    assert client.status("GET", HERE, stored, token=client.token(audience=["https://unknown"])) == FORBIDDEN
 
 
 def test_a_token_of_another_issuer_is_denied(client: Client, stored: str, tmp_path: Path) -> None:

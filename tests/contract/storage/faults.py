@@ -11,5 +11,5 @@ from contextlib import contextmanager
 def closed_port() -> Iterator[int]:
     """Yield a port of this machine that refuses connections."""
     with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        holder.bind(("127.0.0.1", 0))  # bound, but not listening
         yield holder.getsockname()[1]

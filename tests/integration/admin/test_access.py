@@ -21,7 +21,7 @@ from wms2_project.models import ApiToken
 PASSWORD, TOKEN = "correct horse battery", "wms2_" + "t" * 40
 PRODUCTION = {
     "SECRET_KEY": "k4Zq-" * 12,
-    "DATABASE_URL": "postgres://nobody@127.0.0.1:5432/nothing",
+    "DATABASE_URL": "postgres://absent@127.0.0.1:5432/nothing",
     "REDIS_URL": "redis://127.0.0.1:6379/15",
     "WMS2_SUBMIT_ROOT": "/srv/wms2/dags",
     "WMS2_STORAGE_PREFIX": "/storage/{site}",

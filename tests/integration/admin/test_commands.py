@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dags_app.models import DAG, Schedd
 from requests_app.models import Request
-from requests_app.services.deciding import decisions_of
+from requests_app.services.decisions import decisions_of
 from requests_app.services.importing import import_request
 from requests_app.states import RequestStatus
 from tests.integration.factories import (
@@ -161,8 +161,8 @@ def test_refusals_are_printed() -> None:
     row = make_request(status=S.COMPLETED)
     with pytest.raises(CommandError, match="cannot become stopping"):
         run("request", "stop", row, "--reason", "late")
-    with pytest.raises(CommandError, match="no request named nobody"):
-        run("request", "stop", "nobody", "--reason", "x")
+    with pytest.raises(CommandError, match="no request named unknown"):
+        run("request", "stop", "unknown", "--reason", "x")
     with pytest.raises(CommandError, match="There is no DAG"):
         run("dag", "hold", "00000000-0000-0000-0000-000000000000", "--reason", "x")
     dag = make_dag(make_round(row.workflow), status="completed", completed_at=ago(minutes=1))

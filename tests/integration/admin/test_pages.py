@@ -214,7 +214,7 @@ def test_the_name_of_a_request_is_an_address_too(console: Client) -> None:
     row = make_request(request_name="ana_Muons_v1")
     answer = console.get("/admin/requests_app/request/ana_Muons_v1/change/")
     assert (answer.status_code, answer["Location"]) == (302, page(Request, "change", row.pk))
-    assert console.get("/admin/requests_app/request/nobody_s/change/").status_code == 404
+    assert console.get("/admin/requests_app/request/unknown_s/change/").status_code == 404
 
 
 @pytest.mark.parametrize(

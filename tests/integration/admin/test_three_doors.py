@@ -29,7 +29,7 @@ from tests.integration.factories import (
     make_round,
     make_site,
 )
-from wms2_project.api.table import endpoints
+from wms2_project.api.endpoints import endpoints
 from wms2_project.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

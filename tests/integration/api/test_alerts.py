@@ -128,12 +128,12 @@ def test_an_acknowledged_alert_is_not_notified_again(
     operator: APIClient, console: Client, settings: Any
 ) -> None:
     settings.ALERT_EMAIL_TO = ["shift@example.org"]
-    acknowledge(operator, raised(message="known to somebody"))
+    acknowledge(operator, raised(message="known to an operator"))
     assert open_alerts() == {}
     assert send_alerts(now=timezone.now()) == 0
-    assert "known to somebody" not in console.get("/admin/").content.decode()
+    assert "known to an operator" not in console.get("/admin/").content.decode()
     shown = console.get("/admin/requests_app/alert/").content.decode()
-    assert ("known to somebody" in shown, "user:olga" in shown) == (True, True)
+    assert ("known to an operator" in shown, "user:olga" in shown) == (True, True)
 
 
 def test_the_console_acknowledges_by_the_same_service(console: Client) -> None:

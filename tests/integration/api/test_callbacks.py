@@ -24,7 +24,7 @@ SECRET = "shared with the receiver"
 def url(receiver: str, settings: Any) -> str:
     settings.CALLBACK_HOSTS, settings.CALLBACK_SECRET = ["localhost"], SECRET
     settings.ERROR_BACKOFF_BASE_SEC = 0.0
-    return f"{receiver}/told?job=7"
+    return f"{receiver}/ended?job=7"
 
 
 def ended(url: str) -> Request:

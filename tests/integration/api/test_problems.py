@@ -135,7 +135,7 @@ def test_too_many_calls_are_a_429_with_a_time_to_wait(api_as: ApiAs, settings: A
 
 
 def test_without_its_database_and_redis_a_call_is_a_503_that_says_what_to_do() -> None:
-    away = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    away = {"DATABASE_URL": "postgres://absent@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
     ran = subprocess.run([sys.executable, "-c", CALL], env=os.environ | away, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     status, retry_after, kind, body = ran.stdout.split("\n", 3)
@@ -155,7 +155,7 @@ def test_a_bug_is_a_500_that_tells_nothing_but_where_to_look(viewer: APIClient, 
 
 
 def test_a_harmless_request_id_is_kept(viewer: APIClient) -> None:
-    answer = viewer.get(f"{URL}/nobody", headers={"X-Request-Id": "call-7"})
+    answer = viewer.get(f"{URL}/unknown", headers={"X-Request-Id": "call-7"})
     assert problem(answer, 404)["request_id"] == "call-7"
 
 

@@ -203,7 +203,7 @@ def test_a_repeated_name_is_answered_without_reqmgr2(
 
 @pytest.mark.usefixtures("reqmgr2")
 def test_a_name_reqmgr2_does_not_know_is_not_found(requestor: APIClient) -> None:
-    answer = requestor.post(URL, {"request_name": "nobody_knows", "source": "reqmgr2"})
+    answer = requestor.post(URL, {"request_name": "unknown_request", "source": "reqmgr2"})
     assert answer.status_code == 404
     assert not Request.objects.exists()
 

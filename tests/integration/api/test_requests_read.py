@@ -193,9 +193,9 @@ def test_the_detail_tells_the_position_in_the_queue(viewer: APIClient) -> None:
 
 
 def test_an_unknown_request_is_not_found_by_name(viewer: APIClient) -> None:
-    answer = viewer.get(f"{URL}/nobody")
+    answer = viewer.get(f"{URL}/unknown")
     assert answer.status_code == 404
-    assert answer.json()["detail"] == "There is no request named nobody"
+    assert answer.json()["detail"] == "There is no request named unknown"
 
 
 def test_the_timeline_is_in_order(operator: APIClient, viewer: APIClient) -> None:

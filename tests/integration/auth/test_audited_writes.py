@@ -39,7 +39,7 @@ from tests.integration.factories import (
     make_user,
 )
 from wms2_project.access.roles import Role
-from wms2_project.api.table import endpoints
+from wms2_project.api.endpoints import endpoints
 from wms2_project.models import X509, ApiToken, AuditEvent, Identity
 
 pytestmark = pytest.mark.django_db

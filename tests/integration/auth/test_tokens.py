@@ -80,7 +80,7 @@ def test_only_admins_make_tokens_for_others(api_as: ApiAs, operator: APIClient) 
     assert operator.post(URL, body).status_code == 403
     admin = api_as(Role.ADMIN, "adam")
     assert works(admin.post(URL, body).json()["token"])
-    assert admin.post(URL, body | {"user": "nobody"}).status_code == 422
+    assert admin.post(URL, body | {"user": "unknown"}).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_token_is_revoked_with_the_reason_in_the_query(viewer: APIClient) -> N
 
 @pytest.mark.parametrize(
     "arguments",
-    [("roles", "ana", "emperor"), ("token", "nobody", "x"), ("revoke", "ana", "x"), ("unlink", "/CN=x")],
+    [("roles", "ana", "emperor"), ("token", "unknown", "x"), ("revoke", "ana", "x"), ("unlink", "/CN=x")],
 )
 def test_what_does_not_exist_is_said(arguments: tuple[str, ...]) -> None:
     make_user("ana")

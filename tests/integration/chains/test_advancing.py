@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from chains_app.models import Chain, ChainStep
+from chains_app.services import starting
 from chains_app.services.advancing import advance_chain
 from chains_app.services.sweeping import claim_chains, wake_chains
 from chains_app.states import ChainStatus, DatasetRole
@@ -22,6 +23,7 @@ from tests.integration.chains.conftest import (
 )
 from tests.integration.chains.documents import LINEAR, SCATTER, WHEN, tool
 from tests.integration.factories import make_request, make_workflow
+from wms2_project.errors import ServiceUnavailable
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fake_dbs")]
 
@@ -107,17 +109,28 @@ def test_first_step_waits_until_its_dataset_is_complete(
     assert advanced(chain).status == ChainStatus.RUNNING
 
 
-def test_dataset_that_vanishes_before_its_step_holds_the_chain(fake_dbs: FakeDbs) -> None:
+@pytest.mark.parametrize(
+    ("access", "opened", "words"),
+    [
+        (None, frozenset[str](), "not in DBS any more"),
+        ("INVALID", frozenset[str](), "is INVALID in DBS"),
+        ("VALID", frozenset({f"{RAW}#2"}), "1 open blocks again"),
+    ],
+)
+def test_dataset_that_vanishes_or_reopens_before_its_step_holds_the_chain(
+    fake_dbs: FakeDbs, access: str | None, opened: frozenset[str], words: str
+) -> None:
     make_actual(LINEAR.replace("tier: AOD, ", "tier: AOD, approval: true, ", 1))
     chain = advanced(start())
     assert chain.steps.get(step="skim").wait_reason == "waits for the approval of an operator"
-    fake_dbs.access = {}
+    fake_dbs.access, fake_dbs.opened = ({RAW: access} if access else {}), {RAW: opened}
 
     advanced(chain)
 
     assert chain.status == ChainStatus.HELD
     assert chain.hold_evidence is not None
-    assert "not in DBS any more" in chain.hold_evidence["steps"][0]["reason"]
+    assert words in chain.hold_evidence["steps"][0]["reason"]
+    assert Request.objects.count() == 0
 
 
 def test_held_request_holds_the_chain_and_releasing_it_is_enough() -> None:
@@ -224,6 +237,24 @@ def test_refused_request_holds_its_step_and_does_not_run() -> None:
     assert chain.status == ChainStatus.HELD
     assert statuses(chain)["skim"] == "held"
     assert Request.objects.count() == 1, "the one that has its name"
+
+
+def test_step_does_not_run_while_its_request_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_actual()
+    chain = start()
+
+    def away(**_: object) -> None:
+        raise ServiceUnavailable("ReqMgr2 is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(starting, "import_request", away)
+        advanced(chain)
+
+    assert (statuses(chain)["skim"], chain.status) == ("defined", ChainStatus.DEFINED)
+    assert "ReqMgr2 is away" in chain.last_error
+    assert set(chain.datasets.values_list("status", flat=True)) <= {"planned", "complete"}
+    advanced(chain)
+    assert (statuses(chain)["skim"], chain.last_error) == ("running", "")
 
 
 def test_restarted_request_is_followed() -> None:

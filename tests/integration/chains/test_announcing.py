@@ -72,15 +72,18 @@ def test_product_of_a_chain_starts_other_templates_and_never_one_of_its_ancestry
     row = announce(uid="3", name=last, actor=ACTOR)
     assert row.status == AnnouncementStatus.DEAD_LETTER
     assert "ancestry" in row.reason
+    named = announce(uid="4", name=last, template="first", actor=ACTOR)
+    assert (named.status, Chain.objects.count()) == (AnnouncementStatus.DEAD_LETTER, 2)
+    assert "product of first itself" in named.reason
 
 
 def test_unknown_template_and_wrong_parameters_are_dead_letters() -> None:
     make_template("first")
 
-    unknown = announce(uid="1", name=RAW, template="nobody", actor=ACTOR)
+    unknown = announce(uid="1", name=RAW, template="unknown", actor=ACTOR)
     wrong = announce(uid="2", name=RAW, template="first", parameters={"spin": 1}, actor=ACTOR)
 
-    assert unknown.reason == "There is no actual template named nobody"
+    assert unknown.reason == "There is no actual template named unknown"
     assert "there is no input spin" in wrong.reason
     assert Chain.objects.count() == 0
 
@@ -119,7 +122,7 @@ def test_many_pending_announcements_are_matched_at_once_and_a_bad_one_stops_no_o
     make_template("first", mask="^/Muons/Era1[0-9]-v1/RAW$")
     monkeypatch.setattr(announcing, "MATCH_BATCH", 7)
     rows = [build_announcement(uid=str(n), name=f"/Muons/Era{n}-v1/RAW", actor=ACTOR) for n in range(30)]
-    store_announcements([*rows, build_announcement(uid="named", name=RAW, template="nobody", actor=ACTOR)])
+    store_announcements([*rows, build_announcement(uid="named", name=RAW, template="unknown", actor=ACTOR)])
     match_announcement = announcing.match_announcement
 
     def fails_once(*, uid: str) -> Announcement:
@@ -136,4 +139,4 @@ def test_many_pending_announcements_are_matched_at_once_and_a_bad_one_stops_no_o
     assert Chain.objects.count() == 10
     dead = Announcement.objects.filter(status="dead_letter", reason="No actual template matches the name")
     assert dead.count() == 20
-    assert Announcement.objects.get(uid="named").reason == "There is no actual template named nobody"
+    assert Announcement.objects.get(uid="named").reason == "There is no actual template named unknown"

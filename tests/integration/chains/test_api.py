@@ -124,6 +124,8 @@ def test_announced_dataset_starts_a_chain_that_can_be_seen(operator: APIClient) 
     assert (answer.status_code, answer.json()["status"]) == (201, "matched")
     number = answer.json()["chains"][0]
     chain = advanced(Chain.objects.get(pk=number))
+    why = operator.get(f"/api/v1/chains/{number}/why").json()
+    assert {one["reason"] for one in why["steps"] if one["step"] == "join"} == {"waits for skim"}
     end_request(chain, "skim")
     advanced(chain)
 

@@ -133,16 +133,37 @@ def test_unknown_step_and_missing_reason_are_refused(operator: APIClient) -> Non
     act(operator, chain, "skip", step="skim", reason=" ", expect=422)
 
 
-@pytest.mark.parametrize("name", ["cancel", "skip"])
-def test_console_buttons_do_the_same(console: Client, name: str) -> None:
-    make_actual()
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("cancel", "cancelled"), ("skip", "skipped"), ("approve", "defined"), ("reject", "held"),
+     ("retry", "defined")],
+)  # fmt: skip
+def test_console_buttons_do_the_same(console: Client, name: str, status: str) -> None:
+    make_actual(APPROVAL if name in ("approve", "reject") else LINEAR)
     chain = advanced(start())
+    if name == "retry":
+        end_request(chain, "skim", RequestStatus.FAILED)
+        advanced(chain)
 
-    more = {"step": "skim"} if name == "skip" else {}
+    more = {} if name == "cancel" else {"step": "skim"}
     answer = press(console, chain, name, reason="because", **more)
 
     assert answer.status_code == 302
-    assert AuditEvent.objects.filter(actor="user:adam").exists()
+    assert statuses(chain)["skim"] == status
+    assert AuditEvent.objects.filter(actor="user:adam", reason="because").exists()
+
+
+@pytest.mark.parametrize("name", ["cancel", "retry", "skip", "approve", "reject"])
+def test_an_ended_chain_offers_and_takes_nothing(console: Client, operator: APIClient, name: str) -> None:
+    make_actual()
+    chain = advanced(start())
+    act(operator, chain, "cancel")
+
+    refused = act(operator, chain, name, expect=409, **({} if name == "cancel" else {"step": "skim"}))
+
+    assert "cancelled" in refused["detail"]
+    page = console.get(f"/admin/chains_app/chain/{chain.pk}/change/").content.decode()
+    assert f"/{name}/" not in page
 
 
 def test_dead_letters_are_replayed_one_by_one_or_all_that_match_now(operator: APIClient) -> None:

@@ -96,7 +96,7 @@ def test_without_an_answer_nothing_changes_and_health_says_so(client: Client, se
 def test_a_schedd_that_does_not_answer_keeps_no_site_from_being_measured(
     pool_sites: tuple[str, ...], settings: Any
 ) -> None:
-    settings.SCHEDDS = ["nobody@nowhere"]
+    settings.SCHEDDS = ["absent@nowhere"]
     site = make_site(pool_sites[0])
     assert measure_slots(now=timezone.now()) == 1
     site.refresh_from_db()

@@ -122,5 +122,5 @@ def test_every_setting_is_documented() -> None:
 
 def test_people_without_a_role_see_no_page() -> None:
     browser = Client()
-    browser.force_login(User.objects.create_user("nobody", is_staff=True))
+    browser.force_login(User.objects.create_user("roleless", is_staff=True))
     assert browser.get(reverse("console:sites"))["Location"].startswith(reverse("admin:login"))

@@ -146,4 +146,4 @@ def test_an_unchanged_part_is_not_sent_again(held: Request) -> None:
     url = f"/admin/console/fragments/request-work?of={held.request_name}"
     first = client.get(url)
     assert client.get(url, headers={"If-None-Match": first["ETag"]}).status_code == 304
-    assert client.get("/admin/console/fragments/request-work?of=nobody").status_code == 404
+    assert client.get("/admin/console/fragments/request-work?of=unknown").status_code == 404

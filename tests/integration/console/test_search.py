@@ -72,7 +72,7 @@ def test_the_plan_of_a_search_by_part_uses_the_index() -> None:
     assert "request_name_trigram" in plan
 
 
-def test_the_view_answers_viewers_and_nobody_else() -> None:
+def test_the_view_needs_the_role_viewer() -> None:
     browser = Client()
     assert browser.get(reverse("console:search")).status_code == 302
     browser.force_login(make_user(role=Role.VIEWER, is_staff=True))

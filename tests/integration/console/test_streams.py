@@ -182,7 +182,7 @@ def test_alerts_and_decisions_are_announced(heard: Any) -> None:
     }  # fmt: skip
 
 
-def test_nobody_waits_for_an_absent_redis(settings: Any, django_capture_on_commit_callbacks: Any) -> None:
+def test_an_absent_redis_delays_no_call(settings: Any, django_capture_on_commit_callbacks: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     with django_capture_on_commit_callbacks(execute=True):
         announce("fleet")

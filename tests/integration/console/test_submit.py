@@ -64,8 +64,8 @@ def test_an_earlier_request_gives_its_document_under_another_name() -> None:
     html = login(Role.REQUESTOR).get(reverse("console:submit"), {"from": row.request_name}).content.decode()
     assert "ana_first_copy" in html
     assert (
-        "There is no request nobody"
-        in login(Role.REQUESTOR).get(reverse("console:submit"), {"from": "nobody"}).content.decode()
+        "There is no request unknown"
+        in login(Role.REQUESTOR).get(reverse("console:submit"), {"from": "unknown"}).content.decode()
     )
 
 

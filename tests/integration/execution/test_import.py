@@ -28,8 +28,8 @@ def test_a_request_is_imported_by_name_from_reqmgr2(samples: list[dict[str, Any]
 
 
 def test_a_name_unknown_to_reqmgr2_is_refused(db: None) -> None:
-    with pytest.raises(NotFound, match="no request named nobody_knows"):
-        import_by_name(request_name="nobody_knows", actor="user:ana")
+    with pytest.raises(NotFound, match="no request named unknown_request"):
+        import_by_name(request_name="unknown_request", actor="user:ana")
 
 
 def test_the_same_key_answers_the_first_request_and_another_document_is_refused(
@@ -69,8 +69,8 @@ def test_the_ledger_holds_every_file_once_with_its_storages(workflow: Workflow) 
 
 
 def test_a_dataset_unknown_to_dbs_is_refused(db: None) -> None:
-    workflow = make_workflow(input_dataset="/Nobody/Knows-v1/RAW")
-    with pytest.raises(NoInput, match="DBS does not know dataset /Nobody/Knows-v1/RAW"):
+    workflow = make_workflow(input_dataset="/Unknown/Dataset-v1/RAW")
+    with pytest.raises(NoInput, match="DBS does not know dataset /Unknown/Dataset-v1/RAW"):
         resolve_input(workflow=workflow, now=timezone.now())
 
 

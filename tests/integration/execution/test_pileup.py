@@ -160,8 +160,8 @@ def invalid_pileup() -> str:
     ("make", "message"),
     [
         (
-            lambda: "/Nobody/Knows-v1/PREMIX",
-            "DBS does not know the secondary dataset /Nobody/Knows-v1/PREMIX",
+            lambda: "/Unknown/Dataset-v1/PREMIX",
+            "DBS does not know the secondary dataset /Unknown/Dataset-v1/PREMIX",
         ),
         (invalid_pileup, "is INVALID in DBS"),
     ],

@@ -125,7 +125,7 @@ def test_the_command_needs_no_service(tmp_path: Path, documents: list[dict[str, 
     case = json.loads(ORACLE.read_text())["cases"][0]
     (tmp_path / "doc.json").write_text(json.dumps(documents[0] | {"FilesPerJob": 2}))
     (tmp_path / "files.json").write_text(json.dumps(case["files"]))
-    nowhere = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    nowhere = {"DATABASE_URL": "postgres://absent@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
     done = subprocess.run(
         [sys.executable, "manage.py", "plan", "--json",
          "--request", str(tmp_path / "doc.json"), "--files", str(tmp_path / "files.json")],

@@ -51,8 +51,8 @@ def test_the_ledger_has_the_files_of_all_inputs_even_if_read_in_pieces(datasets:
 
 
 def test_each_input_must_be_readable(datasets: list[str]) -> None:
-    with pytest.raises(NoInput, match="/Nobody/Knows-v1/RAW"):
-        resolve_input(workflow=workflow_of([*datasets, "/Nobody/Knows-v1/RAW"]), now=timezone.now())
+    with pytest.raises(NoInput, match="/Unknown/Dataset-v1/RAW"):
+        resolve_input(workflow=workflow_of([*datasets, "/Unknown/Dataset-v1/RAW"]), now=timezone.now())
 
 
 def test_an_input_that_is_lost_later_is_named(datasets: list[str]) -> None:

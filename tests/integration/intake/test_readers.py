@@ -60,9 +60,8 @@ def states() -> dict[str, Waiting]:
 
 
 @pytest.fixture
-def amqp(queue: str, states: dict[str, Waiting], monkeypatch: pytest.MonkeyPatch) -> Iterator[Intake]:
-    monkeypatch.setattr(process, "REPORT_SEC", 0.05)
-    with running(Intake(reader("amqp"), report=states.__setitem__)) as intake:
+def amqp(queue: str, states: dict[str, Waiting]) -> Iterator[Intake]:
+    with running(Intake(reader("amqp"), report=states.__setitem__, report_sec=0.05)) as intake:
         until(lambda: states.get("amqp") == Waiting())
         yield intake
 
@@ -138,11 +137,10 @@ def send_by_stomp(broker: Broker, destination: str, *bodies: bytes) -> None:
 
 
 def test_stomp_messages_become_rows_and_survive_a_restart_of_the_broker(
-    broker: Broker, queue: str, states: dict[str, Waiting], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, queue: str, states: dict[str, Waiting]
 ) -> None:
-    monkeypatch.setattr(process, "REPORT_SEC", 0.05)
     destination = f"/queue/{queue}.stomp"
-    with running(Intake(reader("stomp"), report=states.__setitem__)):
+    with running(Intake(reader("stomp"), report=states.__setitem__, report_sec=0.05)):
         until(lambda: states.get("stomp") == Waiting())
         send_by_stomp(broker, destination, *(announced(number) for number in range(20)), b"\xff not UTF-8")
         until(lambda: len(uids()) == 21)

@@ -70,7 +70,7 @@ def unresolved() -> Request:
 
 
 def unconfigured() -> Request:
-    """A CMSSW request whose input is resolved, while nobody has said where the ConfigCache is."""
+    """A CMSSW request whose input is resolved, while no ConfigCache is configured."""
     row = resolved(S.SUBMITTED)
     step = {"name": "RECO", "release": "CMSSW_14_0_0", "arch": "el8_amd64_gcc12", "config_id": "cfg-1"}
     payload = {"kind": "cmssw", "cmssw": {"steps": [step]}}

@@ -50,4 +50,4 @@ def test_what_has_ended_cannot_be_changed() -> None:
 def test_the_audit_cannot_be_edited() -> None:
     admission.change_limits(changes={"max_active_dags": 5}, actor="user:olga", reason="small pool")
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
-        AuditEvent.objects.update(actor="user:nobody")
+        AuditEvent.objects.update(actor="user:forged")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
+from typing import Any, ClassVar
 
 import pytest
 from django.core import mail
+from django.core.mail import EmailMessage
+from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection
 from django.utils import timezone
 
@@ -170,12 +171,27 @@ def attempts() -> list[int]:
     return list(Alert.objects.order_by("id").values_list("send_attempts", flat=True))
 
 
+class FailingMail(BaseEmailBackend):
+    """A mail server that fails as often as there are errors, then accepts messages."""
+
+    errors: ClassVar[list[Exception]] = []
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        if self.errors:
+            raise self.errors.pop(0)
+        return len(email_messages)
+
+
+def fail_mail(settings: Any, *errors: Exception) -> None:
+    settings.EMAIL_BACKEND, FailingMail.errors = f"{__name__}.FailingMail", list(errors)
+
+
 @pytest.mark.parametrize("error", [ServiceUnavailable("no answer"), TimeoutError("no answer")])
 def test_a_channel_that_does_not_answer_ends_the_batch_and_each_alert_gets_its_turn(
-    mailed: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+    mailed: None, settings: Any, error: Exception
 ) -> None:
     alerts(3)
-    monkeypatch.setattr("requests_app.services.notifications._send", Mock(side_effect=error))
+    fail_mail(settings, *[error] * 4)
     seen = []
     for _ in range(4):
         send_alerts(now=timezone.now())
@@ -183,23 +199,17 @@ def test_a_channel_that_does_not_answer_ends_the_batch_and_each_alert_gets_its_t
     assert seen == [[1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1]]
 
 
-def test_an_alert_that_is_refused_does_not_keep_the_others_back(
-    mailed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_alert_that_is_refused_does_not_keep_the_others_back(mailed: None, settings: Any) -> None:
     alerts(3)
-    monkeypatch.setattr(
-        "requests_app.services.notifications._send",
-        Mock(side_effect=[ServiceRejected("no such hook"), None, None]),
-    )
+    fail_mail(settings, ServiceRejected("no such hook"))
     assert send_alerts(now=timezone.now()) == 2
     assert [alert.sent_at is None for alert in Alert.objects.order_by("id")] == [True, False, False]
 
 
-def test_a_slow_channel_ends_the_batch_in_time(mailed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_channel_ends_the_batch_in_time(mailed: None) -> None:
     alerts(5)
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr("requests_app.services.notifications.monotonic", lambda: float(next(clock)))
-    assert send_alerts(now=timezone.now()) == 1
+    assert send_alerts(now=timezone.now(), clock=lambda: float(next(clock))) == 1
     assert attempts() == [1, 0, 0, 0, 0]
 
 

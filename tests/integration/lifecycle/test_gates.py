@@ -76,14 +76,18 @@ def step(row: Request) -> str:
     return row.last_error if row.status == S.HELD else row.wait_reason
 
 
+@pytest.fixture
+def catalogues_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs agree with DBS and Rucio and are announced, without calls to either."""
+    monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: Comparison(differences=[]))
+    monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.gate}: {case.words}")
 def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
-    viewer: APIClient, case: Case, settings: Any, monkeypatch: pytest.MonkeyPatch
+    viewer: APIClient, case: Case, settings: Any, catalogues_agree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS, settings.MIN_FREE_BYTES, settings.TOKEN_ISSUER = ["a@pool"], 0, ""
-    agreed = Comparison(differences=[])
-    monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)  # asks DBS and Rucio
-    monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)  # tells DBS
     disk = os.statvfs("/")
     monkeypatch.setattr(
         "dags_app.services.disk_space.os.statvfs", lambda path: disk
@@ -159,11 +163,8 @@ def test_every_status_has_its_gates_and_an_answer(viewer: APIClient, status: Req
 
 
 def test_excluded_input_is_named_when_nothing_is_waited_for_and_at_the_end(
-    viewer: APIClient, monkeypatch: pytest.MonkeyPatch
+    viewer: APIClient, catalogues_agree: None
 ) -> None:
-    agreed = Comparison(differences=[])
-    monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: agreed)
-    monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)
     row, _ = with_block(BlockStatus.ANNOUNCED)
     held = {"round": row.workflow.rounds.get(), "first_group": 0, "last_group": 0}
     make_file(row.workflow, events=60, state=FileState.PROCESSED, lumis=[[1, 1, 6]], **held)

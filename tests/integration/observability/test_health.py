@@ -31,10 +31,7 @@ ALL_QUEUES = ("lifecycle", "planning", "condor", "outputs")
 
 
 @pytest.fixture(autouse=True)
-def _only_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The schedd and the CMS services are asked in tests/e2e, where they are."""
-    monkeypatch.setattr(health, "_checks", {})
-    monkeypatch.setattr(heartbeat, "_KEY", "wms2:test:workers:{}")  # the stack's own workers are there too
+def _no_worker(own_health: None) -> Iterator[None]:
     heartbeat.silence("w@test", ALL_QUEUES)
     yield
     heartbeat.silence("w@test", ALL_QUEUES)

@@ -27,7 +27,7 @@ def get(path: str) -> dict[str, Any]:
 
     environ: dict[str, Any] = {"wsgi.input": io.BytesIO()}
     setup_testing_defaults(environ)
-    environ |= {"HTTP_AUTHORIZATION": "Bearer wms2_nobody", "HTTP_COOKIE": f"sessionid={'a' * 32}"}
+    environ |= {"HTTP_AUTHORIZATION": "Bearer wms2_unknown", "HTTP_COOKIE": f"sessionid={'a' * 32}"}
     answer: Any = application(environ | {"PATH_INFO": path}, start_response)
     body = b"".join(answer)
     answer.close()

@@ -16,7 +16,6 @@ from uuid import uuid4
 import pytest
 
 from dags_app.adapters import build_storage, dbs, use_adapters
-from outputs_app import inspecting
 from outputs_app.file_check import Content
 from outputs_app.inspecting import NotInspected, Uninspectable, inspect_files
 from outputs_app.models import OutputBlock, OutputFile
@@ -79,7 +78,7 @@ def test_a_root_file_is_opened_and_counted(block: OutputBlock, file: OutputFile)
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("reported", "problem"),
     [
         ({"events": 299}, "300 events in the file, 299 reported by its job"),
         ({"lumis": [[1, 1, 2]]}, "run 1 lumis 1-3 are in the file and were not reported by its job"),
@@ -92,9 +91,9 @@ def test_a_root_file_is_opened_and_counted(block: OutputBlock, file: OutputFile)
     ids=["events", "lumis", "events of a lumi", "empty lumis"],
 )
 def test_content_is_compared_with_the_report(
-    block: OutputBlock, file: OutputFile, tmp_path: Path, told: dict[str, Any], problem: str
+    block: OutputBlock, file: OutputFile, tmp_path: Path, reported: dict[str, Any], problem: str
 ) -> None:
-    report(file, path_of(file, tmp_path), **told)
+    report(file, path_of(file, tmp_path), **reported)
     walk(block)
     file.refresh_from_db()
     assert (block.status, file.check_problem) == (B.FAILED if problem else B.ANNOUNCED, problem)
@@ -145,20 +144,21 @@ def test_files_are_counted_in_one_process_each_by_itself(tmp_path: Path) -> None
     assert isinstance(found[str(cut)], Uninspectable)
 
 
+DYING = "tests.integration.outputs.dying_child"
+
+
 def test_a_file_that_costs_too_much_is_the_only_one_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspecting, "CHILD", "tests.integration.outputs.dying_child")
     monkeypatch.setenv("LANG", "SIGXCPU")
-    assert list(inspect_files(["/one", "/two", "/three"])) == [
+    assert list(inspect_files(["/one", "/two", "/three"], child=DYING)) == [
         ("/one", Content(7, {"Events": 7})),
         ("/two", Uninspectable("reading it takes too much CPU time")),
     ]
 
 
 def test_a_process_that_is_killed_blames_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspecting, "CHILD", "tests.integration.outputs.dying_child")
     monkeypatch.setenv("LANG", "SIGKILL")
     with pytest.raises(NotInspected, match="/two ended early"):
-        list(inspect_files(["/one", "/two"]))
+        list(inspect_files(["/one", "/two"], child=DYING))
 
 
 class Grid:

@@ -25,7 +25,6 @@ from outputs_app.states import BlockStatus
 from requests_app.models import Request
 from tests.integration.outputs.blocks import add_block, walk
 from tests.integration.outputs.conftest import Faults
-from wms2_project import service_guards
 from wms2_project.errors import NotFound, RateLimited, ServiceUnavailable
 from wms2_project.service_guards import Guard, GuardOptions, calling_as, outages
 
@@ -130,20 +129,15 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
     assert counted == [(service, str(int(PROTECT)))] * 2 * options.failures
 
 
-def test_what_is_not_urgent_does_not_wait_in_the_worker(
-    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service_guards.time, "sleep", lambda _seconds: pytest.fail("it waited"))
+def test_what_is_not_urgent_does_not_wait_in_the_worker(service: str, options: GuardOptions) -> None:
+    options = replace(options, sleep=lambda _seconds: pytest.fail("it waited"))
     with calling_as(POLL, patience_sec=0.0), pytest.raises(RateLimited):
         call(Guard(service, used_up(options)))
 
 
-def test_a_step_that_has_begun_waits_for_its_further_calls(
-    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_has_begun_waits_for_its_further_calls(service: str, options: GuardOptions) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(service_guards.time, "sleep", waits.append)
-    monkeypatch.setattr(service_guards, "MAX_TURN_SEC", 0.2)
+    options = replace(options, sleep=waits.append, max_turn_sec=0.2)
     with calling_as(POLL, patience_sec=0.0):
         call(Guard(service, options))
         with pytest.raises(RateLimited):
@@ -170,9 +164,9 @@ def test_calls_left_go_to_the_most_urgent_tier_that_waits(
 
 
 def test_less_urgent_calls_are_made_again_when_nothing_urgent_waits_any_more(
-    service: str, options: GuardOptions, monkeypatch: pytest.MonkeyPatch
+    service: str, options: GuardOptions
 ) -> None:
-    monkeypatch.setattr(service_guards, "PLACE_SEC", 0.2)
+    options = replace(options, place_sec=0.2)
     with calling_as(PROTECT, patience_sec=0.0), pytest.raises(RateLimited):
         call(Guard(service, used_up(options)))
     with calling_as(POLL, patience_sec=30.0):

@@ -187,7 +187,7 @@ def test_invalidated_outputs_are_compared_too(announced: list[OutputBlock], work
     ]
 
 
-def test_the_command_tells_and_mends(
+def test_the_command_reports_and_repairs(
     announced: list[OutputBlock], workflow: Workflow, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rucio().delete_rule(announced[0].rules.get().rule_id)
@@ -200,7 +200,7 @@ def test_the_command_tells_and_mends(
     assert "agree with the WMS2 database" in output
     assert f"compared: {len(announced)} block" in output
     with pytest.raises(CommandError, match="no request") as unknown:
-        call_command("reconcile", "nobody_knows_v1")
+        call_command("reconcile", "unknown_v1")
     assert unknown.value.returncode == 2
 
 

@@ -26,7 +26,7 @@ from requests_app.services.stopping import abort_request
 from sandbox.manifest import GroupManifest, MergedFile, Metrics
 from tests.integration.factories import make_dag, make_group, make_round, make_site
 from tests.integration.outputs.blocks import walk
-from tests.waiting import somebody_waits_for_us, until
+from tests.waiting import another_session_waits, until
 
 pytestmark = pytest.mark.django_db
 
@@ -143,9 +143,9 @@ def test_failing_a_request_waits_for_the_group_being_recorded_and_withdraws_it(
     monkeypatch.setattr(collection.manifests, "finished_groups", lambda dag: [found])
     real, began = outputs.record_group, Event()
 
-    def record_while_somebody_fails(**given: Any) -> bool:
+    def record_while_the_request_fails(**given: Any) -> bool:
         began.set()
-        until(somebody_waits_for_us, why="no process waits for the group being recorded")
+        until(another_session_waits, why="no process waits for the group being recorded")
         return real(**given)
 
     def fail() -> None:
@@ -153,7 +153,7 @@ def test_failing_a_request_waits_for_the_group_being_recorded_and_withdraws_it(
         fail_request(request=request, actor="user:olga", reason="bad", now=timezone.now())
         connection.close()
 
-    monkeypatch.setattr(outputs, "record_group", record_while_somebody_fails)
+    monkeypatch.setattr(outputs, "record_group", record_while_the_request_fails)
     with ThreadPoolExecutor() as pool:
         failing = pool.submit(fail)
         collection.collect(dag, timezone.now())

@@ -54,7 +54,7 @@ def test_the_input_is_asked_for_once_per_dataset(faults: Faults) -> None:
 
 
 def test_an_input_dbs_does_not_know_stops_the_block_with_a_sentence(block: OutputBlock) -> None:
-    Workflow.objects.filter(pk=block.dataset.workflow_id).update(input_dataset="/Nobody/Knows-First-v1/AOD")
+    Workflow.objects.filter(pk=block.dataset.workflow_id).update(input_dataset="/Unknown/First-v1/AOD")
     advance_block(block.pk)
     block.refresh_from_db()
-    assert (block.status, "/Nobody/Knows-First-v1/AOD" in block.last_error) == (BlockStatus.CHECKED, True)
+    assert (block.status, "/Unknown/First-v1/AOD" in block.last_error) == (BlockStatus.CHECKED, True)

@@ -117,8 +117,8 @@ def test_a_dataset_that_others_write_into_is_not_removed(complete: OutputDataset
 
 def test_a_dataset_wms2_has_not_written_is_not_removed() -> None:
     with pytest.raises(Conflict, match="WMS2 has not written it"):
-        remove("/Somebody/Elses-v1/AOD")
-    assert removal_of(dataset_name="/Somebody/Elses-v1/AOD").status == ""
+        remove("/Foreign/Dataset-v1/AOD")
+    assert removal_of(dataset_name="/Foreign/Dataset-v1/AOD").status == ""
 
 
 def test_an_invalidation_leaves_a_removed_dataset_as_it_is(complete: OutputDataset) -> None:

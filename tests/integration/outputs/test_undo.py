@@ -125,11 +125,11 @@ def test_a_decision_made_while_a_step_runs_wins(
 ) -> None:
     real = STEPS[Step.PROTECT]
 
-    def protect_while_somebody_decides(block: OutputBlock, now: Any) -> BlockStatus:
+    def protect_while_an_operator_invalidates(block: OutputBlock, now: Any) -> BlockStatus:
         invalidate(workflow)
         return real(block, now)
 
-    monkeypatch.setitem(STEPS, Step.PROTECT, protect_while_somebody_decides)
+    monkeypatch.setitem(STEPS, Step.PROTECT, protect_while_an_operator_invalidates)
     walk(block)
     assert block.status == B.INVALIDATED
     assert (block.attempt, rules_in_rucio(lab, block), access_type(block)) == (0, [], "INVALID")

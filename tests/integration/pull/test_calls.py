@@ -76,9 +76,35 @@ def test_every_call_may_be_repeated_and_answers_the_same(workflow: Workflow) -> 
     assert job.record(*body) == recorded
     uploaded = job.upload(recorded, FNAL)
     assert job.confirm(uploaded) == job.confirm(uploaded)
+    assert job.record(*body) == recorded
     assert OutputFile.objects.filter(block__dataset__workflow=workflow).count() == 1
     workflow.refresh_from_db()
     assert workflow.produced_events == 10
+
+
+def test_a_repeated_allocation_answers_in_the_same_order(workflow: Workflow) -> None:
+    workflow.input_files.all().delete()
+    add_files(workflow, [[FNAL], [CERN], [FNAL], [CERN]])
+    Workflow.objects.filter(pk=workflow.pk).update(max_distance=100)
+    job, call = started(workflow), str(uuid4())
+    files = job.allocate(4, call=call)
+    assert [file["rse"] for file in files] == [CERN, CERN, FNAL, FNAL]
+    assert job.allocate(4, call=call) == files
+
+
+def test_a_repeated_record_answers_how_many_files_went_back(workflow: Workflow) -> None:
+    job = started(workflow)
+    body = ([job.allocate(3)[0]["lfn"]], [output("a.root")])
+    assert job.record(*body)["returned"] == job.record(*body)["returned"] == 2
+
+
+def test_outputs_that_a_failing_job_deleted_are_no_leftovers(workflow: Workflow) -> None:
+    job = started(workflow)
+    names = [output("a.root"), output("b.root")]
+    recorded = job.record([job.allocate()[0]["lfn"]], names)["outputs"]
+    removed = [one["lfn"] for one in recorded if one["name"] == "a.root"]
+    job.call("abort", {"reason": "disk full", "removed": removed})
+    assert dict(RunnerOutput.objects.values_list("name", "state")) == {"a.root": "removed", "b.root": "void"}
 
 
 def test_a_repeated_call_with_another_body_is_refused(workflow: Workflow) -> None:
@@ -199,7 +225,7 @@ def test_too_many_failed_runners_stop_lending(workflow: Workflow) -> None:
     assert "20 of 20 runners failed" in job.start(expect=410)["detail"]
 
 
-def test_rucio_out_of_service_is_told_with_a_time_to_wait(workflow: Workflow, monkeypatch: Any) -> None:
+def test_an_outage_of_rucio_is_reported_with_a_time_to_wait(workflow: Workflow, monkeypatch: Any) -> None:
     job = started(workflow)
     monkeypatch.setattr("requests_app.services.runners.lending._rucio_outage", lambda moment: "timeout")
     job.allocate(expect=503)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from requests_app.models import Request
+from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_request
-from tests.integration.pull.factories import CERN, FNAL, make_pull_workflow, make_runner
+from tests.integration.pull.factories import CERN, FNAL, make_pull_workflow, make_runner, open_round
 
 pytestmark = pytest.mark.django_db
 
@@ -36,3 +41,20 @@ def test_the_page_of_a_pull_request_leads_to_its_runners(console: Client) -> Non
     html = page.content.decode().replace("&amp;", "&")
     assert f"{reverse('admin:dags_app_runner_changelist')}?{own}" in html
     assert f"runner__{own}&state__exact=void" in html
+
+
+def test_progress_and_the_expected_end_are_by_files(viewer: Any) -> None:
+    workflow = make_pull_workflow(places=[[CERN]] * 10)
+    request = make_request(workflow=workflow, status=RequestStatus.ACTIVE)
+    workflow.rounds.update(created_at=ago(minutes=30))
+    done = [file.pk for file in workflow.input_files.all()[:3]]
+    values = {"state": "processed", "round": open_round(workflow), "first_group": 0, "last_group": 0}
+    workflow.input_files.filter(pk__in=done).update(events=0, **values)
+    body = viewer.get(f"/api/v1/requests/{request.request_name}/progress").json()
+    assert (body["overall_percent"], body["pace"]["groups_seen"]) == (30.0, 3)
+    end = datetime.fromisoformat(body["estimated_completion"])
+    assert timedelta(minutes=65) < end - timezone.now() < timedelta(minutes=75)
+    workflow.input_files.exclude(pk__in=done).filter(pk__gt=max(done) + 1).update(state="excluded")
+    Request.objects.filter(pk=request.pk).update(status=RequestStatus.COMPLETED)
+    body = viewer.get(f"/api/v1/requests/{request.request_name}/progress").json()
+    assert (body["fraction"], body["estimated_completion"]) == (0.4, None)

@@ -89,7 +89,7 @@ def test_a_site_whose_runners_fail_is_banned_for_the_request(workflow: Workflow)
 
 
 @pytest.mark.parametrize(("at_cern", "banned"), [("success", {FNAL}), ("infrastructure", set())])
-def test_a_site_is_not_banned_because_wms2_answered_nobody(
+def test_a_site_is_not_banned_for_an_outage_of_wms2(
     workflow: Workflow, at_cern: str, banned: set[str]
 ) -> None:
     silence = {"exit_code": 99312, "source": "payload", "message": "WMS2 does not answer"}
@@ -108,7 +108,7 @@ def test_a_stopped_round_teaches_nothing(workflow: Workflow) -> None:
     assert not SiteBan.objects.exists()
 
 
-def test_a_runner_that_an_operator_removed_costs_no_attempt_and_blames_nobody(workflow: Workflow) -> None:
+def test_a_runner_removed_by_an_operator_costs_no_attempt_and_no_blame(workflow: Workflow) -> None:
     runner = make_runner(workflow, node="proc_000000")
     lend(runner, count=2)
     end_runner(runner=runner, outcome=RunnerOutcome.FAILED, message="ended by signal 15", exit_code=143)

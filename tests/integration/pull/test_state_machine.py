@@ -28,7 +28,7 @@ from tests.integration.pull.jobs import output
 from wms2_project.errors import Wms2Error
 
 FILES = 4
-EXAMPLES = int(os.environ.get("WMS2_PULL_EXAMPLES", "60"))  # more by hand
+EXAMPLES = int(os.environ.get("WMS2_PULL_EXAMPLES", "200"))  # 1000 take a minute
 PICK = st.integers(0, 5)
 
 
@@ -105,7 +105,9 @@ class PullMachine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def abort(self, pick: int) -> None:
         if (runner := self.runner(pick)) is not None:
-            self.call(recording.abort_runner, runner, body={"reason": "failed", "exit_code": 1})
+            self.call(
+                recording.abort_runner, runner, body={"reason": "failed", "exit_code": 1, "removed": []}
+            )
 
     @rule(pick=PICK)
     def end_of_lease(self, pick: int) -> None:

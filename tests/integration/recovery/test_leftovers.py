@@ -291,7 +291,7 @@ def test_remote_storage_that_fails_is_swept_again(
     assert server.files() == []
 
 
-def test_the_files_are_where_the_dag_was_told(
+def test_files_are_removed_at_the_prefixes_of_the_dag(
     planned: Planned, storage: Path, server: Server, settings: Any
 ) -> None:
     """Another prefix in the settings applies to new DAGs."""

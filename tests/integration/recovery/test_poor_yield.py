@@ -12,8 +12,8 @@ from dags_app.models import Workflow
 from dags_app.services import ledger, pilot, production
 from dags_app.states import DAGStatus, GroupStatus, RoundKind, SplittingAlgo
 from requests_app.lifecycle import handlers
-from requests_app.lifecycle.low_yield import hold_for_yield
 from requests_app.lifecycle.outcome import Move, Outcome
+from requests_app.lifecycle.recovering import hold_for_yield
 from requests_app.services.releasing import release_request
 from requests_app.states import RequestStatus
 from sites_app.selectors import usable_sites

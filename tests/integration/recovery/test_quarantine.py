@@ -213,17 +213,17 @@ def test_a_rescue_places_groups_that_have_not_landed_elsewhere(planned: Planned)
 
 
 class Rucio:
-    """Keeps what it was told, after an outage if one is wanted."""
+    """Records declarations, after an outage if one is wanted."""
 
     def __init__(self, *, outages: int = 0, known: bool = True) -> None:
         self.outages, self.known = outages, known
-        self.told: list[tuple[str, str, str, str]] = []
+        self.declared: list[tuple[str, str, str, str]] = []
 
     def declare_replica(self, lfn: str, rse: str, verdict: ReplicaVerdict, *, reason: str) -> bool:
         if self.outages:
             self.outages -= 1
             raise ServiceUnavailable("Rucio is away")
-        self.told.append((lfn, rse, verdict.value, reason))
+        self.declared.append((lfn, rse, verdict.value, reason))
         return self.known
 
     def replicas(self, lfns: list[str]) -> dict[str, tuple[str, ...]]:
@@ -240,37 +240,37 @@ class Rucio:
         ("bad", [CERN, "T1_CH_CERN_Disk"], [("T1_CH_CERN_Disk", "suspicious"), (CERN, "suspicious")]),
     ],
 )
-def test_rucio_is_told_what_the_policy_says(
+def test_replicas_are_declared_by_the_policy(
     planned: Planned, adapt: Callable[..., None], settings: Any, policy: str, storages: list[str],
     declared: list[tuple[str, str]],
 ) -> None:  # fmt: skip
     settings.DECLARE_BAD_REPLICAS = policy
-    adapt(rucio=(told := Rucio()))
+    adapt(rucio=(client := Rucio()))
     Site.objects.filter(pk=CERN).update(storage_elements=storages)
     round_ = planned([[*storages, DESY]] * 12)
     lfn = corrupt(round_)
     for _ in range(2):
         quarantine.declare_replicas(now=timezone.now())
     reason = f"WMS2: 8022 of {round_.workflow.request_name}: {CHECKSUM}"
-    assert told.told == [(lfn, rse, verdict, reason) for rse, verdict in declared]
+    assert client.declared == [(lfn, rse, verdict, reason) for rse, verdict in declared]
     row = QuarantinedReplica.objects.get()
     assert (row.declared_as, row.declare_at) == (declared[0][1] if declared else "", None)
 
 
-def test_what_rucio_does_not_take_now_is_told_later(
+def test_a_refused_declaration_is_retried_later(
     planned: Planned, adapt: Callable[..., None], settings: Any
 ) -> None:
     settings.DECLARE_BAD_REPLICAS = "bad"
-    adapt(rucio=(told := Rucio(outages=1)))
+    adapt(rucio=(client := Rucio(outages=1)))
     corrupt(planned([[CERN, DESY]] * 12))
     quarantine.declare_replicas(now=timezone.now())
     row = QuarantinedReplica.objects.get()
     assert (row.declared_as, row.declare_error) == ("", "Rucio is away")
     quarantine.declare_replicas(now=timezone.now())
-    assert told.told == [], "not at once"
+    assert client.declared == [], "not at once"
     quarantine.declare_replicas(now=timezone.now() + timedelta(hours=1))
     row.refresh_from_db()
-    assert (row.declared_as, row.declare_error, len(told.told)) == ("bad", "", 1)
+    assert (row.declared_as, row.declare_error, len(client.declared)) == ("bad", "", 1)
 
 
 def test_a_copy_that_rucio_does_not_have_is_not_declared(
@@ -299,7 +299,7 @@ def test_a_site_admin_lifts_at_the_own_site_only(planned: Planned, api_as: ApiAs
 @pytest.mark.parametrize(
     ("query", "count"),
     [("state=in_force", 1), ("state=lifted", 0), ("state=expired", 0), (f"site={CERN}", 1),
-     (f"site={DESY}", 0), ("request_name=nobody", 0)],
+     (f"site={DESY}", 0), ("request_name=unknown", 0)],
 )  # fmt: skip
 def test_the_list_is_filtered(planned: Planned, viewer: APIClient, query: str, count: int) -> None:
     corrupt(planned([[CERN, DESY]] * 12))

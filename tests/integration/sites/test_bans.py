@@ -229,7 +229,7 @@ def test_a_ban_for_one_request_leaves_the_others_alone(site: Site, operator: API
     ("body", "field"),
     [
         ({}, "reason"),
-        ({"reason": "r", "request_name": "nobody"}, "request_name"),
+        ({"reason": "r", "request_name": "unknown"}, "request_name"),
         ({"reason": "r", "until": "2001-01-01T00:00:00Z"}, "until"),
         ({"reason": "r", "colour": "red"}, "colour"),
     ],

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sites_app.models import Site
-from sites_app.services import site_settings
 from sites_app.services.site_settings import MEASURED, measure_storage
 from tests.integration.factories import ago, make_site
 from wms2_project.errors import ServiceUnavailable
@@ -54,14 +53,11 @@ def test_one_storage_that_cannot_be_measured_keeps_none_of_the_others_back(asked
     assert broken.storage_asked_at is not None  # it had its turn
 
 
-def test_what_does_not_fit_into_the_time_is_first_the_next_time(
-    asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_into_the_time_is_first_the_next_time(asked: list[str]) -> None:
     for number in range(4):
         site(f"T2_DE_{number}")
     clock = iter(range(0, 10_000, 80))
-    monkeypatch.setattr(site_settings, "monotonic", lambda: float(next(clock)))
-    measure_storage()
+    measure_storage(clock=lambda: float(next(clock)))
     assert asked == ["T2_DE_0", "T2_DE_1"]
     measure_storage()
     assert asked == ["T2_DE_0", "T2_DE_1", "T2_DE_2", "T2_DE_3"]

@@ -19,8 +19,7 @@ from dags_app.services.storage_places import storage_files, storage_places
 from sandbox.storage import Storage
 from sites_app.models import Site
 from sites_app.selectors import usable_sites
-from sites_app.services.sites import sync_sites
-from sites_app.services.storage_prefixes import update_prefixes
+from sites_app.services.sites import sync_sites, update_prefixes
 from tests.integration.factories import make_site, make_workflow
 from tests.unit.sandbox.storage.conftest import serve
 from tests.unit.sandbox.storage.webdav import Fault, Serve, Server, certificate

@@ -118,7 +118,7 @@ def test_every_runner_is_where_it_is_said_to_be() -> None:
 
 def test_a_smoke_test_runs_without_services(tmp_path: Path) -> None:
     nowhere = "127.0.0.1:1"
-    services = {"DATABASE_URL": f"postgres://nobody@{nowhere}/none", "REDIS_URL": f"redis://{nowhere}/0"}
+    services = {"DATABASE_URL": f"postgres://absent@{nowhere}/none", "REDIS_URL": f"redis://{nowhere}/0"}
     gone = ("CONDOR_CONFIG", "WMS2_HOME", "WMS2_STATE", "WMS2_WMCORE_PYTHON", "WMS2_MIGRATE_DATABASE_URL")
     environment = {name: value for name, value in os.environ.items() if name not in gone} | services
     environment["WMS2_SUBMIT_ROOT"] = str(tmp_path)

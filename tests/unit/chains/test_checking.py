@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import BoundedSemaphore
 
 import pytest
 
 from chains_app.cwl import checking
+from wms2_project.errors import TransientError
 
 KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 HUNGRY = """
@@ -39,3 +41,13 @@ def test_document_is_refused_when_its_check_does_not_end_well(
 
     assert reading.workflow is None
     assert [words in one.message for one in reading.problems] == [True]
+
+
+def test_check_is_refused_while_others_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = BoundedSemaphore(1)
+    monkeypatch.setattr(checking, "_PLACES", places)
+    monkeypatch.setattr(checking, "PLACE_SEC", 0.01)
+    with places, pytest.raises(TransientError, match="other documents are being checked"):
+        checking.check_document("cwlVersion: v1.2")
+
+    assert checking.check_document("cwlVersion: v1.2").problems

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chains_app.cwl import check_child
 from chains_app.cwl.check_child import check_text, parse_message
 from chains_app.cwl.documents import Unreadable, load_document
 from chains_app.cwl.reading import read_workflow
@@ -50,6 +51,9 @@ def test_normal_form_survives_storage(text: str) -> None:
         ("out: [out]", "out: [gone]", "no output gone"),
         ("{kind: toy}", "{kind: toy}, request_name: x", "given by the chain"),
         ("inputs: {data: Directory}\nsteps", "inputs: {data: File}\nsteps", "files and records"),
+        ("inputs: {data: Directory}\nsteps", "inputs: {data: int}\nsteps", "gets int, but needs Directory"),
+        ("in: {data: data}", "scatter: data\n    in: {data: data}", "needs a list to scatter"),
+        ("result: {type: Directory", "result: {type: long", "gets Directory, but needs long"),
     ],
 )
 def test_problem_names_its_line(old: str, new: str, words: str) -> None:
@@ -72,6 +76,41 @@ def test_all_problems_are_reported_at_once_in_order() -> None:
     assert lines == sorted(lines)
 
 
+MANY = """
+cwlVersion: v1.2
+class: Workflow
+inputs: [{id: data, type: Directory}]
+steps:
+  - id: one
+    in: [{id: data, source: nowhere/out}, {id: number, source: data}]
+    out: [out]
+    run: &tool
+      class: Operation
+      inputs: {data: Directory, number: int}
+      outputs: {out: Directory}
+      hints: {wms2:Step: {tier: USER, retries: none, request: {payload_config: {kind: toy}}}}
+  - id: two
+    in: [{id: data, source: three/out}, {id: number, default: 1}]
+    out: [out]
+    run: *tool
+  - {id: three, in: [{id: data, source: two/out}, {id: number, default: 1}], out: [out], run: *tool}
+outputs: []
+"""
+
+
+def test_problems_of_every_kind_are_found_together_each_at_its_place() -> None:
+    found = check_text(MANY, wiring_only=False).problems
+
+    for line, column, words in (
+        (7, 10, "nowhere/out is neither"),
+        (7, 43, "number gets Directory, but needs int"),
+        (13, 48, "retries"),
+        (14, 5, "three, two depend on each other"),
+    ):
+        places = [(one.line, one.column) for one in found if words in one.message]
+        assert places == [(line, column)], (words, found)
+
+
 @pytest.mark.parametrize(
     "pointer",
     ["$import: http://10.0.0.1/x", "$include: /etc/passwd", "$schemas: [http://10.0.0.1/x]"],
@@ -83,12 +122,13 @@ def test_what_a_document_points_to_is_refused_unfetched(pointer: str) -> None:
     assert any("never fetched" in one.message for one in found.problems)
 
 
-def test_cwltool_finds_wrong_types_with_their_place() -> None:
+def test_wrong_type_is_one_problem_although_cwltool_finds_it_too() -> None:
     found = check_text(
         LINEAR.replace("inputs: {data: Directory}\nsteps", "inputs: {data: int}\nsteps"), wiring_only=False
     )
 
-    assert any('type "int" is incompatible' in one.message and one.line for one in found.problems)
+    (wrong,) = found.problems
+    assert wrong.message == "data gets int, but needs Directory"
 
 
 def test_packed_documents_and_external_tools_can_be_tried() -> None:
@@ -118,6 +158,36 @@ $graph:
     assert problems(LINEAR.replace("class: Operation", "class: ExpressionTool"), wiring_only=True) == []
 
 
+def test_wiring_of_a_document_that_points_elsewhere_is_tried_unless_the_wiring_itself_does() -> None:
+    text = """
+cwlVersion: v1.2
+$schemas: [http://10.0.0.1/edam.owl]
+$graph:
+- class: Workflow
+  id: counting
+  requirements:
+    - class: SchemaDefRequirement
+      types: [{$import: types.yml}]
+    - {class: InlineJavascriptRequirement, expressionLib: [{$include: lib.js}]}
+  inputs: {x: "types.yml#kind", y: {type: {$import: other.yml}}}
+  outputs: {o: {type: int, outputSource: s/o}}
+  steps: {s: {run: {$import: tool.cwl}, in: {v: x}, out: [o]}}
+"""
+    reading = check_text(text, wiring_only=True)
+    assert reading.problems == []
+    assert reading.workflow is not None
+    found = try_workflow(reading.workflow, inputs={"x": 1}, results={"s": {"o": 2}}, wiring_only=True)
+    assert found["outputs"] == {"o": 2}
+
+    for old, new in (
+        ("steps: {s: {run", "steps: {$import: s.yml, s: {run"),
+        ("in: {v: x}", "in: {v: {default: {$include: x.txt}}}"),
+    ):
+        assert old in text
+        (problem,) = check_text(text.replace(old, new), wiring_only=True).problems
+        assert "never fetched" in problem.message
+
+
 def _bomb() -> str:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
@@ -144,6 +214,29 @@ def test_hostile_yaml_is_refused_with_its_place(text: str, words: str) -> None:
 
     assert words in refused.value.problem.message
     assert refused.value.problem.line >= 1
+
+
+def _nested(kind: str) -> str:
+    return LINEAR.replace("inputs: {data: Directory}\nsteps", f"inputs: {{data: {kind}}}\nsteps")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_nested("{type: " + "{type: array, items: " * 25 + "Directory" + "}" * 26), "nested more than 10"),
+        (_nested("'int" + "[]" * 500 + "'"), "nested more than 10"),
+        (_nested("Directory, " + ", ".join(f"i{n}: int?" for n in range(2000))), "more than 1000 entries"),
+    ],
+)
+def test_document_that_would_keep_cwltool_busy_is_refused_before(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_child, "_cwltool_problems", None)
+
+    (problem,) = check_text(text, wiring_only=False).problems
+
+    assert words in problem.message
+    assert problem.line == 10
 
 
 def test_command_line_is_bound_as_cwl_says() -> None:

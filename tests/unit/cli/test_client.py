@@ -26,6 +26,7 @@ ROW = {
     "request_name": "first", "status": "held", "status_since": "2026-01-01T00:00:00Z", "priority": 7,
     "progress": PROGRESS, "wait_reason": "wait\x1b[31m\tfor\nsites", "last_error": "",
 }  # fmt: skip
+WRONG_USE, UNREACHABLE = 2, 3
 HELD = {"type": "about:blank", "status": 409, "detail": "first is held", "cure": "Release it", "errors": {}}
 
 
@@ -118,6 +119,37 @@ def test_pages_are_followed_up_to_the_limit(server: Server) -> None:
     server.answers["GET", path] = (200, {"results": [ROW, ROW], "next": f"{server.url}{path}?cursor=abc"})
     assert wms2(server, "-q", "list", "--limit", "3").stdout == "first\n" * 3
     assert server.received[1][1] == f"{path}?cursor=abc"
+
+
+CHAIN = {
+    "id": 7, "template": "muons", "template_version": 2, "dataset_name": "/A/B-v1/RAW", "status": "held",
+    "status_since": ROW["status_since"], "wait_reason": "skim: request r is held",
+    "steps": [{"name": "skim", "status": "held", "tries": 1, "request_name": "r", "wait_reason": ""}],
+    "datasets": [{"dataset_name": "/A/B-skim-v1/AOD", "role": "final"}],
+}  # fmt: skip
+WHY = {
+    "summary": "skim: request r is held",
+    "steps": [
+        {
+            "step": "skim", "status": "held", "reason": "held", "request_summary": "no site",
+            "remedy": "Release the request",
+        }
+    ],
+}  # fmt: skip
+
+
+def test_one_chain_is_shown_and_explained(server: Server) -> None:
+    server.answers["GET", "/api/v1/chains/7"] = (200, CHAIN)
+    server.answers["GET", "/api/v1/chains/7/why"] = (200, WHY)
+    assert wms2(server, "chain", "show", "7").stdout.splitlines()[1].split("\t")[:4] == [
+        "skim", "held", "1", "r",
+    ]  # fmt: skip
+    assert wms2(server, "chain", "why", "7").stdout.splitlines()[1] == (
+        "skim\theld\tno site\tRelease the request"
+    )
+    assert json.loads(wms2(server, "--json", "chain", "show", "7").stdout) == CHAIN
+    assert wms2(server, "-q", "chain", "why", "7").stdout == "skim\n"
+    assert wms2(server, "chain", "show", "8").returncode == 1
 
 
 def test_every_list_follows_its_pages(server: Server) -> None:
@@ -222,6 +254,26 @@ def test_no_server_is_a_usage_error_with_the_cure(tmp_path: Path) -> None:
     done = wms2("", "list", WMS2_CONFIG=str(tmp_path / "none.toml"))
     assert done.returncode == 2
     assert "wms2 login" in done.stderr
+
+
+def test_one_of_several_servers_is_chosen_by_its_name(server: Server, tmp_path: Path) -> None:
+    server.answers["GET", "/api/v1/requests"] = (200, {"results": [], "next": None})
+    config = tmp_path / "config.toml"
+    config.write_text(
+        'default = "away"\n[servers.away]\nurl = "http://127.0.0.1:1"\ntoken = "t"\n'
+        f'[servers.lab]\nurl = "{server.url}"\ntoken = "t"\n'
+    )
+    given = {"WMS2_CONFIG": str(config), "WMS2_URL": "", "WMS2_TOKEN": ""}
+    assert wms2("", "--server", "lab", "--json", "list", **given).stdout == "[]\n"
+    assert wms2("", "--json", "list", **given).returncode == UNREACHABLE
+    unknown = wms2("", "--server", "moon", "list", **given)
+    assert unknown.returncode == WRONG_USE
+    assert "away, lab" in unknown.stderr
+
+
+def test_the_shell_completes_commands(server: Server) -> None:
+    words = {"COMP_WORDS": "wms2 rel", "COMP_CWORD": "1", "_WMS2_COMPLETE": "complete_bash"}
+    assert wms2(server, **words).stdout.split() == ["release"]
 
 
 def test_submit_reads_files_and_reports_each_refusal(server: Server, tmp_path: Path) -> None:

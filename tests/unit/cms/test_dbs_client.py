@@ -39,7 +39,7 @@ def test_dataset_is_summed_over_its_files(dbs: DbsClient, raw: None) -> None:
 
 
 def test_unknown_dataset_is_none(dbs: DbsClient) -> None:
-    assert dbs.dataset("/Nobody/Knows-v1/RAW") is None
+    assert dbs.dataset("/Unknown/Dataset-v1/RAW") is None
 
 
 def test_dataset_that_is_not_valid_is_found_too(dbs: DbsClient) -> None:
@@ -196,14 +196,14 @@ def test_status_that_was_not_set_is_unavailable(dbs: DbsClient, lab: Lab) -> Non
 
 def test_counts_of_what_is_there(dbs: DbsClient, raw: None) -> None:
     assert dbs.block_counts(f"{RAW}#a") == FileCounts(files=1, bytes=10, events=5, lumis=3)
-    assert dbs.block_counts(f"{RAW}#nobody") is None
+    assert dbs.block_counts(f"{RAW}#unknown") is None
 
 
 def test_invalid_files_are_no_longer_counted_or_read(dbs: DbsClient) -> None:
     dbs.register_block(block_record())
     lfn = dbs.block_files(BLOCK)[0].lfn
 
-    dbs.invalidate_files([lfn, "/store/data/nobody/knows.root"])
+    dbs.invalidate_files([lfn, "/store/data/unknown/file.root"])
 
     assert lfn not in [file.lfn for file in dbs.block_files(BLOCK)]
     counts = dbs.block_counts(BLOCK)

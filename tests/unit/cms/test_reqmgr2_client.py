@@ -24,8 +24,8 @@ def test_document_comes_back_verbatim(reqmgr2: ReqMgr2Client) -> None:
 
 
 def test_unknown_name_is_not_found_in_a_clear_sentence(reqmgr2: ReqMgr2Client) -> None:
-    with pytest.raises(NotFound, match="ReqMgr2 has no request named nobody"):
-        reqmgr2.request("nobody")
+    with pytest.raises(NotFound, match="ReqMgr2 has no request named unknown"):
+        reqmgr2.request("unknown")
 
 
 def test_name_that_is_no_name_never_leaves_the_house(reqmgr2: ReqMgr2Client) -> None:

@@ -82,7 +82,7 @@ def test_a_secret_that_cannot_be_read_is_refused_with_the_file(issuer: RunningIs
         issuer.client().obtain(SCOPES)
 
 
-def test_an_issuer_that_nobody_serves_is_unavailable(issuer: RunningIssuer) -> None:
+def test_an_issuer_that_unknown_serves_is_unavailable(issuer: RunningIssuer) -> None:
     with pytest.raises(ServiceUnavailable, match="got no answer"):
         issuer.client(url="https://localhost:1").obtain(SCOPES)
 
@@ -192,13 +192,16 @@ def test_a_token_with_exactly_the_scopes_is_taken(changes: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"issuer": "https://other", "token_endpoint": "https://a/token"}, "calls itself 'https://other'"),
-        ({"token_endpoint": "https://a/token"}, "calls itself None"),
+        (
+            {"issuer": "https://other", "token_endpoint": "https://a/token"},
+            "names the issuer 'https://other'",
+        ),
+        ({"token_endpoint": "https://a/token"}, "names the issuer None"),
         ({"issuer": "https://a"}, "no https token_endpoint"),
         ({"issuer": "https://a", "token_endpoint": "http://a/token"}, "no https token_endpoint"),
     ],
 )
-def test_a_discovery_document_of_somebody_else_is_refused(document: dict[str, Any], words: str) -> None:
+def test_a_discovery_document_of_another_issuer_is_refused(document: dict[str, Any], words: str) -> None:
     with pytest.raises(TokenRefused, match=words):
         read_endpoint(document, issuer="https://a")
 

@@ -77,7 +77,7 @@ def test_slow_call_does_not_hold_up_others(ask: Ask) -> None:
     [
         {"service": "cric"},
         {"service": "cric", "kind": "explode"},
-        {"service": "nobody", "kind": "status"},
+        {"service": "unknown", "kind": "status"},
         {"service": "cric", "kind": "status", "path_regex": "("},
         {"service": "cric", "kind": "status", "colour": "blue"},
     ],
@@ -91,6 +91,6 @@ def test_fault_that_could_never_happen_is_refused(ask: Ask, fault: dict[str, Any
 
 def test_wrong_counts_are_one_more_than_there_are(ask: Ask) -> None:
     ask("PUT", "/lab/faults", [{"service": "dbs", "kind": "wrong_counts"}])
-    summary = "/dbs/DBSReader/filesummaries?dataset=/Nobody/Knows-v1/RAW"
+    summary = "/dbs/DBSReader/filesummaries?dataset=/Unknown/Dataset-v1/RAW"
 
     assert [ask("GET", summary).json()[0]["num_file"] for _ in range(2)] == [1, 0]

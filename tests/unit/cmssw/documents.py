@@ -12,6 +12,7 @@ from dags_app.planning.configurations import (
     steps_of,
 )
 from dags_app.planning.payloads import PayloadRules
+from lab.seed.cmssw import SAVING
 from requests_app.documents import read_document
 from requests_app.documents.spec import RequestSpec
 from tests.cmssw_world import MIXING, Node, build_pset
@@ -50,6 +51,16 @@ def rereco(**more: Any) -> dict[str, Any]:
             f"/SingleMuon/{era}-EcalESAlign-Test-v1/ALCARECO",
             f"/SingleMuon/{era}-HcalCalIso-Test-v1/ALCARECO",
         ],
+        **more,
+    }
+
+
+def harvest(**more: Any) -> dict[str, Any]:
+    return COMMON | {
+        "RequestType": "DQMHarvest",
+        "InputDataset": "/JetMET0/Run2026A-Test-v1/DQMIO",
+        "DQMConfigCacheID": "cfg-harvest",
+        "DQMHarvestUnit": "byRun",
         **more,
     }
 
@@ -137,6 +148,7 @@ CONFIGS = {
         configuration("cfg-raw", {"FEVTDEBUGHLToutput": "GEN-SIM-RAW"}),
         configuration("cfg-reco", {"AODSIMoutput": "AODSIM"}),
         configuration("cfg-reco-fevt", {"AODSIMoutput": "AODSIM"}),
+        configuration("cfg-harvest", {}, source="DQMRootSource", more=SAVING),
         configuration("cfg-nano", {"NANOAODSIMoutput": "NANOAODSIM"}),
     )
 }

@@ -21,9 +21,11 @@ from dags_app.planning.configurations import (
     steps_of,
     system_of,
 )
+from dags_app.planning.payloads import reads_whole_runs
+from lab.seed.cmssw import SAVING
 from requests_app.documents.spec import RequestSpec
 from sandbox.cmssw.config import read_config
-from tests.cmssw_world import MIXING, Node
+from tests.cmssw_world import MIXING, Node, read_lumi_histogram
 from tests.unit.cmssw.documents import (
     COMMON,
     CONFIGS,
@@ -33,6 +35,7 @@ from tests.unit.cmssw.documents import (
     RULES,
     configuration,
     generate,
+    harvest,
     pinned,
     prepare,
     read,
@@ -133,6 +136,60 @@ def test_store_results_joins_files_without_a_configuration(node: Node) -> None:
     assert [event for _, _, event in node.events(report, node.datasets[0])] == list(range(1, 81))
 
 
+@pytest.mark.parametrize(
+    ("unit", "run", "name"),
+    [
+        ("byRun", 380306, "JetMET0__Run2026A-Test-v1__DQMIO"),
+        ("multiRun", 999999, "JetMET0__Run2026A-Test-v1-380306-380307__DQMIO"),
+    ],
+)
+def test_harvest_saves_the_histograms_of_the_planned_lumis_once(
+    node: Node, unit: str, run: int, name: str
+) -> None:
+    spec = read(harvest(DQMHarvestUnit=unit))
+    prepare(node, spec)
+    files = [node.add_input("a", run=380306), node.add_input("b", run=380306, first_lumi=5, first_event=41)]
+    mask = {"380306": [[2, 6]]}
+    if unit == "multiRun":
+        files.append(node.add_input("c", run=380307))
+        mask["380307"] = [[1, 1]]
+    node.read_job(files, mask=mask)
+
+    report = node.run()
+
+    assert report["error"] == ""
+    (output,) = report["outputs"]
+    assert output["dataset"] == "/JetMET0/Run2026A-Test-v1/DQM"
+    assert output["lumis"] == mask
+    found, entries = read_lumi_histogram(node.path(output["lfn"]))
+    assert found == run
+    assert sum(entries.values()) == 10 * sum(last - first + 1 for [[first, last]] in mask.values())
+    tweaks = json.loads((node.root / "scratch/proc_000000/work/step0/tweak.json").read_text())
+    assert name in tweaks["process.dqmSaver.workflow"].replace("/", "__")
+    assert "process.source.skipEvents" not in tweaks
+
+
+def test_harvest_that_saves_nothing_fails(node: Node) -> None:
+    spec = read(harvest())
+    prepare(node, spec, {"cfg-harvest": configuration("cfg-harvest", {}, source="DQMRootSource")})
+    node.read_job([node.add_input("a")])
+
+    report = node.run()
+
+    assert (report["exit_code"], report["outputs"]) == (60302, [])
+    assert "dqmSaver saved 0 files" in report["error"]
+
+
+def test_harvest_has_a_job_per_run_without_a_pilot_or_a_merge() -> None:
+    spec = read(harvest(SplittingAlgo="FileBased", LumisPerJob=8, FilesPerJob=1))
+
+    assert spec.splitting_algo == "LumiBased"
+    assert (spec.splitting_params.gather_runs, spec.splitting_params.lumis_per_job) == (True, 1_000_000)
+    assert reads_whole_runs(spec.payload_config)
+    assert not RULES.joins(spec.payload_config)
+    assert read(spec.to_document()) == spec
+
+
 def test_steps_carry_what_their_cmsrun_needs() -> None:
     first, second, third = steps_of(read(step_chain()).payload_config)
 
@@ -184,7 +241,9 @@ def test_document_cannot_bring_pins_along() -> None:
         (rereco(ScramArch=None), "ScramArch", "names the architecture of the step"),
         (rereco(ScramArch="linux"), "ScramArch", "is not such as el8_amd64_gcc12"),
         (rereco(EventStreams="many"), "EventStreams", "give a whole number from 0 to 512"),
-        (rereco(RequestType="DQMHarvest"), "RequestType", "harvesting of DQM histograms is not supported"),
+        (harvest(DQMConfigCacheID=None), "DQMConfigCacheID", "names the configuration that harvests"),
+        (harvest(DQMHarvestUnit="byLumi"), "DQMHarvestUnit", "byRun or multiRun"),
+        (harvest(Allocation="pull"), "Allocation", "a job harvests all files of a run"),
         (
             step_chain(Step3={"StepName": "RECO"}),
             "Step3.ConfigCacheID",
@@ -286,7 +345,7 @@ def samples() -> dict[str, dict[str, Any]]:
         dump = raw["result"][0] if "result" in raw else raw
         for name, entry in [("", raw)] if alone else list(dump.items()):
             inner = entry.get("createRequest", entry)
-            if inner.get("RequestType") not in ("Resubmission", "DQMHarvest"):
+            if inner.get("RequestType") != "Resubmission":
                 found[f"{file.stem}:{name}".rstrip(":")] = entry
     return found
 
@@ -338,7 +397,9 @@ def invented(spec: RequestSpec) -> dict[str, Configuration]:
         modules[(free or writes)[-1]][f"module{len(modules[-1])}{tier.replace('-', '')}"] = (tier, "")
     found: dict[str, Configuration] = {}
     for index, step in enumerate(steps):
-        if not step.get("merge"):
+        if step.get("harvest"):
+            found[step["config_id"]] = configuration(step["config_id"], {}, more=SAVING)
+        elif not step.get("merge"):
             generates = index == 0 and spec.generates
             lhe = "LHESource" if step.get("lhe") else "EmptySource"
             mixing = MIXING if step.get("pileup") else ""
@@ -380,5 +441,9 @@ def test_sample_document_runs(node: Node, raw: dict[str, Any]) -> None:
 
     assert report["error"] == ""
     assert [one["dataset"] for one in report["outputs"]] == [one.dataset for one in spec.output_datasets]
+    if reads_whole_runs(node.payload):
+        entries = read_lumi_histogram(node.path(report["outputs"][0]["lfn"]))[1]
+        assert sum(entries.values()) == len(made)
+        return
     for output in spec.output_datasets:
         assert node.events(report, output.dataset) == made

@@ -45,6 +45,7 @@ def ended(directory: Path, *, stage: str = "cmsRun", status: int = 0, report: st
         ("project", 71),
         ("enter", 72),
         ("runtime", 73),
+        ("pset", 7002),
         ("configure", 50513),
         ("", 11003),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.exitcodes import Fault, fault_of
 from tests.cmssw_world import MIXING, NODE, Node, build_pset, build_step, halving, read_branch, read_root
 
 GENSIM, RAW, AOD = "/Z/Era-Gen-v1/GEN-SIM", "/Z/Era-Digi-v1/GEN-SIM-RAW", "/Z/Era-Reco-v1/AODSIM"
@@ -254,9 +255,10 @@ def test_failure_of_a_later_step_is_named_and_blames_no_input(node: Node) -> Non
 
     report = node.run()
 
-    assert report["exit_code"] == 50513
-    assert report["error"].startswith("step 3 (RECO): ")
-    assert report["bad_inputs"] == []
+    assert report["exit_code"] == 7002
+    assert report["error"].startswith("step 3 (RECO): the configuration cannot be read")
+    assert "no such module" in report["error"]
+    assert (report["bad_inputs"], fault_of(report["exit_code"])) == ([], Fault.USER)
 
 
 def test_input_that_cmsrun_cannot_open_is_blamed(node: Node) -> None:

@@ -39,7 +39,9 @@ def test_conditions_counts_and_advice_are_read() -> None:
     assert result.advice == "No machines matched the jobs's constraints"
 
 
-@pytest.mark.parametrize("text", ["", "-- Schedd: nobody", "[0] 4 x", "\x00\xff", "condor_q: cannot connect"])
+@pytest.mark.parametrize(
+    "text", ["", "-- Schedd: unknown", "[0] 4 x", "\x00\xff", "condor_q: cannot connect"]
+)
 def test_anything_else_is_no_analysis(text: str) -> None:
     assert parse_analysis(text) is None
 

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from condor import bounded
 from condor.bounded import BindingsError, BoundedCalls, child_environment
 from wms2_project.errors import ScheddUnreachable
 
@@ -22,21 +22,28 @@ ECHO = (
 PID = READY + "for line in sys.stdin: print(json.dumps({'value': os.getpid()}), flush=True)"
 ERROR = READY + "for line in sys.stdin: print(json.dumps({'error': 'refused'}), flush=True)"
 HANG = READY + "time.sleep(600)"
+HANG_ONCE = f"""
+{READY}
+if not os.path.exists(sys.argv[1]):
+    open(sys.argv[1], "w").close()
+    time.sleep(600)
+for line in sys.stdin:
+    print(json.dumps({{"value": json.loads(line)["arguments"]}}), flush=True)
+"""
 DIE = READY + "sys.stdin.readline(); os._exit(3)"
 NONSENSE = READY + "sys.stdin.readline(); print('Segmentation fault', flush=True); time.sleep(600)"
 MUTE = "import time; time.sleep(600)"
 PATIENCE_SEC = 120.0  # for what answers, on a busy machine
 
-Start = Callable[[str], BoundedCalls]
+Start = Callable[..., BoundedCalls]
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start() -> Iterator[Start]:
     started: list[BoundedCalls] = []
 
-    def calls_to(script: str) -> BoundedCalls:
-        monkeypatch.setattr(bounded, "COMMAND", (sys.executable, "-c", script))
-        started.append(BoundedCalls())
+    def calls_to(script: str, *further: str, **options: Any) -> BoundedCalls:
+        started.append(BoundedCalls(command=(sys.executable, "-c", script, *further), **options))
         return started[-1]
 
     yield calls_to
@@ -69,11 +76,10 @@ def test_a_hanging_child_is_killed_at_the_deadline(start: Start) -> None:
     assert calls._process is None
 
 
-def test_the_next_call_gets_a_new_child(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = start(HANG)
+def test_the_next_call_gets_a_new_child(start: Start, tmp_path: Path) -> None:
+    calls = start(HANG_ONCE, str(tmp_path / "started"))
     with pytest.raises(ScheddUnreachable):
         calls.call("query", timeout_sec=0.2)
-    monkeypatch.setattr(bounded, "COMMAND", (sys.executable, "-c", ECHO))
     assert calls.call("query", timeout_sec=PATIENCE_SEC, a=1) == {"a": 1}
 
 
@@ -83,10 +89,9 @@ def test_a_child_that_dies_or_raves_is_unreachable(start: Start, script: str) ->
         start(script).call("query", timeout_sec=PATIENCE_SEC)
 
 
-def test_a_child_that_never_gets_ready_is_unreachable(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "START_TIMEOUT_SEC", 0.3)
+def test_a_child_that_never_gets_ready_is_unreachable(start: Start) -> None:
     with pytest.raises(ScheddUnreachable, match="starting the bindings"):
-        start(MUTE).call("query", timeout_sec=PATIENCE_SEC)
+        start(MUTE, start_timeout_sec=0.3).call("query", timeout_sec=PATIENCE_SEC)
 
 
 def test_threads_wait_their_turn_but_not_for_ever(start: Start, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_only_running_jobs_of_the_batch_are_removed() -> None:
     assert (
         asked["constraint"] == f'JobBatchName == "{NAME}" && JobUniverse == 5 && JobStatus == 2 && {chosen}'
     )
-    assert schedd.remove_jobs(NAME, [], reason="nobody") == 0
+    assert schedd.remove_jobs(NAME, [], reason="unknown DAG") == 0
     assert len(stand_in.asked) == 1
 
 

@@ -83,7 +83,7 @@ def test_any_request_name_is_either_refused_or_quoted_whole(name: str) -> None:
     assert parse_submit(text, Role.PROCESSING)["My.CMS_RequestName"] == f'"{name}"'
 
 
-def test_required_system_is_told_to_the_pilots() -> None:
+def test_the_required_system_is_in_the_submit_file() -> None:
     text = render_submit(replace(describe(), required_os="rhel8"))
 
     assert parse_submit(text, Role.PROCESSING)["My.REQUIRED_OS"] == '"rhel8"'

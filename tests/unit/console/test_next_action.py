@@ -43,7 +43,7 @@ def test_a_suggestion_brings_its_values_and_says_what_it_does() -> None:
     assert (found.label, found.values) == ("Release with a site ban", {"site_bans": ["X"]})
 
 
-def test_who_may_not_act_is_told_what_to_wait_for_without_a_button() -> None:
+def test_without_permission_the_next_action_has_no_button() -> None:
     found = decide_next_action(S.HELD, suggestions=[BAN], allowed=frozenset())
     assert (found.operation, found.label, found.text) == ("", "", "all jobs at X fail")
 

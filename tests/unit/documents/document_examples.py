@@ -83,7 +83,7 @@ RERECO: Json = {
     "Scenario": "pp",
     "Comments": "please hurry",
     "RequestStatus": "assigned",
-    "RequestTransition": [{"Status": "new", "DN": "/CN=somebody"}],
+    "RequestTransition": [{"Status": "new", "DN": "/CN=ana"}],
     "_id": "bob_ReReco_2031B_v1",
 }
 

@@ -48,21 +48,21 @@ def test_the_kind_is_named_by_a_section_or_the_default(
 
 
 def test_a_request_without_a_payload_is_refused_with_the_kinds() -> None:
-    told = refusal(BARE)["payload_config.kind"]
+    message = refusal(BARE)["payload_config.kind"]
 
-    assert "is missing" in told
-    assert "command" in told
-    assert "root-demo" in told
-    assert "toy" not in told
+    assert "is missing" in message
+    assert "command" in message
+    assert "root-demo" in message
+    assert "toy" not in message
 
 
 @pytest.mark.parametrize(
     "given", [{"kind": "toy"}, {"kind": "toy", "toy": {}}, {"kind": "magic"}, {"kind": 5}]
 )
 def test_a_kind_that_jobs_here_cannot_run_is_refused_with_the_kinds(given: dict[str, Any]) -> None:
-    told = refusal({**BARE, "payload_config": given})["payload_config.kind"]
+    message = refusal({**BARE, "payload_config": given})["payload_config.kind"]
 
-    assert "root-demo" in told
+    assert "root-demo" in message
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_a_sandbox_needs_its_digest_which_the_jobs_get() -> None:
 
 @pytest.mark.parametrize("inside", [{"sandbox_url": "https://a.org/s.tar.gz"}, {"sandbox_sha256": DIGEST}])
 def test_a_sandbox_inside_the_payload_is_sent_to_its_place(inside: dict[str, str]) -> None:
-    told = refusal({**BARE, "payload_config": {"command": ["./run"], **inside}})["payload_config"]
+    message = refusal({**BARE, "payload_config": {"command": ["./run"], **inside}})["payload_config"]
 
-    assert "sandbox_sha256 belong beside it" in told
+    assert "sandbox_sha256 belong beside it" in message
 
 
 def test_reading_the_document_of_a_spec_again_changes_nothing() -> None:

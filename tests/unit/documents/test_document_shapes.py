@@ -294,7 +294,7 @@ def test_overrides_beat_every_task() -> None:
         (changed(RERECO, Memory={"Mini": 1}), "Memory"),
     ],
 )
-def test_broken_chain_names_the_field_to_mend(raw: Any, field: str) -> None:
+def test_a_broken_chain_names_the_field_to_correct(raw: Any, field: str) -> None:
     fields = refused(raw)
 
     assert field in fields

@@ -88,6 +88,7 @@ def test_own_parameters_are_normalised() -> None:
         "job_time_limit": 172_800,
         "include_parents": False,
         "split_on_run": True,
+        "gather_runs": False,
         "halt_job_on_file_boundaries": False,
         "apply_lumi_correction": False,
         "run_whitelist": [3, 5],

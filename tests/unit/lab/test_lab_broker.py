@@ -49,7 +49,7 @@ def test_without_an_installation_or_if_unwanted_there_is_none(
     assert (made.services, made.settings) == ((), {})
 
 
-def test_the_password_stays_and_is_nobody_elses_to_read(home: Path, tmp_path: Path) -> None:
+def test_the_password_stays_and_only_its_owner_can_read_it(home: Path, tmp_path: Path) -> None:
     ports = {"amqp": 1, "stomp": 2, "dist": 3, "epmd": 4}
     first = prepare(tmp_path / "broker", home, ports)
     second = prepare(tmp_path / "broker", home, ports)

@@ -101,8 +101,8 @@ def test_summary_tells_what_the_merged_files_hold() -> None:
     merged = {"demo_1": Merged(390, 91.234)}
     summary = build_summary([view("completed")], urls={}, wall_time_sec=1, merged=merged)
 
-    told = summary["requests"][0]
-    assert (told["merged_events"], told["z_peak_gev"]) == (390, 91.23)
+    shown = summary["requests"][0]
+    assert (shown["merged_events"], shown["z_peak_gev"]) == (390, 91.23)
 
 
 def test_summary_of_a_failure_is_not_ok_and_says_why() -> None:

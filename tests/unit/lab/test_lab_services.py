@@ -182,7 +182,7 @@ def test_addresses_of_a_dead_pool_are_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     ["", "garbage", "999999999\n", f"{os.getpid()}\n/elsewhere\n"],
-    ids=["empty", "garbage", "nobody", "somebody else"],
+    ids=["empty", "garbage", "no process", "another process"],
 )
 def test_a_pid_file_without_its_postmaster_is_dropped(tmp_path: Path, content: str) -> None:
     (tmp_path / "postmaster.pid").write_text(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from lab.processes import wipe
 from lab.results import FAILED, PASSED, Result, read_results, render_summary, unexplained
 from lab.tree import changes, snapshot
 
+UseStack = Callable[[Callable[..., object]], None]
 ROOT = Path(__file__).resolve().parents[3]
 UNIT = """
 import pytest
@@ -78,11 +79,17 @@ def no_stack(layout: Layout, **_given: object) -> object:
     return running()
 
 
+@pytest.fixture
+def use_stack(monkeypatch: pytest.MonkeyPatch) -> UseStack:
+    """A function that replaces the start of a stack."""
+    return lambda start: monkeypatch.setattr(testrun, "running_stack", start)
+
+
 @pytest.mark.usefixtures("little_lanes")
 def test_every_tier_runs_and_the_end_names_every_failure(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    layout: Layout, use_stack: UseStack, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(testrun, "running_stack", no_stack)
+    use_stack(no_stack)
 
     assert testrun.run_tests(layout, []) == 1
 
@@ -99,12 +106,12 @@ def test_every_tier_runs_and_the_end_names_every_failure(
 
 @pytest.mark.usefixtures("little_lanes")
 def test_without_a_stack_the_unit_tests_are_still_reported(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    layout: Layout, use_stack: UseStack, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(layout: Layout, **_given: object) -> object:
         raise LabError("no room for a stack")
 
-    monkeypatch.setattr(testrun, "running_stack", refuse)
+    use_stack(refuse)
 
     with pytest.raises(LabError, match="no room"):
         testrun.run_tests(layout, [])
@@ -114,7 +121,7 @@ def test_without_a_stack_the_unit_tests_are_still_reported(
 
 @pytest.mark.usefixtures("little_lanes")
 def test_servers_from_outside_are_disturbed_last(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    layout: Layout, use_stack: UseStack, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     started: list[Path] = []
 
@@ -122,14 +129,14 @@ def test_servers_from_outside_are_disturbed_last(
         started.append(layout.home)
         return no_stack(layout)
 
-    monkeypatch.setattr(testrun, "running_stack", stack)
+    use_stack(stack)
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.delenv("REDIS_URL", raising=False)
     monkeypatch.delenv("CONDOR_CONFIG", raising=False)
     testrun.run_tests(layout, [])
     assert started == [layout.home, layout.home / "second"]
 
-    monkeypatch.setenv("CONDOR_CONFIG", "/somebody/else")
+    monkeypatch.setenv("CONDOR_CONFIG", "/other/config")
     testrun.run_tests(layout, [])
     assert started[2:] == [layout.home]
     assert capfd.readouterr().out.splitlines()[-1] == "3 passed, 4 failed, 1 skipped"

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from requests_app.life import LEFT_OUT, USUAL, render_life
 from requests_app.states import STATUSES, TRANSITIONS, RequestStatus
-
-
-def test_the_document_is_up_to_date() -> None:
-    document = Path(__file__).parents[3] / "docs" / "life-of-a-request.md"
-    assert document.read_text() == render_life(), "run ./wms2 manage request_life > docs/life-of-a-request.md"
 
 
 @pytest.mark.parametrize("status", list(RequestStatus))

@@ -29,7 +29,7 @@ def schedd(
     ],
     ids=[
         "free slots", "running counts", "waiting counts twice", "fewest", "name", "no limit", 
-        "outer and one group", "full", "a group for every outer DAGMan", "nobody",
+        "outer and one group", "full", "a group for every outer DAGMan", "none",
     ],
 )  # fmt: skip
 def test_most_free_slots_win(candidates: list[Candidate], chosen: str | None) -> None:

@@ -66,6 +66,7 @@ knobs = st.fixed_dictionaries(
         "lumis_per_job": st.integers(1, 9),
         "events_per_job": st.integers(1, 300),
         "split_on_run": st.booleans(),
+        "gather_runs": st.booleans(),
         "halt_job_on_file_boundaries": st.booleans(),
         "apply_lumi_correction": st.booleans(),
         "job_time_limit": st.sampled_from([50, 172_800]),

@@ -214,3 +214,22 @@ def test_ten_million_lumis_in_two_thousand_files_are_planned_in_little_memory(
     assert plan.jobs == (400 if algo == SplittingAlgo.FILE_BASED else 5000)
     assert plan.events == 100_000_000
     assert peak < 20_000_000
+
+
+def test_gathered_runs_have_a_job_each_from_all_files_that_hold_them() -> None:
+    inputs = [
+        FileSpec(f"/store/f{number}.root", 40, 1, frozenset(["T1_US_FNAL"]), lumis=lumis)
+        for number, lumis in enumerate(
+            [((1, 1, 2), (2, 1, 2)), ((1, 3, 4), (2, 3, 4)), ((2, 5, 8),), ((3, 1, 4),)]
+        )
+    ]
+    wanted: dict[str, Any] = {"lumis_per_job": 1000, "gather_runs": True, "run_blacklist": [3]}
+
+    jobs = list(split(SplittingAlgo.LUMI_BASED, inputs, wanted))
+
+    assert [job.mask for job in jobs] == [((1, 1, 2), (1, 3, 4)), ((2, 1, 2), (2, 3, 4), (2, 5, 8))]
+    assert [[window.file.lfn for window in job.files] for job in jobs] == [
+        ["/store/f0.root", "/store/f1.root"],
+        ["/store/f0.root", "/store/f1.root", "/store/f2.root"],
+    ]
+    assert [job.events for job in jobs] == [40, 80]

@@ -25,7 +25,7 @@ def read(entries: Any) -> tuple[OutputPattern, ...]:
     return read_patterns({"outputs": entries}, output_datasets=[AOD, MINI], naming=NAMING)
 
 
-def test_without_patterns_files_are_told_apart_by_their_numbers() -> None:
+def test_without_patterns_files_go_to_datasets_by_their_numbers() -> None:
     assert read_patterns({}, output_datasets=[AOD], naming=NAMING) == (OutputPattern(1, "*.root", AOD),)
     both = read_patterns({}, output_datasets=[AOD, MINI], naming=NAMING)
     assert [(one.pattern, one.dataset) for one in both] == [("*.0.root", AOD), ("*.1.root", MINI)]

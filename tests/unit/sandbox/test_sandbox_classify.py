@@ -33,7 +33,8 @@ def test_every_code_of_the_table_is_tried_again_as_often_as_it_deserves() -> Non
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        (8001, "user"), (50660, "user"), (99310, "user"), (8020, "data"), (8022, "data"), (60307, "site"),
+        (8001, "user"), (7002, "user"), (50660, "user"), (99310, "user"), (8020, "data"), (8021, "data"),
+        (8022, "data"), (60307, "site"),
         (60321, "site"), (60322, "site"), (60323, "site"), (11003, "site"), (60315, "wms2"), (71105, "wms2"),
         (99311, "wms2"),
     ],

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox.exitcodes import Fault, fault_of
+
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import World
 
@@ -126,14 +128,25 @@ def test_a_command_that_is_no_list_of_words_is_refused(one_job: World, command: 
     assert one_job.report(NODE)["exit_code"] == 7002
 
 
-def test_a_program_that_is_not_there_is_named(one_job: World) -> None:
-    one_job.payload = {"command": ["./no-such-program"]}
+@pytest.mark.parametrize(
+    ("program", "code", "fault"),
+    [
+        ("./no-such-program", 7002, Fault.USER),
+        ("bin/no-such-program", 7002, Fault.USER),
+        ("no-such-program", 50110, Fault.SITE),
+        ("/usr/bin/no-such-program", 50110, Fault.SITE),
+    ],
+)
+def test_a_program_that_is_not_there_is_named(one_job: World, program: str, code: int, fault: Fault) -> None:
+    """One of the tarball is the requestor's fault; one of the node may be elsewhere."""
+    one_job.payload = {"command": [program]}
     one_job.plan()
     one_job.run(NODE)
     report = one_job.report(NODE)
 
-    assert report["exit_code"] == 50110
-    assert "no-such-program" in report["error"]
+    assert (report["exit_code"], fault_of(report["exit_code"])) == (code, fault)
+    assert (report["node"], report["site"]) == (NODE, "T2_CH_CERN")
+    assert f"{program}: No such file" in report["error"]
 
 
 def test_the_command_gets_its_words_as_they_are(one_job: World, tmp_path: Path) -> None:

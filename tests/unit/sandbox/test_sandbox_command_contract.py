@@ -64,9 +64,9 @@ def test_the_job_file_describes_the_work(world: World) -> None:
     world.cores = 2
     file = {**world.add_file("a", 30), "first_event": 5, "last_event": 24, "mask": {str(RUN): [[1, 2]]}}
     world.add_job(NODE, [file])
-    told = world.root / "told.json"
-    run(world, WRITE + f"json.dump(task, open({str(told)!r}, 'w'))")
-    task = json.loads(told.read_text())
+    written = world.root / "task.json"
+    run(world, WRITE + f"json.dump(task, open({str(written)!r}, 'w'))")
+    task = json.loads(written.read_text())
 
     (source,) = task["inputs"]
     assert (source["lfn"], source["events"]) == ("/store/data/a.root", 30)
@@ -83,11 +83,11 @@ def test_the_seed_is_the_same_in_every_attempt_and_differs_between_jobs(world: W
     generate_jobs(world, 2)
     seeds = []
     for node, attempt in (("proc_000000", 0), ("proc_000000", 1), ("proc_000001", 0)):
-        told = world.root / "told.json"
+        written = world.root / "task.json"
         world.attempt = attempt
-        configure(world, WRITE + f"json.dump(task, open({str(told)!r}, 'w'))")
+        configure(world, WRITE + f"json.dump(task, open({str(written)!r}, 'w'))")
         assert world.run(node) == 0
-        seeds.append(json.loads(told.read_text())["seed"])
+        seeds.append(json.loads(written.read_text())["seed"])
 
     assert seeds[0] == seeds[1] != seeds[2]
 
@@ -110,11 +110,11 @@ def test_without_a_report_every_planned_event_was_read_and_written(world: World)
 
 def test_a_report_says_what_was_read_and_written(world: World) -> None:
     world.add_job(NODE, [world.add_file("a", 30)])
-    told = {
+    reported = {
         "inputs": [{"lfn": "/store/data/a.root", "events": 25}],
         "outputs": [{"events": 7, "lumi_events": {str(RUN): [[1, 2, 3], [3, 3, 1]]}}],
     }
-    report = run(world, WRITE + REPORT % told)
+    report = run(world, WRITE + REPORT % reported)
 
     (output,) = report["outputs"]
     assert report["inputs"] == [{"lfn": "/store/data/a.root", "events": 25}]
@@ -122,7 +122,7 @@ def test_a_report_says_what_was_read_and_written(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "ending", "code", "message"),
+    ("reported", "ending", "code", "message"),
     [
         ({"exit_code": 8001, "error": "no conditions"}, "", 8001, "no conditions"),
         ({"error": "bad luck"}, "raise SystemExit(7)", 7, "bad luck"),
@@ -132,10 +132,10 @@ def test_a_report_says_what_was_read_and_written(world: World) -> None:
     ],
 )
 def test_a_report_of_a_failure_is_believed(
-    world: World, told: dict[str, Any], ending: str, code: int, message: str
+    world: World, reported: dict[str, Any], ending: str, code: int, message: str
 ) -> None:
     world.add_job(NODE, [world.add_file("a", 10)])
-    report = run(world, WRITE + REPORT % told + ending)
+    report = run(world, WRITE + REPORT % reported + ending)
 
     assert report["exit_code"] == code
     assert message in report["error"]

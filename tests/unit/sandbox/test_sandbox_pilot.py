@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox.manifest import Generate, InputFile, Job, PilotSettings
 from sandbox.payloads import Window
-from sandbox.pilot import MAX_EVENTS_PER_JOB, build_report, has_converged, planned_events, run_pilot, take
+from sandbox.pilot import MAX_EVENTS_PER_JOB, build_report, has_converged, run_pilot, take
 from sandbox.report import Iteration
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_consecutive_windows_hold_every_event_and_every_file_once(
     job = Job(NODE, () if generate else files, plan if generate else None, None, 0)
     parts, offset = [], 0
     for size in [*sizes, 100]:
-        if offset == 0 or offset < planned_events(job):
+        if offset == 0 or offset < job.window_events:
             parts.append(take(job, offset, size))
         offset += size
 
@@ -113,8 +113,8 @@ def test_the_windows_double_until_the_budget_is_spent_then_comes_the_rest() -> N
 
     def run_window(job: Job, part: int) -> Window:
         assert part == len(asked)
-        asked.append(planned_events(job))
-        return Window(events_read=planned_events(job), lumis={}, parts=())
+        asked.append(job.window_events)
+        return Window(events_read=job.window_events, lumis={}, parts=())
 
     job = Job(NODE, (), Generate(1, 100, 1, 10, 1, 1), None, 100)
     run_pilot(job, PilotSettings(20, 0.0, 600, 60), run_window)

@@ -82,6 +82,6 @@ def test_a_bad_file_is_refused_by_field(tmp_path: Path, change: dict[str, Any], 
         read_places(tmp_path / "storage.json")
 
 
-def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
+def test_a_missing_file_raises_its_own_error(tmp_path: Path) -> None:
     with pytest.raises(ManifestMissing):
         read_places(tmp_path / "storage.json")

@@ -54,6 +54,7 @@ def run(config: str, fail: str) -> str:
         name = module.fileName.value().removeprefix("file:")
         events.write(name, batch.events)
         described += describe_output(label, name, batch)
+    described += "".join(describe_saved(name) for name in events.save_histograms(process, batch))
     return described + (
         '<PerformanceReport><PerformanceSummary Metric="Timing">'
         f'<Metric Name="NumberOfThreads" Value="{threads}"/></PerformanceSummary></PerformanceReport>\n'
@@ -75,6 +76,13 @@ def describe_output(label: str, name: str, batch: Batch) -> str:
         f"<GUID>{uuid.uuid4()}</GUID>\n<OutputModuleClass>PoolOutputModule</OutputModuleClass>\n"
         f"<TotalEvents>{len(batch.events[events.RUN])}</TotalEvents>\n"
         f"{describe_runs(batch.lumis, Counter(pairs))}</File>\n"
+    )
+
+
+def describe_saved(name: str) -> str:
+    return (
+        f"<AnalysisFile>\n<FileName>./{escape(name)}</FileName>\n"
+        '<Source Value="DQMFileSaver"/>\n</AnalysisFile>\n'
     )
 
 

@@ -167,6 +167,24 @@ def select(process: Any, batch: Batch) -> None:
             batch.events = {branch: array[kept] for branch, array in batch.events.items()}
 
 
+def save_histograms(process: Any, batch: Batch) -> list[str]:
+    """Write a file of histograms per run, or one for all if a number is forced; return their names."""
+    names = []
+    for saver in process.analyzers_().values():
+        if saver.type_() != "DQMFileSaver":
+            continue
+        forced = saver.forceRunNumber.value() if hasattr(saver, "forceRunNumber") else -1
+        title = saver.workflow.value().strip("/").replace("/", "__")
+        runs = batch.events[RUN] if forced < 0 else np.full(len(batch.events[RUN]), forced)
+        for run in np.unique(runs):
+            names.append(f"DQM_V0001_R{run:09d}__{title}.root")
+            lumis = batch.events[LUMI][runs == run]
+            counted = np.histogram(lumis, bins=int(lumis.max()), range=(0.5, lumis.max() + 0.5))
+            with uproot.recreate(names[-1]) as target:
+                target[f"DQMData/Run {run}/EventInfo/lumis"] = counted
+    return names
+
+
 def write(path: str, events: Arrays) -> None:
     with uproot.recreate(path) as target:
         target.mktree(TREE, {branch: array.dtype for branch, array in events.items()})

@@ -73,6 +73,9 @@ class EDProducer(Module): ...
 class EDFilter(Module): ...
 
 
+class EDAnalyzer(Module): ...
+
+
 class OutputModule(Module): ...
 
 
@@ -86,6 +89,9 @@ class Process(PSet):
 
     def filters_(self) -> dict[str, EDFilter]:
         return {name: one for name, one in self.__dict__.items() if isinstance(one, EDFilter)}
+
+    def analyzers_(self) -> dict[str, EDAnalyzer]:
+        return {name: one for name, one in self.__dict__.items() if isinstance(one, EDAnalyzer)}
 
     def outputModules_(self) -> dict[str, OutputModule]:
         return {name: one for name, one in self.__dict__.items() if isinstance(one, OutputModule)}

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dags_app.graph.layout import NODE, RoundShape, build_bands, node_positions
+from dags_app.graph.positions import NODE, RoundShape, build_bands, node_positions
 
 SHAPES = st.builds(RoundShape, groups=st.integers(1, 300), most_jobs=st.integers(1, 2000))
 

@@ -23,7 +23,7 @@ BAND_ASPECT = 2.2  # width of a band by its height
 
 @dataclass(frozen=True, slots=True)
 class RoundShape:
-    """What the layout needs to know about a round: its groups, and the most jobs that one of them has."""
+    """Input of the layout for a round: its number of groups, and the most jobs in one of them."""
 
     groups: int
     most_jobs: int

@@ -23,10 +23,10 @@ def endpoints(resolver: URLResolver | None = None, prefix: str = "") -> Iterator
                 yield route.removeprefix(_ROOT), view
 
 
-def render_table() -> str:
+def render_roles() -> str:
     """Return the roles per endpoint and method as Markdown."""
     lines = ["| endpoint | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 1) + "|"]
     for route, view in sorted(endpoints(), key=lambda pair: pair[0]):
         cells = [view.roles[method].name.lower() if method in view.roles else "" for method in METHODS]
         lines.append(f"| `{route}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"

@@ -1,24 +1,12 @@
-"""What the command line client knows of the API: the catalogue of operations and the members of lists."""
+"""The lists of the command line client show members of the API's rows."""
 
 from __future__ import annotations
 
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from wms2_cli.lists import LISTINGS
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def test_the_client_knows_every_operation() -> None:
-    printed = StringIO()
-    call_command("operations", "--json", stdout=printed)
-    written = (ROOT / "cli" / "wms2_cli" / "operations.json").read_text()
-    assert written == printed.getvalue(), "run ./wms2 manage operations --json > cli/wms2_cli/operations.json"
 
 
 class Asked(dict[str, Any]):

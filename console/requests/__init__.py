@@ -1,0 +1,1 @@
+"""What the list of requests shows above its rows."""

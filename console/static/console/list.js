@@ -1,0 +1,51 @@
+// Keeps the rows of a list up to date: after a change the page is read again and its rows are changed in place, so
+// that ticked rows, scroll and focus survive. A slow server is asked less often.
+import { read } from "./http.js";
+import { subscribe } from "./live.js";
+import { morphTo } from "./morph.js";
+
+const LEAST_PAUSE_MS = 2_000;
+const SHARE = 20; // a page keeps the server busy for at most one part in so many
+let timer = 0;
+let nextAt = 0;
+
+export function startList() {
+  const topics = document.querySelector("[data-live-list] [data-topics]")?.dataset.topics.split(" ");
+  if (!topics) return;
+  subscribe(topics, () => {
+    timer ||= setTimeout(refresh, Math.max(0, nextAt - performance.now()));
+  });
+}
+
+async function refresh() {
+  const began = performance.now();
+  try {
+    const { text } = await read(location.href);
+    show(new DOMParser().parseFromString(text, "text/html"));
+  } catch {
+    // live.js says that WMS2 does not answer, and calls again when it does
+  } finally {
+    timer = 0;
+    nextAt = performance.now() + Math.max(LEAST_PAUSE_MS, SHARE * (performance.now() - began));
+  }
+}
+
+function show(page) {
+  const [present, wanted] = [document, page].map((one) => one.getElementById("result_list"));
+  if (!present || !wanted) {
+    if (present || wanted) location.reload(); // from or to an empty list
+    return;
+  }
+  for (const rows of [present, wanted]) name(rows);
+  const ticked = new Set([...present.querySelectorAll("input[name=_selected_action]:checked")].map((one) => one.value));
+  for (const box of wanted.querySelectorAll("input[name=_selected_action]")) {
+    box.closest("tr").classList.toggle("selected", ticked.has(box.value));
+  }
+  const [headers] = present.tHead ? [present.tHead] : [];
+  morphTo(present, ...(headers ? [headers.cloneNode(true)] : []), ...wanted.tBodies);
+}
+
+// Rows are matched by what they link to.
+function name(table) {
+  for (const body of table.tBodies) body.dataset.key = body.querySelector("a[href]")?.getAttribute("href").split("?")[0] ?? "";
+}
