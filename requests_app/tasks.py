@@ -23,7 +23,6 @@ from requests_app.lifecycle.due import (
 )
 from requests_app.lifecycle.maintenance import clean_storage, tidy_up
 from requests_app.lifecycle.monitoring import watch_dags
-from requests_app.lifecycle.pulling import end_leases
 from requests_app.ranking import refresh_ranks
 from requests_app.services import callbacks
 from requests_app.services.reqmgr2_reports import report_statuses
@@ -37,11 +36,7 @@ from wms2_project.leases import Claim
 
 @shared_task(ignore_result=True)
 def sweep() -> None:
-    """Send every due request, block and callback to its queue, in one call to the broker.
-
-    Before that, free the files of runners that have not been heard of.
-    """
-    end_leases(now=timezone.now())
+    """Send every due request, block and callback to its queue, in one call to the broker."""
     due = due_groups()
     with app.producer_or_acquire() as producer, producer.batch():
         for claim, queue in claim_requests(due):

@@ -85,17 +85,27 @@ def claim_due(model: type[Leased], *, statuses: Sequence[str], limit: int) -> li
         return [Claim(id=row[0], status=row[1]) for row in cursor.fetchall()]
 
 
-def with_due_rows(groups: Mapping[str, tuple[type[Leased], Sequence[str]]]) -> set[str]:
-    """Return the names of those groups (model, statuses) that have a row to claim, in one query."""
-    parts, values = [], {"ttl": settings.LEASE_TTL_SEC}
+def with_due_rows(
+    groups: Mapping[str, tuple[type[Leased], Sequence[str]]],
+    *,
+    also: Mapping[str, str] | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> set[str]:
+    """Return the names of those groups (model, statuses) that have a row to claim, in one query.
+
+    `also` are further names, each with the end of a SELECT that finds a row, and `given` their parameters.
+    """
+    parts, values = list[str](), {"ttl": settings.LEASE_TTL_SEC, **(given or {})}
     for number, (model, statuses) in enumerate(groups.values()):
         table = connection.ops.quote_name(model._meta.db_table)
         parts.append(f"EXISTS (SELECT FROM {table} WHERE {_DUE} AND status = ANY(%(statuses{number})s))")
         values[f"statuses{number}"] = list(statuses)
+    further = also or {}
+    parts += [f"EXISTS (SELECT {rest})" for rest in further.values()]
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(parts)}", values)
         found = cursor.fetchone()
-    return {name for name, is_due in zip(groups, found, strict=True) if is_due}
+    return {name for name, is_due in zip((*groups, *further), found, strict=True) if is_due}
 
 
 def claim_row(model: type[Leased], row_id: UUID | str, *, statuses: Sequence[str]) -> Claim | None:

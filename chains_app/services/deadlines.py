@@ -25,5 +25,5 @@ def raise_overdue(*, now: datetime) -> int:
         )
         raise_alert(request=row.request, kind=KIND, message=message)
         requests.append(row.request)
-    close_others(kind=KIND, than=requests)
+    close_others({KIND: requests})
     return len(requests)

@@ -33,6 +33,11 @@ _REFUND = """
        SET attempts = attempts - 1,
            state = CASE WHEN state = %(attempted)s AND attempts = 1 THEN %(fresh)s ELSE state END
      WHERE id = ANY(%(files)s) AND attempts > 0"""
+# The end of a SELECT of live runners whose last heartbeat is older than their lease, by the database clock
+EXPIRED = """
+    FROM dags_app_runner
+   WHERE state = ANY(%(live_runners)s)
+     AND heartbeat_at < statement_timestamp() - make_interval(secs => %(runner_lease)s)"""
 EXPIRED_BATCH = 500
 
 
@@ -121,20 +126,16 @@ def void_outputs(*, runner: Runner) -> None:
     RunnerOutput.objects.filter(runner=runner, state=UploadState.RECORDED).update(state=UploadState.VOID)
 
 
+def lease_values() -> dict[str, Any]:
+    """Return the parameters of `EXPIRED`."""
+    return {"live_runners": sorted(LIVE_RUNNER), "runner_lease": settings.RUNNER_LEASE_SEC}
+
+
 def expired_runners() -> list[Runner]:
-    """Return live runners whose last heartbeat is older than their lease, by the database clock."""
-    sql = """
-        SELECT id FROM dags_app_runner
-         WHERE state = ANY(%(live)s)
-           AND heartbeat_at < statement_timestamp() - make_interval(secs => %(lease)s)
-         ORDER BY heartbeat_at LIMIT %(limit)s"""
-    values: dict[str, Any] = {
-        "live": sorted(LIVE_RUNNER),
-        "lease": settings.RUNNER_LEASE_SEC,
-        "limit": EXPIRED_BATCH,
-    }
+    """Return live runners without a heartbeat for the time of their lease."""
+    sql = f"SELECT id {EXPIRED} ORDER BY heartbeat_at LIMIT %(limit)s"
     with connection.cursor() as cursor:
-        cursor.execute(sql, values)
+        cursor.execute(sql, lease_values() | {"limit": EXPIRED_BATCH})
         keys: list[UUID] = [row[0] for row in cursor.fetchall()]
     return list(Runner.objects.filter(pk__in=keys))
 

@@ -7,14 +7,14 @@ disk never means "gone": then nothing changes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, F, Sum
 
 from condor.statusfile import highest_rescue, parse_metrics, read_status
@@ -204,9 +204,10 @@ def _record(sights: list[Sight], now: datetime) -> set[UUID]:
             for sight in sights
             if sight.dag.round_id in rounds or _differs(sight.dag, changes[sight.dag.pk])
         })  # fmt: skip
-        moved = {
-            sight.dag.pk for sight in sights if _update(sight.dag, changes[sight.dag.pk], event="observed")
-        }
+        moving = [sight.dag for sight in sights if changes[sight.dag.pk]["status"] != sight.dag.status]
+        moved = {dag.pk for dag in moving if _update(dag, changes[dag.pk], event="observed")}
+        stay = [(one.dag, changes[one.dag.pk]) for one in sights if one.dag not in moving]
+        _update_counts([(dag, counts) for dag, counts in stay if _differs(dag, counts)])
     failpoint("monitor.recorded")
     _known.update((sight.dag.pk, sight.known) for sight in sights)  # only after the commit
     return {sight.dag.workflow_id for sight in sights if sight.dag.pk in marked | moved}
@@ -358,6 +359,21 @@ def _announce(workflows: Collection[UUID]) -> None:
 
 def _differs(dag: DAG, changes: Mapping[str, object]) -> bool:
     return any(getattr(dag, name) != value for name, value in changes.items())
+
+
+def _update_counts(changed: Sequence[tuple[DAG, Mapping[str, object]]]) -> None:
+    """Store the node counts of DAGs whose status stays, in one statement, by compare-and-set."""
+    if not changed:
+        return
+    counts = ("nodes_idle", "nodes_running", "nodes_held", "nodes_done", "nodes_failed")
+    sql = f"""
+        UPDATE dags_app_dag AS d SET {", ".join(f"{name} = c.{name}" for name in counts)}
+          FROM unnest(%s::uuid[], %s::int[], {", ".join("%s::int[]" for _ in counts)})
+            AS c (id, version, {", ".join(counts)})
+         WHERE d.id = c.id AND d.version = c.version"""  # noqa: S608 - names of columns, see above
+    rows = [(dag.pk, dag.version, *(changes[name] for name in counts)) for dag, changes in changed]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
 
 
 def _update(dag: DAG, changes: dict[str, object], *, event: str) -> bool:

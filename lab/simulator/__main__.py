@@ -96,7 +96,7 @@ def run_load(options: argparse.Namespace) -> int:
             print(line, flush=True)
 
         if options.study:
-            report = run_study(options.study, Path(directory), tell=tell)
+            report = run_study(options.study, Path(directory), seed=options.seed or 0, tell=tell)
         else:
             load = Load(options.dags, options.nodes, options.days, seed=options.seed or 0)
             report = run_month(load, Path(directory), tell=tell)

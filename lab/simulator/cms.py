@@ -69,7 +69,10 @@ class SimulatedCms(HTTPAdapter):
         def get_adapter(session: requests.Session, url: str) -> BaseAdapter:
             return self if url.startswith(URL) else by_url(session, url)
 
-        with patch.object(requests.Session, "get_adapter", get_adapter):
+        with (
+            patch.object(requests.Session, "get_adapter", get_adapter),
+            patch.object(requests.sessions, "get_environ_proxies", lambda *_args, **_given: {}),
+        ):
             yield
 
     def send(self, request: requests.PreparedRequest, *_args: Any, **_given: Any) -> requests.Response:

@@ -113,7 +113,7 @@ class Jobs:
                 node=node, group=group.name, role=role_of(node), site=job.site, attempt=attempt,
                 exit_code=outcome.exit_code, error="a simulated failure", started_at=job.started_at,
                 wall_time_sec=self.clock.now - job.started_at, cpu_time_sec=1.0, peak_rss_mb=500,
-                events_read=0, events_written=0,
+                events_read=0, events_written=0, source=outcome.source,
             )  # fmt: skip
             write_report(group.directory / "reports" / f"{node}.report.json", report)
         event = f'001 ({cluster:03d}.000.000) started\n\tGLIDEIN_CMSSite = "{job.site}"\n...\n'

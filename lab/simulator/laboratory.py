@@ -32,7 +32,8 @@ SITES = sorted({rse.site for rse in RSES})
 WIPED = """
     SELECT string_agg(format('DELETE FROM %I.%I;', schemaname, relname), '' ORDER BY relname)
       FROM pg_stat_user_tables
-     WHERE relname ~ '^(requests|dags|outputs|sites)_app_|^wms2_project_' AND relname <> 'sites_app_site'"""
+     WHERE relname ~ '^(requests|dags|outputs|sites)_app_|^wms2_project_'
+       AND relname NOT IN ('sites_app_site', 'requests_app_quota', 'requests_app_admissionconfig')"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Laboratory:
         self.broker = Broker()
         self.deliver: Callable[[Message], None] = deliver
         self.tidied_at = self.monitored_at = 0.0
+        self.due_at = float("inf")  # when the next row of WMS2 was due, before the last move
         self.later: list[tuple[float, dict[str, Any]]] = []  # requests to be submitted, and when
 
     @contextmanager
@@ -102,7 +104,8 @@ class Laboratory:
         step = self.size.sweep_sec
         if self.later:
             until = min(until, self.later[0][0])
-        due = min(self.next_due(), min(self.tidied_at, self.monitored_at) + self.size.tidy_sec, until)
+        self.due_at = self.next_due()
+        due = min(self.due_at, min(self.tidied_at, self.monitored_at) + self.size.tidy_sec, until)
         due = max(self.clock.now + step, -(-due // step) * step)
         while not self.schedd.news and self.clock.next_event_at < due:
             self.clock.run_until(self.clock.next_event_at)
@@ -160,7 +163,7 @@ DUE = " ".join((
 
 
 def wipe() -> None:
-    """Delete all rows of WMS2 but its sites, so that the next simulation starts anew in the same database."""
+    """Delete all rows of WMS2 but its sites and limits, so that the next simulation starts anew there."""
     with connection.cursor() as cursor:
         cursor.execute(WIPED)
         (statements,) = cursor.fetchone()

@@ -31,6 +31,7 @@ BUSY = 0.6  # of the time given, the pool's slots could do all the work in
 SAMPLE_SEC = 6 * 3600.0
 DAY = 86_400.0
 PARTS = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
+LINGER_SEC = 12 * 3600  # a block gathers the files of several groups
 POLL_SEC = 6 * 3600.0  # news of a DAG wake its request at once
 
 
@@ -78,7 +79,7 @@ class Record:
 def run_month(load: Load, directory: Path, *, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run the load and return the report."""
     settings.JOBS_PER_GROUP, settings.MAX_ACTIVE_DAGS = JOBS_PER_GROUP, load.dags
-    settings.POLL_INTERVAL_SEC = POLL_SEC
+    settings.POLL_INTERVAL_SEC, settings.BLOCK_LINGER_SEC = POLL_SEC, LINGER_SEC
     laws = Laws(
         seed=load.seed,
         seconds=SECONDS,
@@ -129,7 +130,7 @@ def _goes_on(lab: Laboratory, load: Load, start: float) -> bool:
     if lab.clock.now >= start + load.longest_sec:
         return False
     return (
-        bool(lab.later)
+        bool(lab.later or lab.schedd.runs)
         or Request.objects.exclude(status__in=[*sorted(TERMINAL), RequestStatus.HELD]).exists()
     )
 
@@ -137,9 +138,8 @@ def _goes_on(lab: Laboratory, load: Load, start: float) -> bool:
 def _sample(
     lab: Laboratory, record: Record, start: float, tell: Callable[[str], None], *, last: bool = False
 ) -> None:
-    due = lab.next_due()
-    if due <= lab.clock.now:
-        record.lags_sec.append(lab.clock.now - due)
+    if lab.due_at <= lab.clock.now:
+        record.lags_sec.append(lab.clock.now - lab.due_at)
     if lab.clock.now < record.sampled_at + SAMPLE_SEC and not last:
         return
     record.sampled_at = lab.clock.now

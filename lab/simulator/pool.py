@@ -11,6 +11,7 @@ from itertools import count
 from condor.fake_queue import Ad
 from condor.types import JobStatus
 from lab.simulator.clock import VirtualClock
+from sandbox.failure import NO_VALID_FJR, PAYLOAD, STAGE_OUT, WRAPPER
 
 
 @dataclass(slots=True)
@@ -36,19 +37,24 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ends: after so many seconds with this exit code, or evicted, so that it starts again."""
+    """How a job ends: after so many seconds with this exit code, or evicted, so that it starts again.
+
+    `source` is who reports the failure.
+    """
 
     seconds: float
     exit_code: int = 0
     evicted: bool = False
+    source: str = PAYLOAD
 
 
 @dataclass(frozen=True, slots=True)
 class Laws:
     """Durations and failures of jobs, drawn from the seed and the job's name: the same job fares the same.
 
-    Fractions are of jobs. `bad_sites` are fractions of failing jobs by site. A fraction `slow_slots` takes
-    `slow_factor` times as long. With `lasting`, an attempt that failed fails again after a rescue.
+    Fractions are of jobs. `bad_sites` are fractions of failing jobs by site, whose stage-out fails, as the
+    wrapper reports. A fraction `slow_slots` takes `slow_factor` times as long. With `lasting`, an attempt
+    that failed fails again after a rescue.
     """
 
     seed: int = 0
@@ -58,7 +64,7 @@ class Laws:
     spread: float = 0.3
     failing: float = 0.0
     bad_sites: Mapping[str, float] = field(default_factory=dict)
-    exit_code: int = 50115
+    exit_code: int = NO_VALID_FJR
     evicted: float = 0.0
     slow_slots: float = 0.0
     slow_factor: float = 10.0
@@ -76,9 +82,11 @@ class Laws:
             seconds *= self.slow_factor
         if self.evicted and role != "landing" and self._draw(f"{name} {job.run}", "evict") < self.evicted:
             return Outcome(seconds * self._draw(name, "part"), evicted=True)
-        failing = max(self.failing, self.bad_sites.get(job.site, 0.0))
+        bad = self.bad_sites.get(job.site, 0.0)
+        failing = max(self.failing, bad)
         if failing and role != "landing" and self._draw(name, "fail") < failing:
-            return Outcome(seconds * self._draw(name, "part"), exit_code=self.exit_code)
+            code, source = (STAGE_OUT, WRAPPER) if bad else (self.exit_code, PAYLOAD)
+            return Outcome(seconds * self._draw(name, "part"), exit_code=code, source=source)
         return Outcome(seconds)
 
     def _draw(self, name: str, what: str) -> float:

@@ -32,10 +32,9 @@ HOST_SKEW_SEC = 1500.0  # of a host whose clock is wrong; worse ones are noticed
 Act = Callable[[Injection, Fault, Request], None]
 
 
-def before_step(injection: Injection) -> None:
-    """Carry out the faults of this step."""
+def before_step(injection: Injection, status: str) -> None:
+    """Carry out the faults of this step, before which the request has this status."""
     injection.counts.steps += 1
-    status = Request.objects.values_list("status", flat=True).get()
     for fault in injection.due((*STEPS, *ENDINGS), injection.counts.steps, status):
         request = Request.objects.select_related("workflow").get()
         if request.status not in TERMINAL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -37,7 +37,7 @@ STUDIES = {
         boosts=False,
     ),
     "learning": Study(
-        Load(50, 53, 5.0, bad_site=0.9, failing=0.01, per_hour=1.0, patience=4.0),
+        Load(50, 53, 10.0, bad_site=0.9, failing=0.01, per_hour=0.25, patience=4.0),
         {"LEARN_FROM_REQUESTS": 0},
         "wasted_hours",
         goal=0.3,
@@ -46,18 +46,20 @@ STUDIES = {
 }
 
 
-def run_study(name: str, directory: Path, *, tell: Callable[[str], None]) -> dict[str, Any]:
+def run_study(name: str, directory: Path, *, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run the study without and with its policy; return both reports and what was gained."""
     study = STUDIES[name]
+    load = replace(study.load, seed=seed)
     with _policy({**study.given, **study.without}, boosts=study.boosts):
-        before = run_month(study.load, directory / "without", tell=tell)
+        before = run_month(load, directory / "without", tell=tell)
     wipe()
     with _policy(study.given, boosts=True):
-        after = run_month(study.load, directory / "with", tell=tell)
+        after = run_month(load, directory / "with", tell=tell)
     gained = 1 - after[study.measure] / max(before[study.measure], 1e-9)
     problems = before["problems"] + after["problems"]
     return {
         "study": name,
+        "seed": seed,
         "measure": study.measure,
         "without": before[study.measure],
         "with": after[study.measure],

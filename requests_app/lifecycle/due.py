@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from django.conf import settings
+from django.utils import timezone
 
+from dags_app.pull.ending import EXPIRED, lease_values
 from outputs_app.models import OutputBlock
 from outputs_app.pipeline import Tier, statuses_of
 from requests_app.admission import wake_by_news
+from requests_app.lifecycle.pulling import end_leases
 from requests_app.models import Callback, Request
 from requests_app.states import QUEUES, SWEPT, CallbackStatus, RequestStatus
 from wms2_project.leases import Claim, Leased, claim_due, claim_row, with_due_rows
@@ -23,6 +26,9 @@ from wms2_project.observation.heartbeat import LEAST_URGENT, queue_lengths
 URGENT = 0
 PRIORITIES = {Tier.PROTECT: URGENT, Tier.REQUEST: 3, Tier.POLL: LEAST_URGENT}
 CALLBACKS = "callbacks"
+# What the sweep does before it claims: names of conditions, see `due_groups`
+NEWS, RUNNERS = "news", "runners"
+BEFORE = {NEWS: "FROM wms2_project_gatenews", RUNNERS: EXPIRED}
 # Rows that are claimed together: requests by queue, queued ones apart, and blocks by tier
 GROUPS: dict[str, tuple[type[Leased], list[str]]] = {
     **{
@@ -37,7 +43,15 @@ EVERY = tuple(GROUPS)
 
 
 def due_groups() -> set[str]:
-    """Return the groups of `GROUPS` that have a row to claim: most sweeps find none or one."""
+    """Return the groups of `GROUPS` that have a row to claim: most sweeps find none or one.
+
+    First free the files of runners that have not been heard of, and wake requests at gates with news.
+    """
+    due = with_due_rows(GROUPS, also=BEFORE, given=lease_values())
+    if due.isdisjoint(BEFORE):
+        return due
+    if RUNNERS in due:
+        end_leases(now=timezone.now())
     wake_by_news()
     return with_due_rows(GROUPS)
 

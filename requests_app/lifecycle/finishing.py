@@ -97,4 +97,4 @@ def watch_outputs(*, now: datetime) -> None:
         trouble = lasting[request.workflow_id]
         message = f"{counted(trouble.blocks, 'output block')} failing repeatedly: {trouble.message}"
         raise_alert(request=request, kind=FAILING, message=message)
-    close_others(kind=FAILING, than=concerned)
+    close_others({FAILING: concerned})

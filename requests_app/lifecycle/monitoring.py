@@ -18,7 +18,7 @@ from dags_app.states import LIVE_DAG, ScheddStatus
 from requests_app.lifecycle.dag_edits import follow_edits_of_held
 from requests_app.lifecycle.stalling import report_hanging, report_stalls
 from requests_app.models import Alert, Request
-from requests_app.services.alerts import close_others, raise_alert
+from requests_app.services.alerts import Kept, close_others, raise_alert
 from requests_app.services.outputs import collect
 from requests_app.services.sampling import record_samples
 from requests_app.services.stopping import stop_request
@@ -44,14 +44,18 @@ def watch_dags(*, now: datetime) -> int:
         if not held:
             return 0
         troubles: list[Exception] = []
-        seen = Seen()
+        seen, kept = Seen(), dict[str, Collection[Request]]()
         with _apart(troubles):
             seen = observe_dags(now=now)
-            report_unreadable(seen)
-        parts = (record_samples, remove_abandoned, report_stalls, report_hanging, alert_silence, stop_drained)
-        for part in (*parts, follow_edits_of_held):
+            kept |= report_unreadable(seen)
+        for act in (record_samples, follow_edits_of_held):
             with _apart(troubles):
-                part(now=now)
+                act(now=now)
+        for report in (remove_abandoned, report_stalls, report_hanging, follow_schedds):
+            with _apart(troubles):
+                kept |= report(now=now)
+        with _apart(troubles):
+            close_others(kept)
         with _apart(troubles):
             collect_held(seen.news, now=now)
         woken = wake(Request.objects.filter(workflow__in=seen.news, status__in=sorted(SWEPT)))
@@ -68,13 +72,13 @@ def _apart(troubles: list[Exception]) -> Iterator[None]:
         troubles.append(error)
 
 
-def report_unreadable(seen: Seen) -> None:
-    """Open an alert while the status files of a DAG cannot be read."""
+def report_unreadable(seen: Seen) -> Kept:
+    """Open an alert while the status files of a DAG cannot be read; return the alerts that stay open."""
     blind = list(Request.objects.filter(workflow__in=seen.unreadable).exclude(status__in=sorted(TERMINAL)))
     for request in blind:
         message = f"the DAG cannot be monitored: {seen.unreadable[request.workflow_id]}"
         raise_alert(request=request, kind=UNREADABLE, message=message)
-    close_others(kind=UNREADABLE, than=[*blind, *Request.objects.filter(workflow__in=seen.unknown)])
+    return {UNREADABLE: [*blind, *Request.objects.filter(workflow__in=seen.unknown)]}
 
 
 def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
@@ -93,8 +97,8 @@ def collect_held(workflows: Collection[UUID], *, now: datetime) -> None:
             logger.exception("%s is not collected", dag)
 
 
-def remove_abandoned(*, now: datetime) -> None:
-    """Remove live DAGs of ended requests. Open an alert if a removal is refused."""
+def remove_abandoned(*, now: datetime) -> Kept:
+    """Remove live DAGs of ended requests. Open an alert if a removal is refused; return those that stay."""
     ended = Request.objects.filter(status__in=sorted(TERMINAL))
     refused: dict[UUID, str] = {}
     live = DAG.objects.filter(status__in=sorted(LIVE_DAG), workflow__in=ended.values("workflow"))
@@ -112,29 +116,36 @@ def remove_abandoned(*, now: datetime) -> None:
     reported = list(ended.filter(workflow__in=refused))
     for request in reported:
         raise_alert(request=request, kind=NOT_REMOVED, message=refused[request.workflow_id])
-    close_others(kind=NOT_REMOVED, than=reported)
+    return {NOT_REMOVED: reported}
 
 
-def alert_silence(*, now: datetime) -> None:
-    """Open an alert on the requests of a schedd that has been unreachable for too long. Nothing else
-    changes.
+def follow_schedds(*, now: datetime) -> Kept:
+    """Empty schedds that are drained or fenced, and report silent ones; return the alerts that stay open."""
+    known = schedds.schedd_rows()
+    stop_drained(known, now=now)
+    return alert_silence(known, now=now)
+
+
+def alert_silence(known: schedds.Schedds, *, now: datetime) -> Kept:
+    """Open an alert on the requests of a schedd that has been unreachable for too long; return those that
+    stay. Nothing else changes.
     """
-    silent = schedds.silent_schedds(now=now)
+    silent = schedds.silent_schedds(known, now=now)
+    if not silent:
+        return {SILENT: []}
     alerted = Alert.objects.filter(kind=SILENT, closed_at__isnull=True)
-    if not silent and not alerted.exists():
-        return
     concerned = Request.objects.filter(workflow__in=schedds.workflows_on(silent), status__in=sorted(SWEPT))
     names = ", ".join(f"{row.name} since {row.silent_since:%F %T}" for row in silent)
     for request in concerned.exclude(pk__in=alerted.values("request")):
         raise_alert(
             request=request, kind=SILENT, message=f"no answer from {names}; jobs may still be running"
         )
-    close_others(kind=SILENT, than=list(concerned))
+    return {SILENT: list(concerned)}
 
 
-def stop_drained(*, now: datetime) -> None:
+def stop_drained(known: schedds.Schedds, *, now: datetime) -> None:
     """Stop the requests of a fenced or drained schedd; they resume at another one."""
-    for schedd in schedds.to_be_emptied(now=now):
+    for schedd in schedds.to_be_emptied(known, now=now):
         fenced = schedd.status == ScheddStatus.FENCED
         actor, how = ("system:fence", "fenced") if fenced else ("system:drain", "drained")
         with bind(request_id=cause_of(schedd.name, now=now).request_id):

@@ -12,30 +12,31 @@ from dags_app.services.stalls import StallKind, Stalls, find_stalls
 from requests_app.lifecycle.gate_result import Gate, Verdict
 from requests_app.lifecycle.snapshot import Snapshot
 from requests_app.models import Request
-from requests_app.services.alerts import close_others, raise_alert
+from requests_app.services.alerts import Kept, raise_alert
 from requests_app.states import TERMINAL
 
 
-def report_stalls(*, now: datetime) -> None:
-    """Open an alert while jobs are held or idle for too long; close it when they are gone."""
-    _alert_stalls(find_stalls(now=now), [StallKind.HELD, StallKind.IDLE])
+def report_stalls(*, now: datetime) -> Kept:
+    """Open an alert while jobs are held or idle for too long; return the alerts that stay open."""
+    return _alert_stalls(find_stalls(now=now), [StallKind.HELD, StallKind.IDLE])
 
 
-def report_hanging(*, now: datetime) -> None:
-    """Open an alert while running jobs make no progress; close it when none is found."""
+def report_hanging(*, now: datetime) -> Kept:
+    """Open an alert while running jobs make no progress; return the alerts that stay open."""
     found = find_hanging(now=now)
-    if found is not None:
-        _alert_stalls(found, [StallKind.HANGING])
+    return {} if found is None else _alert_stalls(found, [StallKind.HANGING])
 
 
-def _alert_stalls(stalls: Stalls, kinds: Collection[StallKind]) -> None:
+def _alert_stalls(stalls: Stalls, kinds: Collection[StallKind]) -> Kept:
+    kept: dict[str, Collection[Request]] = {}
     unknown = list(Request.objects.filter(workflow__in=stalls.unknown))
     for kind in kinds:
         messages = {stall.workflow_id: stall.message for stall in stalls.found if stall.kind is kind}
         stalled = list(Request.objects.filter(workflow__in=messages).exclude(status__in=sorted(TERMINAL)))
         for request in stalled:
             raise_alert(request=request, kind=kind, message=messages[request.workflow_id])
-        close_others(kind=kind, than=[*stalled, *unknown])
+        kept[kind] = [*stalled, *unknown]
+    return kept
 
 
 def hanging_jobs(snapshot: Snapshot) -> Gate:

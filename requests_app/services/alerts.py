@@ -22,6 +22,7 @@ from wms2_project.observation import counters
 from wms2_project.observation.logs import bind
 
 logger = logging.getLogger(__name__)
+Kept = Mapping[str, Collection[Request]]  # by kind: the requests whose condition lasts
 
 
 def raise_alert(*, request: Request, kind: str, message: str) -> None:
@@ -102,10 +103,11 @@ def close_alerts(*, request: Request, kind: str = "") -> None:
     _close(alerts.filter(kind=kind) if kind else alerts)
 
 
-def close_others(*, kind: str, than: Collection[Request]) -> None:
-    """Close alerts of this kind on all requests except the given ones."""
-    opened = Alert.objects.filter(kind=kind, closed_at__isnull=True)
-    _close(opened.exclude(request__in=than))
+def close_others(kept: Kept) -> None:
+    """Close the alerts of these kinds on all requests but those given with the kind, in one statement."""
+    if kept:
+        others = (Q(kind=kind) & ~Q(request__in=requests) for kind, requests in kept.items())
+        _close(Alert.objects.filter(Q(*others, _connector=Q.OR), closed_at__isnull=True))
 
 
 def _close(alerts: QuerySet[Alert]) -> None:

@@ -21,7 +21,7 @@ from dags_app.services.ledger import storages_to_read
 from requests_app.models import Request
 from requests_app.states import RequestStatus
 from sites_app.models import Site, SiteBan
-from sites_app.services.bans import DETECTION, ban_site
+from sites_app.services.bans import DETECTION, ban_site, has_proof
 from wms2_project.words import counted
 
 ACTOR = "system:campaign"
@@ -109,7 +109,10 @@ def _finished_alike(workflow: Workflow, campaign: str) -> list[Request]:
 
 
 def _bad_sites(campaign: str, now: datetime) -> dict[str, BadSite]:
-    """Return the sites with enough automatic bans in force for requests of the campaign."""
+    """Return the sites with enough automatic bans in force for requests of the campaign.
+
+    One is enough if the wrapper or HTCondor reported the failures: no payload can cause them.
+    """
     members = Request.objects.filter(campaign=campaign)
     bans = SiteBan.objects.filter(
         workflow__in=members.values("workflow"), created_by=DETECTION, removed_at__isnull=True,
@@ -123,7 +126,7 @@ def _bad_sites(campaign: str, now: datetime) -> dict[str, BadSite]:
             tuple(ban.workflow.request_name for ban in own[:NAMED] if ban.workflow), own[0].expires_at
         )
         for site, own in found.items()
-        if len(own) >= settings.LEARN_AVOID_AFTER
+        if len(own) >= settings.LEARN_AVOID_AFTER or any(has_proof(ban) for ban in own)
     }
 
 

@@ -69,6 +69,11 @@ def _statistics() -> dict[str, Any]:
     }
 
 
+def has_proof(ban: SiteBan) -> bool:
+    """Return whether the evidence of an automatic ban suffices without what payloads claim."""
+    return is_proved(ban.failure_data, **_statistics())
+
+
 def ban_pilot_sites(*, sites: Collection[str], requestors_of: Requestors, now: datetime) -> list[SiteBan]:
     """Ban a site for all requests if pilots of several requests failed there.
 
@@ -154,7 +159,7 @@ def _promote(site: Site, *, requestors_of: Requestors, now: datetime) -> None:
     own = bans.filter(workflow__isnull=False, created_by=DETECTION).select_related("workflow")
     met = [(ban.workflow.first_version_id or ban.workflow.pk, ban) for ban in own if ban.workflow is not None]
     requests = {first for first, _ in met}
-    proved = {first for first, ban in met if is_proved(ban.failure_data, **_statistics())}
+    proved = {first for first, ban in met if has_proof(ban)}
     agreed = _agreement(requests, proved, requestors_of)
     if bans.filter(workflow__isnull=True).exists() or not decide_promotion(agreed, **_needed()):
         return

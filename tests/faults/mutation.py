@@ -57,6 +57,13 @@ def edit(module: Any, function: str, old: str, new: str) -> None:
     exec(compile(source.replace(old, new), module.__file__, "exec"), module.__dict__)  # noqa: S102
 
 
+def always_rescue() -> None:
+    """Let every DAG with failures be rescued, however many of its groups have failed."""
+    from django.conf import settings
+
+    settings.ERROR_HOLD_THRESHOLD = 1.1
+
+
 def unlock(module: Any, name: str, *, value: object = None) -> None:
     @contextmanager
     def unlocked(*_args: object) -> Iterator[object]:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.faults import original_mutations
-from tests.faults.mutation import COPIES, GENERATES, MUTATIONS, READS, edit, mutation, unlock
+from tests.faults.mutation import COPIES, GENERATES, MUTATIONS, READS, always_rescue, edit, mutation, unlock
 
 __all__ = ["MUTATIONS", "original_mutations"]
 
@@ -58,6 +58,7 @@ def lock_file_of_killed_dagman() -> None:
     """The lock file of a killed DAGMan is left for the next one."""
     from dags_app.failures import repair
 
+    always_rescue()
     repair.settle_killed = lambda directory, *, done: False
 
 
@@ -66,7 +67,7 @@ def abandoned_dags_stay() -> None:
     """DAGs of ended requests are not removed."""
     from requests_app.lifecycle import monitoring
 
-    monitoring.remove_abandoned = lambda *, now: None
+    monitoring.remove_abandoned = lambda *, now: {}
 
 
 @mutation(changes={**READS, "bad_site": True, "failing": 0.7})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tests.faults.mutation import COPIES, GENERATES, READS, mutation
+from tests.faults.mutation import COPIES, GENERATES, READS, always_rescue, mutation
 
 
 @mutation()
@@ -117,15 +117,16 @@ def rules_are_made_again() -> None:
 
 
 @mutation(
-    ("stop", 6, 0.0, "active"),
-    ("stop", 12, 0.0, "active"),
-    ("kill_dagman", 20, 0.0, "active"),
+    ("stop", 4, 0.0, "active"),
+    ("stop", 8, 0.0, "active"),
+    ("kill_dagman", 12, 0.0, "active"),
     changes={**READS, "files": 40},
 )
 def first_rescue_file() -> None:
     """What is done is written into the first rescue file, although DAGMan reads the last."""
     from condor import dag_edits
 
+    always_rescue()
     dag_edits.highest_rescue = lambda dag_file: None
 
 

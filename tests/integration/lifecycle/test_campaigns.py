@@ -15,6 +15,7 @@ from dags_app.states import GroupStatus, SplittingAlgo
 from requests_app.models import Request
 from requests_app.services.campaigns import ACTOR, learn_from_campaign
 from requests_app.states import RequestStatus
+from sites_app.banning import SiteTally
 from sites_app.models import Site, SiteBan
 from sites_app.selectors import usable_sites
 from sites_app.services.bans import DETECTION, ban_site
@@ -51,9 +52,16 @@ def finished(*, seconds: float) -> Request:
     return request
 
 
-def ban(request: Request, now: datetime) -> SiteBan:
-    site = Site.objects.get(pk=BAD)
-    return ban_site(site=site, workflow=request.workflow, reason="jobs failed", actor=DETECTION, now=now)
+def ban(request: Request, now: datetime, *, evidence: SiteTally | None = None) -> SiteBan:
+    site, data = Site.objects.get(pk=BAD), evidence.as_json() if evidence else None
+    return ban_site(
+        site=site,
+        workflow=request.workflow,
+        reason="jobs failed",
+        actor=DETECTION,
+        now=now,
+        failure_data=data,
+    )
 
 
 def learn(request: Request, now: datetime) -> None:
@@ -111,6 +119,24 @@ def test_a_site_that_failed_two_requests_is_avoided_once(now: datetime) -> None:
     SiteBan.objects.filter(pk=own.pk).update(removed_at=now, removed_by="user:olga")
     learn(request, now)
     assert BAD in usable_sites(workflow=request.workflow, now=now).names, "an operator lifted the ban"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "avoided"),
+    [
+        (SiteTally(BAD, jobs=50, infrastructure=45, unreadable_files=0), True),
+        (SiteTally(BAD, jobs=50, infrastructure=0, unreadable_files=0, claimed=45), False),
+    ],
+    ids=["reported by the wrapper", "claimed by the payload"],
+)
+def test_one_request_is_enough_if_its_failures_are_proved(
+    now: datetime, evidence: SiteTally, avoided: bool
+) -> None:
+    ban(generating(status=RequestStatus.ACTIVE), now, evidence=evidence)
+    request = generating(status=RequestStatus.QUEUED)
+    learn(request, now)
+
+    assert (BAD not in usable_sites(workflow=request.workflow, now=now).names) is avoided
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from dags_app.services.hanging import MAX_REMOVED, usual_runtimes
 from dags_app.states import GroupStatus
 from requests_app.lifecycle.stalling import report_hanging
 from requests_app.models import Alert, Request
+from requests_app.services.alerts import close_others
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_dag, make_group, make_request, make_round, queue_dag
 from wms2_project import redis_state
@@ -75,9 +76,13 @@ def forget(pattern: str = f"{KEYS}*") -> None:
     redis_state.ask(delete, otherwise=None)
 
 
+def watch_hanging(*, now: datetime) -> None:
+    close_others(report_hanging(now=now))
+
+
 def look(minutes_later: float = 0) -> None:
     forget(f"{KEYS}looked")
-    report_hanging(now=timezone.now() + timedelta(minutes=minutes_later))
+    watch_hanging(now=timezone.now() + timedelta(minutes=minutes_later))
 
 
 def active(**values: Any) -> tuple[Request, DAG]:
@@ -117,7 +122,7 @@ def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> No
     look()
     assert alerts(request)
     clear(queue)
-    report_hanging(now=timezone.now())
+    watch_hanging(now=timezone.now())
     assert alerts(request), "between two looks nothing is known"
     look()
     assert not alerts(request)
@@ -211,7 +216,7 @@ def test_one_query_per_schedd_and_none_without_a_suspect(queue: FakePool) -> Non
         active(schedd_name=name)
     look()
     assert queries(queue) == 2
-    report_hanging(now=timezone.now())
+    watch_hanging(now=timezone.now())
     assert queries(queue) == 2, "the next look is not due"
 
 

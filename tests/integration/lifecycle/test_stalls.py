@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from condor.types import JobStatus
 from dags_app.models import DAG, Schedd
 from requests_app.lifecycle.stalling import report_stalls
 from requests_app.models import Alert, Request
+from requests_app.services.alerts import close_others
 from requests_app.states import RequestStatus
 from tests.integration.factories import make_dag, make_request, make_round, queue_dag
 
@@ -49,6 +50,10 @@ def active(nodes_held: int = 1, **values: Any) -> tuple[Request, DAG]:
     return request, make_dag(make_round(request.workflow), nodes_held=nodes_held, **values)
 
 
+def watch_stalls(*, now: datetime) -> None:
+    close_others(report_stalls(now=now))
+
+
 def alerts(request: Request) -> list[Alert]:
     return list(Alert.objects.filter(request=request, closed_at__isnull=True))
 
@@ -65,7 +70,7 @@ def test_only_a_hold_that_lasts_is_an_alert(
     work(queue, dag, "mg_000001")
     stick(queue, dag, code=code, seconds=seconds, reason="the reason HTCondor gives")
 
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
 
     assert [alert.message for alert in alerts(request)] == (
         ["1 job held in mg_000001: the reason HTCondor gives"] if alerted else []
@@ -76,7 +81,7 @@ def test_a_group_with_all_jobs_held_is_reported_at_once(queue: FakePool) -> None
     request, dag = active()
     work(queue, dag, "mg_000002")
     stick(queue, dag, code=34, seconds=1, reason="too much memory")
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
 
     assert [alert.kind for alert in alerts(request)] == ["jobs_held"]
 
@@ -85,14 +90,14 @@ def test_the_alert_is_one_and_closes_with_the_hold(queue: FakePool) -> None:
     request, dag = active()
     other, _ = active(nodes_held=0)
     stick(queue, dag, code=1, seconds=0)
-    report_stalls(now=timezone.now())
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
 
     (alert,) = alerts(request)
     assert (alert.kind, alert.count) == ("jobs_held", 2)
     assert not alerts(other)
     clear(queue)
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
     assert not alerts(request)
 
 
@@ -102,7 +107,7 @@ def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: FakePool, asked
     late = active(schedd_name="fine@pool")
     for _, dag in (deaf, fine):
         stick(queue, dag, code=1, seconds=0)
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
     clear(queue)
     stick(queue, late[1], code=1, seconds=0)
     now = timezone.now()
@@ -111,12 +116,12 @@ def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: FakePool, asked
     else:
         Schedd.objects.create(name="deaf@pool", silent_since=now, asked_at=now)
 
-    report_stalls(now=now)
+    watch_stalls(now=now)
 
     assert [bool(alerts(request)) for request, _ in (deaf, fine, late)] == [True, False, True]
     queue["deaf@pool"].answer()
     Schedd.objects.all().delete()
-    report_stalls(now=now)
+    watch_stalls(now=now)
     assert not alerts(deaf[0])
 
 
@@ -124,7 +129,7 @@ def test_days_without_a_slot_are_an_alert_of_their_own(queue: FakePool) -> None:
     begun = timezone.now() - timedelta(days=3)
     request, dag = active(nodes_held=0, nodes_running=0, nodes_idle=1, submitted_at=begun)
     stick(queue, dag, code=0, seconds=49 * 3600, reason="")
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
 
     (alert,) = alerts(request)
     assert alert.kind == "jobs_idle"
@@ -134,6 +139,6 @@ def test_days_without_a_slot_are_an_alert_of_their_own(queue: FakePool) -> None:
 def test_without_suspect_dags_no_schedd_is_queried(queue: FakePool) -> None:
     active(nodes_held=0)
     active(nodes_held=0, nodes_running=0, nodes_idle=1)
-    report_stalls(now=timezone.now())
+    watch_stalls(now=timezone.now())
 
     assert [schedd.calls for schedd in queue.values()] == []

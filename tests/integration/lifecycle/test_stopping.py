@@ -9,11 +9,13 @@ import pytest
 from django.utils import timezone
 
 from dags_app.models import DAG, Schedd
+from dags_app.services.schedds import schedd_rows
 from dags_app.states import DAGStatus, GroupStatus, RoundKind, RoundStatus
 from requests_app.lifecycle import recovering
 from requests_app.lifecycle.advance import advance
 from requests_app.lifecycle.monitoring import alert_silence, remove_abandoned, stop_drained
 from requests_app.models import Alert, Request
+from requests_app.services.alerts import close_others
 from requests_app.services.releasing import release_request
 from requests_app.services.stopping import abort_request, stop_request
 from requests_app.states import RequestStatus
@@ -100,19 +102,23 @@ def on_schedd(name: str, *, status: RequestStatus = S.ACTIVE) -> Request:
     return request
 
 
+def report_silence() -> None:
+    close_others(alert_silence(schedd_rows(), now=timezone.now()))
+
+
 def test_silence_beyond_the_threshold_is_one_alert_per_request_until_it_ends() -> None:
     deaf, fine = on_schedd("deaf@pool"), on_schedd("fine@pool")
     Schedd.objects.create(name="deaf@pool", silent_since=ago(minutes=30))
     Schedd.objects.create(name="fine@pool")
     for _ in range(3):
-        alert_silence(now=timezone.now())
+        report_silence()
     alert = Alert.objects.get()
     deaf.refresh_from_db()
     assert (alert.request, alert.kind, deaf.status) == (deaf, "schedd_unreachable", S.ACTIVE)
     assert "deaf@pool" in alert.message
     assert not fine.alerts.exists()
     Schedd.objects.update(silent_since=None)
-    alert_silence(now=timezone.now())
+    report_silence()
     alert.refresh_from_db()
     assert alert.closed_at is not None
 
@@ -121,7 +127,7 @@ def test_a_short_silence_raises_no_alert(settings: Any) -> None:
     settings.SCHEDD_SILENT_ALERT_SEC = 600.0
     on_schedd("deaf@pool")
     Schedd.objects.create(name="deaf@pool", silent_since=ago(seconds=1))
-    alert_silence(now=timezone.now())
+    report_silence()
     assert not Alert.objects.exists()
 
 
@@ -131,14 +137,14 @@ def test_at_its_deadline_a_draining_schedd_is_emptied() -> None:
     drained = Schedd.objects.create(
         name="old@pool", status="draining", reason="kernel update", drain_deadline=ago(minutes=-5)
     )
-    stop_drained(now=timezone.now())
+    stop_drained(schedd_rows(), now=timezone.now())
     leaving.refresh_from_db()
     assert leaving.status == S.ACTIVE  # not yet
     Schedd.objects.filter(pk=drained.pk).update(drain_deadline=ago(seconds=1))
     with bind(request_id="call-of-the-drain"):
         audit.record(actor="nadia", action="draining", target="old@pool", reason="kernel update")
     for _ in range(2):
-        stop_drained(now=timezone.now())
+        stop_drained(schedd_rows(), now=timezone.now())
     for row in (leaving, staying, stopping):
         row.refresh_from_db()
     assert (leaving.status, staying.status, stopping.status) == (S.STOPPING, S.ACTIVE, S.STOPPING)
@@ -190,7 +196,7 @@ def test_a_request_stopped_while_held_is_held_again_with_what_held_it_first() ->
 def test_a_drain_empties_the_schedd_of_requests_that_wait(status: RequestStatus) -> None:
     request = on_schedd("old@pool", status=status)
     Schedd.objects.create(name="old@pool", status="draining", reason="update", drain_deadline=ago(seconds=1))
-    stop_drained(now=timezone.now())
+    stop_drained(schedd_rows(), now=timezone.now())
     request.refresh_from_db()
     assert request.status == S.STOPPING
 
