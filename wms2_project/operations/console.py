@@ -20,11 +20,12 @@ from wms2_project.operations import Done, Operation, Weight, caller_of, make_cal
 from wms2_project.operations.effects import Effect, effect_of, stale_message
 from wms2_project.operations.forms import VERSION, OperationForm, form_for, present_values, typed_so_far
 
-VARIANTS = {
-    Weight.PLAIN: ActionVariant.DEFAULT,
-    Weight.USUAL: ActionVariant.PRIMARY,
-    Weight.CAREFUL: ActionVariant.WARNING,
-    Weight.FINAL: ActionVariant.DANGER,
+# Only the usual operation has a filled button; those with consequences have the tone of their text.
+LOOKS: dict[Weight, dict[str, Any]] = {
+    Weight.PLAIN: {},
+    Weight.USUAL: {"variant": ActionVariant.PRIMARY},
+    Weight.CAREFUL: {"attrs": {"data-tone": "warning"}},
+    Weight.FINAL: {"attrs": {"data-tone": "danger"}},
 }
 CONFIRMED, PREVIEW = "_confirmed", "_preview"  # what the form was sent for
 STALE, REFUSED = 412, 409
@@ -66,7 +67,7 @@ class OperationAdmin(ReadOnlyAdmin):
         for one in cls.operations:
             if not one.in_console:
                 continue
-            look = {"icon": one.icon, "variant": VARIANTS[one.weight]}
+            look = {"icon": one.icon, **LOOKS[one.weight]}
             if one.target.find is None:
                 cls._add(cls.actions_list, one.name, _list_button(one), one.label, **look)
                 continue
