@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 from django.db import connection
+
+_NO_OTHER = sys.maxsize  # Django turns preparation off; this allows it without preparing other statements
 
 
 def execute_prepared(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -15,6 +18,7 @@ def execute_prepared(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...
     Django binds values on the client, so that PostgreSQL would plan each call anew.
     """
     connection.ensure_connection()
+    connection.connection.prepare_threshold = _NO_OTHER
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         cursor.execute(sql.encode(), values, prepare=True)
         return cursor.fetchall()
