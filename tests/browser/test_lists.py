@@ -54,6 +54,23 @@ def test_rows_change_in_place_and_ticked_ones_stay_ticked(page_as: PageAs) -> No
     assert page.evaluate("window.kept") is True
 
 
+def test_rows_that_keep_their_place_are_not_moved(page_as: PageAs) -> None:
+    row = make_request(status=S.QUEUED)
+    page = page_as(Role.OPERATOR)
+    page.add_init_script("""
+        addEventListener("DOMContentLoaded", () => {
+            window.moved = 0;
+            const elements = (one) => [...one.removedNodes].filter((node) => node instanceof Element).length;
+            const count = (changes) => changes.forEach((one) => (window.moved += elements(one)));
+            new MutationObserver(count).observe(document.getElementById("result_list"), { childList: true });
+        });
+    """)
+    open_list(page, reverse(LIST))
+    transition(request=row, to=S.ABORTED, reason="no longer needed", actor="user:olga")
+    expect(page.get_by_role("row").filter(has_text=row.request_name)).to_contain_text("aborted")
+    assert page.evaluate("window.moved") == 0
+
+
 def test_a_filtered_list_lets_rows_go_and_counts_them(page_as: PageAs) -> None:
     row = make_request(status=S.STOPPING)
     page = page_as(Role.VIEWER)

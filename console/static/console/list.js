@@ -8,17 +8,23 @@ const LEAST_PAUSE_MS = 2_000;
 const SHARE = 20; // a page keeps the server busy for at most one part in so many
 let timer = 0;
 let nextAt = 0;
+let reading = false;
+let changed = false; // while the page was read: perhaps after the server had read its rows
 
 export function startList() {
   const topics = document.querySelector("[data-live-list] [data-topics]")?.dataset.topics.split(" ");
   if (!topics) return;
-  subscribe(topics, () => {
-    timer ||= setTimeout(refresh, Math.max(0, nextAt - performance.now()));
-  });
+  subscribe(topics, refreshSoon);
+}
+
+function refreshSoon() {
+  if (reading) changed = true;
+  else timer ||= setTimeout(refresh, Math.max(0, nextAt - performance.now()));
 }
 
 async function refresh() {
   const began = performance.now();
+  reading = true;
   try {
     const { text } = await read(location.href);
     show(new DOMParser().parseFromString(text, "text/html"));
@@ -26,7 +32,10 @@ async function refresh() {
     // live.js says that WMS2 does not answer, and calls again when it does
   } finally {
     timer = 0;
+    reading = false;
     nextAt = performance.now() + Math.max(LEAST_PAUSE_MS, SHARE * (performance.now() - began));
+    if (changed) refreshSoon();
+    changed = false;
   }
 }
 
@@ -45,7 +54,9 @@ function show(page) {
   morphTo(present, ...(headers ? [headers.cloneNode(true)] : []), ...wanted.tBodies);
 }
 
-// Rows are matched by what they link to.
+// Rows are matched by what they link to. Nothing is between them: a row that only keeps its place is not moved then,
+// since an element that is moved loses a click that has begun.
 function name(table) {
+  for (const node of [...table.childNodes]) if (node.nodeType === Node.TEXT_NODE) node.remove();
   for (const body of table.tBodies) body.dataset.key = body.querySelector("a[href]")?.getAttribute("href").split("?")[0] ?? "";
 }
