@@ -50,8 +50,7 @@ function show(page) {
   for (const box of wanted.querySelectorAll("input[name=_selected_action]")) {
     box.closest("tr").classList.toggle("selected", ticked.has(box.value));
   }
-  const [headers] = present.tHead ? [present.tHead] : [];
-  morphTo(present, ...(headers ? [headers.cloneNode(true)] : []), ...wanted.tBodies);
+  morphTo(present, present.tHead.cloneNode(true), ...wanted.tBodies); // the headers stay as they are
 }
 
 // Rows are matched by what they link to. Nothing is between them: a row that only keeps its place is not moved then,
