@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
 from celery import Celery, Task, bootsteps
-from celery.signals import worker_init
+from celery.signals import task_postrun, task_prerun, worker_init
+from celery.states import SUCCESS
 from django.conf import settings
+from django.db import close_old_connections, connections
 
 from wms2_project.observation import counters, heartbeat
 
@@ -57,6 +60,7 @@ app.config_from_object(
         if name.startswith("CELERY_")
     }
 )
+app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize  # else Celery reconnects for every task; see _check_connections
 app.autodiscover_tasks(["requests_app", "chains_app"])
 app.steps["worker"].add(Pulse)
 
@@ -66,3 +70,16 @@ def _check(**_given: Any) -> None:
     from wms2_project.checks import refuse_to_start_unless_configured  # Django is set up by now
 
     refuse_to_start_unless_configured()
+
+
+@task_prerun.connect  # type: ignore[untyped-decorator]
+def _check_connections(**_given: Any) -> None:
+    """Close connections that are too old; others are checked before their first query."""
+    close_old_connections()
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]
+def _distrust_connections(state: str, **_given: Any) -> None:
+    """Close the connections of a failed task: it may have ended amid a query or hold session locks."""
+    if state != SUCCESS:
+        connections.close_all()
