@@ -28,6 +28,14 @@ from wms2_project.celery import app
 _sessions = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
 SESSION_SEC = 10.0
 OPEN = "/healthcheck"  # returns only "OK"
+FROM_CONSOLE = "/admin/console/flower"  # asks for a login and redirects to Flower
+
+
+class ToLogin(RequestHandler):
+    """Sends a browser to the console's login, which leads back to Flower."""
+
+    def prepare(self) -> None:
+        self.redirect(f"{settings.CONSOLE_URL.rstrip('/')}{FROM_CONSOLE}", status=303)
 
 
 class Refusal(RequestHandler):
@@ -57,6 +65,8 @@ class ClosedFlower(Flower):  # type: ignore[misc]
         if _operates(request):  # Flower's own pages ask for the password, too
             request.headers["Authorization"] = f"Basic {b64encode(options.basic_auth[0].encode()).decode()}"
             return super().find_handler(request, **kwargs)
+        if settings.CONSOLE_URL and _is_page_of_browser(request):
+            return self.get_handler_delegate(request, ToLogin)
         peer, forwarded = str(request.remote_ip), request.headers.get("X-Forwarded-For", "")
         address = address_block(forwarded_address(peer, forwarded))
         wait_sec = seconds_until_allowed("failures", address)
@@ -64,6 +74,12 @@ class ClosedFlower(Flower):  # type: ignore[misc]
             return super().find_handler(request, **kwargs)
         wait_sec = wait_sec or seconds_to_wait("failures", address)
         return self.get_handler_delegate(request, Refusal, {"wait_sec": wait_sec})
+
+
+def _is_page_of_browser(request: HTTPServerRequest) -> bool:
+    """Return whether a browser opens a page without a password."""
+    accepts = request.headers.get("Accept", "")
+    return request.method == "GET" and "text/html" in accepts and "Authorization" not in request.headers
 
 
 def _operates(request: HTTPServerRequest) -> bool:
@@ -78,10 +94,7 @@ def _operates(request: HTTPServerRequest) -> bool:
 
 def _is_operator(session_key: str) -> bool:
     """Read the session, in a thread because Django refuses to use the database in an event loop."""
-    from wms2_project.access.roles import (
-        Role,  # models: only after django.setup()
-        session_role,
-    )
+    from wms2_project.access.roles import Role, session_role  # models: only after django.setup()
 
     return session_role(session_key) >= Role.OPERATOR
 

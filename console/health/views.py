@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
 from console.fragments import Fragment, about
@@ -15,7 +17,7 @@ from outputs_app.models import OutputBlock
 from requests_app.models import Request
 from requests_app.selectors.requests import lifecycle_status
 from requests_app.states import SWEPT
-from wms2_project.access.roles import Role
+from wms2_project.access.roles import Role, role_of
 from wms2_project.changes import Topic
 from wms2_project.leases import WORKED_BY
 from wms2_project.observation.health import health
@@ -41,9 +43,18 @@ def _read(_of: str, role: Role) -> Mapping[str, Any]:
         "block_leases": blocks.count(),
         "expired": expired,
         "failing": failing.only("request_name", "status", "attempt", "last_error", "last_error_at")[:SHOWN],
-        "flower": settings.FLOWER_URL if role >= Role.OPERATOR else "",
+        "flower": bool(settings.FLOWER_URL) and role >= Role.OPERATOR,
         "now": now,
     }
+
+
+def flower_view(request: HttpRequest) -> HttpResponse:
+    """Lead operators to Flower, which accepts their session."""
+    if role_of(request.user) < Role.OPERATOR:
+        raise PermissionDenied
+    if not settings.FLOWER_URL:
+        raise Http404("FLOWER_URL is not set")
+    return HttpResponseRedirect(settings.FLOWER_URL)
 
 
 HEALTH = Page(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from celery.worker.control import conf
 from django.test import Client
 
@@ -24,6 +25,7 @@ from wms2_project.access.roles import Role
 from wms2_project.celery import app
 
 USER, PASSWORD = "operator", "correct-horse-battery"
+CONSOLE = "https://wms2.example.org"
 START_SEC = 60.0
 PAGES = [
     "/", "/workers", "/tasks", "/broker", "/api/workers", "/api/tasks", "/api/queues/length", "/metrics",
@@ -39,7 +41,7 @@ def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
     login = f"{database['USER']}:{database['PASSWORD']}@{database['HOST']}:{database['PORT']}"
     used = {"SECRET_KEY": settings.SECRET_KEY, "DATABASE_URL": f"postgres://{login}/{database['NAME']}"}
     own = {"FLOWER_BASIC_AUTH": f"{USER}:{PASSWORD}", "WMS2_THROTTLE_FAILURES": "20/year"}
-    env = {**os.environ, **used, **own}
+    env = {**os.environ, **used, **own, "WMS2_URL": CONSOLE}
     log = (tmp_path / "flower.log").open("wb")
     argv = [sys.executable, "-m", "wms2_project.flower", "--address=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
@@ -119,3 +121,19 @@ def test_the_console_session_of_an_operator_is_enough(flower: str, role: Role | 
     browser = Client()
     browser.force_login(make_user(role=role))
     assert status(f"{flower}/broker", session=browser.cookies["sessionid"].value) == answer
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_browser_without_a_session_is_redirected_to_the_login(flower: str, settings: Any) -> None:
+    accepts = {"Accept": "text/html,*/*;q=0.8"}
+    sent = requests.get(f"{flower}/tasks?limit=5", headers=accepts, allow_redirects=False, timeout=10)
+    assert (sent.status_code, sent.headers["Location"]) == (303, f"{CONSOLE}/admin/console/flower")
+    settings.FLOWER_URL = flower
+    browser = Client()
+    asked = browser.get("/admin/console/flower")
+    assert (asked.status_code, asked["Location"]) == (302, "/admin/login/?next=/admin/console/flower")
+    browser.force_login(make_user(role=Role.OPERATOR))
+    arrived = browser.get("/admin/console/flower")
+    assert (arrived.status_code, arrived["Location"]) == (302, flower)
+    browser.force_login(make_user(role=Role.VIEWER, is_staff=True))
+    assert browser.get("/admin/console/flower").status_code == 403

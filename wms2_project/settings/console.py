@@ -38,6 +38,7 @@ def _item(title: str, icon: str, view: str, **more: Any) -> dict[str, Any]:
 # Port of the streams process; 0: at /streams/ of the page's own address, by the proxy
 STREAMS_PORT = env.int("WMS2_STREAMS_PORT", default=0)
 WEB_ADDRESS = env.str("WMS2_WEB_ADDRESS", default="")  # of the web process, which the streams process watches
+CONSOLE_URL = env.str("WMS2_URL", default="")  # of the proxy, as browsers use it
 FLOWER_URL = env.str("FLOWER_URL", default="")
 _OPERATORS = "wms2_project.console.may_operate"
 _REQUESTORS = "wms2_project.console.may_submit"
