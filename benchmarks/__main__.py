@@ -1,6 +1,7 @@
 """`python -m benchmarks [B1 B3 …] [--json PATH] [--quick]`: measure, print the table, write the record.
 
-The exit code is 1 if a value is worse than its bar or a benchmark broke, 2 for a wrong command.
+The exit code is 1 if a value is worse than its bar, or worse than the committed record beyond noise, or if
+a benchmark broke; 2 for a wrong command.
 `python -m benchmarks years` fills a database with years of requests instead, see `benchmarks.years`.
 """
 
@@ -19,6 +20,7 @@ from importlib import import_module
 import django
 
 from benchmarks.bars import BARS, Bar
+from benchmarks.comparison import Record, compare
 from benchmarks.harness import Result, Verdict, judge
 from benchmarks.places import is_empty, record_path, submit_root, take_places
 from benchmarks.report import Conditions, print_table, write_record
@@ -61,6 +63,7 @@ RUNNERS = {
     "B26": "streams:keep_pages_live",
     "B27": "request_page:open_request_page",
 }
+FAILURES = (Verdict.MISSED, Verdict.SLOWER, Verdict.FAILED)
 BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
 
 
@@ -84,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         django.setup()
         wanted = given.ids or list(BARS)
         measured = {id_: measure(BARS[id_], run, named=bool(given.ids)) for id_ in in_order(wanted)}
-    results = [measured[id_] for id_ in BARS if id_ in measured]
+    results = compare([measured[id_] for id_ in BARS if id_ in measured], Record.read())
     print_table(results, conditions)
     path = record_path(given.json, os.environ)
     write_record(path, results, conditions)
@@ -140,8 +143,8 @@ def measure(bar: Bar, run: Run, *, named: bool) -> Result:
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """What could not run here is no fault; a bar missed and a benchmark broken are."""
-    return int(any(result.verdict in (Verdict.MISSED, Verdict.FAILED) for result in results))
+    """Return 1 if a bar was missed, a result is slower than recorded, or a benchmark broke."""
+    return int(any(result.verdict in FAILURES for result in results))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Verdict(StrEnum):
 
     MET = "met"
     MISSED = "missed"
+    SLOWER = "slower"  # within its bar, but slower than the committed record beyond noise
     NOT_RUN = "not run"
     FAILED = "failed"  # it broke: nothing was measured
     QUICK = "quick"  # a smoke test went through: nothing to judge
@@ -52,6 +53,7 @@ class Result:
     reason: str = ""
     seconds: float = 0.0
     load: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    recorded: float | None = None  # the committed value, if it can be compared
 
     @property
     def moonshot(self) -> bool | None:

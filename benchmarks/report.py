@@ -17,17 +17,19 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.comparison import machine
 from benchmarks.harness import Result, Verdict
 from benchmarks.run import REPEAT
 
 COLOURS = {
     Verdict.MET: "green",
     Verdict.MISSED: "bold red",
+    Verdict.SLOWER: "bold yellow",
     Verdict.NOT_RUN: "dim",
     Verdict.FAILED: "bold magenta",
     Verdict.QUICK: "dim",
 }
-COLUMNS = ("ID", "what", "measured", "spread", "against", "bar", "verdict", "moonshot", "note")
+COLUMNS = ("ID", "what", "measured", "spread", "recorded", "against", "bar", "verdict", "moonshot", "note")
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "redis", "psycopg", "htcondor")
 VERDICT = COLUMNS.index("verdict")
 PIPED_WIDTH = 260
@@ -54,12 +56,13 @@ def row_of(result: Result) -> tuple[str, ...]:
     bar, measured = result.bar, result.measured
     head = (bar.id, bar.what)
     if measured is None:
-        return (*head, "–", "", bar.against, bar.limit, result.verdict, "", result.reason)
+        return (*head, "–", "", "", bar.against, bar.limit, result.verdict, "", result.reason)
     reached = "" if result.moonshot is None else "reached " if result.moonshot else "no "
     moonshot = f"{reached}({bar.shown(bar.moonshot)})"
     middle = "" if measured.spread is None else "–".join(f"{end:.3g}" for end in measured.spread)
+    recorded = "" if result.recorded is None else bar.shown(result.recorded)
     judged = (bar.against, bar.limit, result.verdict, moonshot, _note(result))
-    return (*head, bar.shown(measured.value), middle, *judged)
+    return (*head, bar.shown(measured.value), middle, recorded, *judged)
 
 
 def _note(result: Result) -> str:
@@ -103,13 +106,21 @@ def write_record(path: Path, results: Sequence[Result], conditions: Conditions) 
         "started_at": conditions.started_at.isoformat(),
         "finished_at": datetime.now(UTC).isoformat(),
         "load_average": {"before": conditions.load_before, "after": os.getloadavg()},
-        "machine": {"cores": os.cpu_count(), "platform": platform.platform()},
+        "machine": machine(),
+        "platform": platform.platform(),
         "versions": package_versions() | dict(conditions.versions),
         "results": [_as_json(result) for result in results],
     }
     temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.write_text(_one_line_per_result(record), encoding="utf-8")
     temporary.replace(path)
+
+
+def _one_line_per_result(record: Mapping[str, Any]) -> str:
+    """Return JSON whose differences between two commits can be read."""
+    lines = [json.dumps(result, ensure_ascii=False) for result in record["results"]]
+    head = json.dumps({**record, "results": []}, indent=1, ensure_ascii=False)
+    return head.replace('"results": []', '"results": [\n  ' + ",\n  ".join(lines) + "\n ]") + "\n"
 
 
 def _as_json(result: Result) -> dict[str, Any]:
@@ -123,6 +134,7 @@ def _as_json(result: Result) -> dict[str, Any]:
     measured = result.measured
     return found | {
         "value": measured.value,
+        "recorded": result.recorded,
         "spread": measured.spread,
         "moonshot_value": measured.hoped,
         "moonshot_reached": result.moonshot,
