@@ -63,7 +63,7 @@ class SiteAdmin(OperationAdmin):
     fields = (
         "name", "status", "drain_until", "status_by", "status_reason", "cric_state", "work",
         "total_slots", "running_slots", "pending_slots", "slots_measured_at", "storage_elements",
-        "storage_path", "storage_prefixes", "thresholds", "config_data", "synced_at",
+        "storage_prefixes", "thresholds", "config_data", "synced_at",
     )  # fmt: skip
     inlines = (BanTable,)
     list_filter = ("status", "cric_state")

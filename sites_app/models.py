@@ -24,7 +24,6 @@ class Site(models.Model):
     status_reason = models.TextField(blank=True, default="")
     set_by_operator = models.BooleanField(default=False)  # admins of the site cannot change it then
     storage_elements = ArrayField(name_field(Name.RSE), default=list, blank=True)
-    storage_path = models.TextField(blank=True, default="")
     storage_prefixes = models.JSONField(default=list, blank=True)  # URLs, from the protocols in Rucio
     total_slots = models.PositiveIntegerField(default=0)
     running_slots = models.PositiveIntegerField(default=0)

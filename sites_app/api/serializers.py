@@ -63,7 +63,6 @@ class SiteDetail(SiteRow):
     class Meta(SiteRow.Meta):
         fields = (
             *SiteRow.Meta.fields,
-            "storage_path",
             "storage_prefixes",
             "thresholds",
             "config_data",
