@@ -140,11 +140,14 @@ def set_up_database(supervisor: Supervisor, ground: Ground, settings: Mapping[st
     url = settings.get(postgres.MIGRATE_URL)
     owner = {**settings, "DATABASE_URL": url} if url else settings
     runner = {**settings, postgres.MIGRATE_URL: ""}
-    for step, commands, env in (
-        ("migrating the database", application.migrate_commands(settings), owner),
-        ("setting up the database", application.setup_commands(ground.layout, settings), runner),
-    ):
-        supervisor.run_step(step, [*manage, json.dumps(commands)], env=env, cwd=ground.layout.app)
+
+    def run_step(name: str, commands: list[list[str]], env: Mapping[str, str]) -> None:
+        supervisor.run_step(name, [*manage, json.dumps(commands)], env=env, cwd=ground.layout.app)
+
+    run_step("migrating the database", application.migrate_commands(settings), owner)
+    if copy := os.environ.get(postgres.MIGRATED_COPY):
+        postgres.copy_migrated(owner["DATABASE_URL"], copy)
+    run_step("setting up the database", application.setup_commands(ground.layout, settings), runner)
 
 
 def wanted_services() -> set[str]:

@@ -18,6 +18,7 @@ from lab.paths import Layout
 from lab.results import FAILED, NO_TESTS_COLLECTED, Result, render_summary
 from lab.running import Command, Commands, run_command
 from lab.services.application import Addresses, application_settings
+from lab.services.postgres import MIGRATED_COPY
 from lab.stack import SERVERS
 from lab.tiers import UNIT, rank, with_seed
 from lab.tree import changes, snapshot
@@ -27,6 +28,7 @@ LEFT = "the tests created, changed or removed it: they must write below tmp_path
 PLAIN_STORAGE = {"WMS2_LAB_STORAGE": "file"}  # cheaper; tests of the grid's servers use them by themselves
 STORAGE_SERVERS = {"WMS2_LAB_STORAGE": "grid"}
 STACK_SETTINGS = {  # of the stack the tests run on
+    "WMS2_LAB_FSYNC": "0",  # a killed server loses nothing that the system's cache has
     "WMS2_POOL_SCHEDDS": "2",  # for tests that move DAGs between schedds
     "WMS2_DEFAULT_PAYLOAD": "toy",
     "WMS2_LAB_BROKER": "0",  # tests of the intake have a broker of their own
@@ -84,7 +86,8 @@ def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
 def run_tests(layout: Layout, arguments: list[str]) -> int:
     plan = plan_tests(arguments, root=layout.app)
     storage = STORAGE_SERVERS if plan.on_storage_servers else PLAIN_STORAGE
-    for name, value in (STACK_SETTINGS | storage).items():
+    database = {} if "DATABASE_URL" in os.environ else {MIGRATED_COPY: "wms2_migrated"}
+    for name, value in (STACK_SETTINGS | storage | database).items():
         os.environ.setdefault(name, value)
     code = run_everything(layout, plan.arguments) if plan.whole else run_some(layout, plan)
     if code in (0, NO_TESTS_COLLECTED):

@@ -11,6 +11,7 @@ import environ
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection, connections
+from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -18,6 +19,8 @@ from condor.fake import FakePool, FakeSchedd
 from dags_app.adapters import use_adapters
 from lab.lanes import lane_name
 from lab.processes import default_signals
+from lab.services.postgres import MIGRATED_COPY
+from tests.emptying import empty_tables
 
 RUN_URL = "WMS2_TEST_RUN_DATABASE_URL"  # the role the stack's processes run as
 OWNER_URL = "WMS2_MIGRATE_DATABASE_URL"
@@ -38,6 +41,7 @@ django_settings.TOKEN_ISSUER = ""  # the stack has one; a test whose jobs need t
 # of the stack, which the e2e tests and the faults use, have it on like any other.
 django_settings.CHECK_OUTPUTS = False
 default_signals()
+setattr(TransactionTestCase, "_fixture_teardown", lambda _test: empty_tables())  # noqa: B010 - a method
 # On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
 # nowhere: a run depends on no earlier one and writes nothing into the checkout.
 hypothesis_settings.register_profile(
@@ -48,16 +52,16 @@ hypothesis_settings.load_profile("wms2")
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """pytest-django's own suffix, and the lane's."""
-    lane = lane_name()
+    """pytest-django's own suffix, and the lane's; copied from a migrated database if the stack has one."""
+    settings, lane = connections["default"].settings_dict, lane_name()
     if lane:
-        settings = connections["default"].settings_dict
         settings["TEST"]["NAME"] = f"{settings['TEST'].get('NAME') or 'test_' + settings['NAME']}_{lane}"
+    settings["TEST"]["TEMPLATE"] = os.environ.get(MIGRATED_COPY)
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Tests that commit are cleaned up after by a TRUNCATE of every table, also of those that refuse it."""
+    """Allow the audit table to be emptied after tests that commit."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
@@ -30,6 +31,8 @@ MADE_BY = "wms2-made-by"
 ROLES = Path(__file__).resolve().parents[2] / "deploy" / "postgres" / "roles.sql"
 OWNER, APPLICATION = "wms2_owner", "wms2_app"
 MIGRATE_URL = "WMS2_MIGRATE_DATABASE_URL"
+MIGRATED_COPY = "WMS2_TEST_TEMPLATE"  # a database to be made of the migrated one, before it is used
+FSYNC = "WMS2_LAB_FSYNC"  # "0": faster; a crash of the machine may lose the database
 
 
 def build(ground: Ground) -> Provided:
@@ -50,6 +53,8 @@ def build(ground: Ground) -> Provided:
         "shared_buffers": "128MB",
         "logging_collector": "off",
     }
+    if os.environ.get(FSYNC) == "0":
+        options |= {"fsync": "off", "full_page_writes": "off"}
     if shutil.disk_usage(SHARED_MEMORY).total < 128 << 20:  # a container's 64 MB are not enough
         options["dynamic_shared_memory_type"] = "mmap"
     argv = [str(binaries / "postgres"), "-D", str(data)]
@@ -88,6 +93,15 @@ def accepts(port: int, password: str, passwords: Mapping[str, str]) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def copy_migrated(owner: str, name: str) -> None:
+    """Make a database anew as a copy of the owner's, which nothing may be connected to."""
+    url = urlsplit(owner)
+    source, copy = sql.Identifier(url.path.lstrip("/")), sql.Identifier(name)
+    with psycopg.connect(urlunsplit(url._replace(path="/postgres")), autocommit=True) as server:
+        server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(copy))
+        server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(copy, source))
 
 
 def connect(port: int, password: str, database: str) -> psycopg.Connection[tuple[object, ...]]:

@@ -19,6 +19,7 @@ import psycopg
 from psycopg import sql
 
 from lab.ports import PortBook
+from lab.services.postgres import MIGRATED_COPY
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,11 +28,13 @@ BINARIES = Path(sys.executable).parent
 
 @contextmanager
 def own_database() -> Iterator[str]:
-    """Create an empty database beside that of the stack, yield its URL, and drop it."""
+    """Create a database beside that of the stack, yield its URL, and drop it."""
     given = os.environ["DATABASE_URL"]
-    name = f"wms2_browser_{uuid4().hex[:8]}"
+    name, template = f"wms2_browser_{uuid4().hex[:8]}", os.environ.get(MIGRATED_COPY) or "template1"
     with psycopg.connect(given, autocommit=True) as server:
-        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        server.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
         try:
             yield urlunsplit(urlsplit(given)._replace(path=f"/{name}"))
         finally:
