@@ -40,6 +40,8 @@ django_settings.TOKEN_ISSUER = ""  # the stack has one; a test whose jobs need t
 # Most tests report merged files that are on no storage. Tests of the output check switch it on; the processes
 # of the stack, which the e2e tests and the faults use, have it on like any other.
 django_settings.CHECK_OUTPUTS = False
+# On a busy machine a test may compute for minutes between two statements.
+django_settings.DATABASES["default"]["OPTIONS"]["options"] += " -c idle_in_transaction_session_timeout=0"
 default_signals()
 setattr(TransactionTestCase, "_fixture_teardown", lambda _test: empty_tables())  # noqa: B010 - a method
 # On a busy machine any example may take long; what is too slow is the benchmarks' business. Examples are kept
