@@ -12,7 +12,7 @@ from wms2_project.tables import check_complete
 
 
 class TemplateStatus(StrEnum):
-    """Status of a template. Only active templates start chains."""
+    """Status of a template. Only actual templates start chains."""
 
     LOADED = "loaded"
     ACTUAL = "actual"

@@ -15,7 +15,8 @@ from chains_app.states import StepMode
 Entries = Callable[..., Iterator[tuple[str, dict[str, Any], Path]]]
 FACT = "wms2:fact"
 NUMBERS = ("int", "long", "float", "double")
-# Facts of an output dataset, and the types a port may give them. A number instead of a list counts it.
+# Facts of an output dataset, and the types that a port of the fact may have. A number is the length of a
+# list.
 FACTS: dict[str, tuple[str, ...]] = {
     "events": NUMBERS,
     "files": NUMBERS,
@@ -34,7 +35,7 @@ _REFUSED_FIELDS = {
 def read_tool(
     run: dict[str, Any], path: Path, document: Document, entries: Entries, problems: list[Problem]
 ) -> Tool | None:
-    """Return the tool of a step; report what a request cannot do."""
+    """Return the tool of a step; report features that a request does not support."""
     return _ToolReader(run, path, document, entries, problems).tool()
 
 
@@ -226,7 +227,7 @@ _REQUIREMENTS: dict[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = 
 
 
 def _merged(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both objects in one; where both have a value that is no object, the stronger one's."""
+    """Merge the objects recursively. Where both have a value that is not an object, `stronger` prevails."""
     found = dict(weaker)
     for key, value in stronger.items():
         both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
