@@ -15,7 +15,7 @@ class SiteStatus(StrEnum):
 
 
 class CricState(StrEnum):
-    """State of a site in CRIC. Only active sites receive new work, whatever their status."""
+    """State of a site in CRIC. Only active sites receive new work, regardless of their status."""
 
     ACTIVE = "active"
     INACTIVE = "inactive"  # listed, but not in operation

@@ -260,7 +260,7 @@ def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
 
 
 def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
-    """Store the end of the DAG. Every manifest on disk counts, whatever the last status file said."""
+    """Store the end of the DAG. Every manifest on disk counts, regardless of the last status file."""
     groups = list(dag.round.groups.all())
     ended = _ended_groups(dag) if dag.round.kind == RoundKind.PULL else None
     done = {

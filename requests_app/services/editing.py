@@ -1,4 +1,4 @@
-"""Changing what a living request asks for, and saying beforehand what a change will reach."""
+"""Changes of requests that have not ended, and previews of what a change will affect."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def change_request(
         ):
             raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it again and repeat")
         refresh_ranks()
-        # The workflow's version moves with every change: by it the jobs in the queue are known to lag behind.
+        # Every change increments the workflow's version, which shows that the queued jobs are not up to date.
         Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
         audit.record(
             actor=actor,
@@ -182,8 +182,11 @@ def _some(names: list[str]) -> str:
 
 
 def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag: DAG | None) -> None:
-    """A decision on memory counts at the next planning, and when unfinished groups go on in a further DAG."""
-    asks = "what is measured" if memory_mb is None else f"{memory_mb} MB, whatever was measured"
+    """Preview a decision on memory.
+
+    It applies to the next planning, and to unfinished groups in a further DAG.
+    """
+    asks = "what is measured" if memory_mb is None else f"{memory_mb} MB, regardless of measurements"
     if plans:
         effects.next_round.append(f"memory_mb: jobs planned from then on ask for {asks}")
     if memory_mb is not None and dag is not None and (dag.status in IN_QUEUE or resumes(dag)):
@@ -234,7 +237,7 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str]:
-    """Refuse now what the lifecycle would only hold later: no site left, or none with the memory."""
+    """Return errors for changes that hold the request later: no site left, or none with enough memory."""
     changed = _changed(workflow, changes)
     pool = usable_sites(workflow=changed, now=timezone.now())
     if not pool.names:
@@ -244,7 +247,7 @@ def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str
 
 
 def _changed(workflow: Workflow, changes: Mapping[str, Any]) -> Workflow:
-    """The workflow as it would be; not stored."""
+    """Return the workflow with the changes, not stored."""
     changed = copy.copy(workflow)
     for name, value in changes.items():
         setattr(changed, name, value)
