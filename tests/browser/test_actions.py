@@ -37,7 +37,7 @@ def test_the_effect_of_a_release_is_shown_and_follows_the_form(page_as: PageAs, 
     photograph(page, pictures / "console-action.png")
 
 
-def test_a_colleague_who_was_faster_is_seen_and_nothing_typed_is_lost(
+def test_a_concurrent_change_is_shown_and_keeps_the_entered_values(
     page_as: PageAs, guards: list[Guard]
 ) -> None:
     row = make_request(status=S.HELD)

@@ -100,7 +100,7 @@ def schedd() -> Iterator[str]:
     Schedd.objects.filter(name=name).delete()
 
 
-def test_a_schedd_that_falls_silent_is_shown_and_its_return_too(page_as: PageAs, schedd: str) -> None:
+def test_a_silent_schedd_is_shown_until_it_answers(page_as: PageAs, schedd: str) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     make_dag(make_round(row.workflow), schedd_name=schedd)
     home = page_as(Role.OPERATOR)

@@ -220,7 +220,7 @@ def test_a_corrupt_file_is_a_named_gap_and_the_rest_is_processed(
     assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the unreadable copy"
 
 
-def test_rescues_run_out_and_what_a_person_gives_up_is_taken_back(
+def test_outputs_are_withdrawn_when_an_operator_fails_a_request_without_rescues_left(
     stack: Stack, cases: dict[str, Case]
 ) -> None:
     case = cases["worn_out"]

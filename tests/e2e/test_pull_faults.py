@@ -100,7 +100,7 @@ def processes(workflow: Workflow, node: str) -> Iterator[int]:
                 yield int(directory.name)
 
 
-def test_every_file_counts_once_whatever_fails(stack: Stack, suffix: str) -> None:
+def test_every_file_counts_once_under_faults(stack: Stack, suffix: str) -> None:
     """A tenth of the jobs fails, one is killed in mid-upload, one storage refuses, one site gets banned."""
     given = document(stack, suffix)
     refuse_uploads(stack, given, DESY)

@@ -202,7 +202,7 @@ def test_a_head_that_is_not_shipped_is_a_fault_of_health(operator: Any, settings
     assert "WMS2_AUDIT_HEAD_URL" in detail
 
 
-def test_the_head_goes_to_syslog(settings: Any) -> None:
+def test_the_head_is_sent_to_syslog(settings: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))
         daemon.settimeout(30)

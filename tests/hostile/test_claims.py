@@ -129,7 +129,7 @@ def test_a_forged_report_of_a_processing_job_stops_it_for_good(group: World, nam
     assert [part for part in named if part not in reason] == [], reason
 
 
-def test_an_honest_report_is_taken(group: World) -> None:
+def test_a_correct_report_is_accepted(group: World) -> None:
     assert group.post(NODE, run(group, NODE)) == 0
     assert group.record(NODE)["classification"]["category"] == "success"
 

@@ -73,7 +73,7 @@ def application() -> Iterator[psycopg.Connection[Any]]:
         yield own
 
 
-def test_the_running_role_can_change_neither_the_audit_nor_what_protects_it(
+def test_the_running_role_can_change_neither_the_audit_nor_its_protection(
     application: psycopg.Connection[Any],
 ) -> None:
     succeeded = []

@@ -90,7 +90,7 @@ def test_a_document_of_reqmgr2_without_a_requestor_has_no_owner(reqmgr2: Known, 
     assert not Request.objects.exists()
 
 
-def test_what_an_operator_imports_belongs_to_its_requestor(
+def test_a_request_imported_by_an_operator_belongs_to_its_requestor(
     reqmgr2: Known, operator: APIClient, requestor: APIClient, mallory: APIClient
 ) -> None:
     assert operator.post(URL, BY_NAME).status_code == 201

@@ -53,7 +53,9 @@ def test_the_owner_may(pools: dict[str, tuple[Path, str]], command: str) -> None
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("stranger", STRANGERS)
-def test_a_stranger_may_not(pools: dict[str, tuple[Path, str]], stranger: str, command: str) -> None:
+def test_commands_of_a_stranger_are_refused(
+    pools: dict[str, tuple[Path, str]], stranger: str, command: str
+) -> None:
     home, collector = pools["theirs" if stranger == "another user" else "ours"]
     done = run_tool(home, collector, *COMMANDS[command], settings=STRANGERS[stranger])
     assert done.returncode != 0, done.stdout

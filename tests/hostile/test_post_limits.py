@@ -76,7 +76,7 @@ REPORTS: dict[str, Callable[[dict[str, Any]], bytes]] = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_too_large_to_be_honest_is_refused_at_little_cost(group: World, name: str) -> None:
+def test_an_oversized_report_is_refused_at_little_cost(group: World, name: str) -> None:
     honest = group.report(NODE)
     (group.reports / f"{NODE}.report.json").write_bytes(REPORTS[name](honest))
 
@@ -103,7 +103,7 @@ FRAMEWORK: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", FRAMEWORK)
-def test_a_framework_report_too_large_to_be_honest_costs_little(group: World, name: str) -> None:
+def test_an_oversized_framework_report_is_refused_at_little_cost(group: World, name: str) -> None:
     (group.reports / f"{NODE}.report.json").unlink()
     (group.reports / f"{NODE}.fjr.xml").write_bytes(FRAMEWORK[name])
 
@@ -115,7 +115,7 @@ def test_a_framework_report_too_large_to_be_honest_costs_little(group: World, na
 
 @pytest.mark.parametrize("kind", ["report.json", "fjr.xml"])
 @pytest.mark.parametrize("what", ["pipe", "link", "endless link", "directory", "link to itself"])
-def test_what_is_not_a_file_is_not_read(group: World, kind: str, what: str) -> None:
+def test_a_report_that_is_not_a_regular_file_is_not_read(group: World, kind: str, what: str) -> None:
     path = group.reports / f"{NODE}.{kind}"
     (group.reports / f"{NODE}.report.json").unlink()
     path.unlink(missing_ok=True)

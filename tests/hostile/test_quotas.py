@@ -55,7 +55,7 @@ def document(number: int, **values: Any) -> dict[str, Any]:
 # Submissions and open requests
 
 
-def test_submissions_per_hour_end_at_the_limit_and_say_when_to_come_back(
+def test_submissions_beyond_the_hourly_limit_are_refused_with_the_time_to_retry(
     requestor: APIClient, operator: APIClient
 ) -> None:
     allow(submissions_per_hour=2)
@@ -248,7 +248,7 @@ def test_a_planned_round_waits_until_its_jobs_fit() -> None:
     assert step(row) == "planning"
 
 
-def test_of_two_planned_rounds_at_once_the_second_goes_back_to_the_queue() -> None:
+def test_of_two_rounds_planned_at_once_the_second_returns_to_the_queue() -> None:
     make_site()
     allow(queued_jobs=100)
     first, second = planned(60), planned(60)
@@ -292,7 +292,7 @@ def test_a_round_is_compared_with_the_quota_as_soon_as_it_is_planned(
         assert row.wait_reason == "requestor ana: 5 of 12 queued jobs, and this request needs 10"
 
 
-def test_storage_asked_has_a_limit_that_a_small_claim_does_not_evade() -> None:
+def test_requested_storage_has_a_limit_that_a_small_declaration_does_not_evade() -> None:
     make_site()
     allow(storage_gb=100)
     row = make_request(status=S.ACTIVE, workflow=generating(80))

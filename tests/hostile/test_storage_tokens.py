@@ -110,7 +110,7 @@ def scene(settings: Any) -> Iterator[Scene]:
             shutil.rmtree(path)
 
 
-def test_the_token_opens_what_the_workflow_needs(scene: Scene) -> None:
+def test_the_token_permits_the_accesses_of_the_workflow(scene: Scene) -> None:
     """The attempts below prove something only because this works."""
     for directory in (scene.ana.merged, scene.ana.unmerged):
         assert scene.attempt("PUT", f"{directory}/b.root", body=b"x") == 201

@@ -66,7 +66,9 @@ def test_the_payload_configuration_is_on_disk_once_per_dag(planned: Planned) -> 
 # What its jobs return
 
 
-def test_every_job_with_file_transfer_has_a_limit_of_what_it_returns(planned: Planned, settings: Any) -> None:
+def test_every_job_with_file_transfer_has_a_limit_of_its_output_sandbox(
+    planned: Planned, settings: Any
+) -> None:
     settings.MAX_TRANSFER_OUTPUT_MB = 7
     directory = Path(planned([[CERN]]).dag.submit_dir)
     for role in PUSH_ROLES:
@@ -117,7 +119,7 @@ def test_no_dag_is_made_on_a_full_submit_host(tmp_path: Path, status: S, then: S
 
 
 @pytest.mark.usefixtures("full")
-def test_what_runs_goes_on_while_the_submit_host_is_full(viewer: APIClient) -> None:
+def test_running_work_continues_while_the_submit_host_is_full(viewer: APIClient) -> None:
     row = generating(S.PILOT_RUNNING)
     make_dag(make_round(row.workflow, kind="pilot"))
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
@@ -266,7 +268,7 @@ def test_links_in_a_directory_are_removed_and_not_followed(planned: Planned, tmp
     assert (precious / "file").read_text() == "keep me"
 
 
-def test_a_removal_that_ran_out_of_time_goes_on_at_the_next_look(
+def test_a_removal_that_ran_out_of_time_continues_in_the_next_task(
     planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = ended(planned)

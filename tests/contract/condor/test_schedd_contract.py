@@ -130,9 +130,7 @@ def test_a_dag_that_cannot_be_submitted_is_rejected_with_the_reason(peer: Peer) 
         lambda schedd: schedd.explain_idle("other-1"),
     ],
 )
-def test_what_is_no_name_or_number_of_ours_is_refused(
-    peer: Peer, call: Callable[[ScheddPort], object]
-) -> None:
+def test_an_unknown_name_or_number_is_refused(peer: Peer, call: Callable[[ScheddPort], object]) -> None:
     with pytest.raises(InvalidInput):
         call(peer.schedd)
 
@@ -190,7 +188,7 @@ def test_hold_and_release_reach_every_dagman(peer: Peer, working: str) -> None:
     assert schedd.release_dag(working, reason="again") == 0
 
 
-def test_an_error_of_a_submission_that_is_queued_is_none(peer: Peer, waiting: str) -> None:
+def test_an_error_of_a_submission_whose_dag_is_queued_is_ignored(peer: Peer, waiting: str) -> None:
     queued = peer.schedd.query_dags([waiting])[waiting]
     directory = Path(queued.directory)
     (directory / "dagman.config").rename(directory / "elsewhere.config")
@@ -219,7 +217,7 @@ def test_a_waiting_landing_follows_its_sites_and_leaves_with_the_batch(peer: Pee
     assert schedd.clear_batch(waiting, reason="again") == 0
 
 
-def test_a_removed_dag_says_so_in_history_and_leaves_no_job(peer: Peer) -> None:
+def test_a_removed_dag_is_removed_in_history_and_leaves_no_job(peer: Peer) -> None:
     name = peer.submit(peer.write(sleeps=True))
     peer.until_sleeper_runs(name)
     (job,) = peer.schedd.running_jobs([name], longer_than_sec=0)

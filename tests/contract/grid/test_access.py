@@ -122,7 +122,7 @@ def test_a_token_of_another_issuer_is_denied(client: Client, stored: str, tmp_pa
     assert client.status("GET", HERE, stored, token="not.a.token") == FORBIDDEN
 
 
-def test_tokens_of_the_issuer_open_what_they_name(client: Client, lfn: str) -> None:
+def test_tokens_of_the_issuer_open_the_paths_they_name(client: Client, lfn: str) -> None:
     grid = client.grid
     with requests.Session() as session:
         session.trust_env, session.verify = False, str(grid.ca)
@@ -168,7 +168,7 @@ def xrdfs(client: Client, *arguments: str, token: str) -> subprocess.CompletedPr
     )
 
 
-def test_the_same_port_speaks_the_xroot_protocol(client: Client, stored: str) -> None:
+def test_the_same_port_serves_the_xroot_protocol(client: Client, stored: str) -> None:
     found = xrdfs(client, "query", "checksum", stored, token=client.token("storage.read:/store"))
     denied = xrdfs(client, "query", "checksum", stored, token=client.token("storage.read:/store/data"))
 

@@ -100,7 +100,7 @@ def test_deny_refuses_every_token(client: Client, site: SiteFaults) -> None:
     assert client.status("GET", THERE, LFN) == 200
 
 
-def test_corrupt_changes_one_replica_and_the_checksum_tells(client: Client, site: SiteFaults) -> None:
+def test_corrupt_changes_one_replica_and_its_checksum(client: Client, site: SiteFaults) -> None:
     before = client.adler32(HERE, LFN)
 
     site.corrupt(LFN)
@@ -131,7 +131,7 @@ def test_faults_add_up(client: Client, site: SiteFaults) -> None:
         client.ask("GET", HERE, LFN)
 
 
-def test_a_killed_server_comes_back_by_itself(client: Client, layout: Layout, site: SiteFaults) -> None:
+def test_a_killed_server_is_restarted(client: Client, layout: Layout, site: SiteFaults) -> None:
     state = load_state(layout)
     assert state is not None
     pid = next(service.pid for service in state.services if service.name == client.site(HERE).service)

@@ -218,7 +218,7 @@ def test_requests_are_found_by_their_priority_through_an_index() -> None:
     assert "request_by_priority" in high.explain()
 
 
-def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
+def test_every_problem_has_a_cure(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
     row = make_request(requestor="bob", submitted_by="bob", version=1)
     operator = api_as(Role.OPERATOR)
     url = f"{URL}/{row.request_name}"
@@ -242,7 +242,7 @@ def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, 
         assert body["code"], body
 
 
-def test_the_id_of_a_call_goes_with_everything_it_causes(requestor: APIClient, operator: APIClient) -> None:
+def test_the_id_of_a_call_is_in_everything_it_causes(requestor: APIClient, operator: APIClient) -> None:
     requestor.post(
         URL, DOCUMENT | {"input_dataset": None, "total_events": 10}, headers={"X-Request-Id": "c1"}
     )

@@ -41,7 +41,7 @@ def test_every_endpoint_and_method_is_described(described: dict[str, Any]) -> No
     assert paths == {route: set(methods) for route, methods in PLAIN.items() if route not in UNDOCUMENTED}
 
 
-def test_every_operation_says_which_problems_it_answers_with(described: dict[str, Any]) -> None:
+def test_every_operation_describes_its_problem_responses(described: dict[str, Any]) -> None:
     for path, item in described["paths"].items():
         for method, operation in item.items():
             answers = set(operation["responses"])

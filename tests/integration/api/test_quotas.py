@@ -81,7 +81,7 @@ def test_a_limit_of_ones_own_outranks_the_default_until_it_is_null(operator: API
         ("group/" + "g" * 101, {"open_requests": 1}, 404),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_an_invalid_quota_is_refused(
     operator: APIClient, path: str, body: dict[str, Any], status: int
 ) -> None:
     answer = operator.patch(f"/api/v1/quotas/{path}", WHY | body)
@@ -165,7 +165,7 @@ def test_the_command_lists_accounts_with_a_quota_or_open_requests() -> None:
     assert "open_requests 1/20,000" in lines[2]
 
 
-def test_the_shell_refuses_what_is_no_number() -> None:
+def test_the_shell_refuses_a_value_that_is_not_a_number() -> None:
     with pytest.raises(CommandError, match="open_requests: This must be a whole number"):
         call_command("quota", "set", "requestor", "ana", "--open-requests", "many", "--reason", "test")
 

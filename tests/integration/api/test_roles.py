@@ -124,7 +124,7 @@ TABLE: dict[str, dict[str, Role]] = {
 }
 
 
-def test_every_endpoint_has_a_row_in_the_table_and_the_roles_it_says() -> None:
+def test_every_endpoint_has_a_row_in_the_table_with_its_roles() -> None:
     assert {route: view.roles for route, view in endpoints()} == TABLE
 
 

@@ -126,7 +126,7 @@ def test_nonsense_is_a_401(issuer: Issuer, token: str) -> None:
     refusal(get(token))
 
 
-def test_keys_are_asked_for_once_and_new_ones_found(issuer: Issuer, monkeypatch: Any) -> None:
+def test_keys_are_fetched_once_and_new_ones_are_found(issuer: Issuer, monkeypatch: Any) -> None:
     for _ in range(3):
         assert get(issuer.token(**OPS)).status_code == 200
     assert issuer.asked.count("/keys") == 1

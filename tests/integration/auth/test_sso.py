@@ -124,14 +124,14 @@ def test_a_session_is_renewed_at_the_issuer_or_ends(issuer: Issuer) -> None:
     assert browser.get("/api/v1/me").status_code == 401
 
 
-def test_a_session_lasts_no_longer_than_the_issuers_word(issuer: Issuer) -> None:
+def test_a_session_ends_with_the_roles_from_the_issuer(issuer: Issuer) -> None:
     browser = Client()
     log_in(browser, issuer, **OPS)
     assert 0 < browser.session.get_expiry_age() <= 12 * 3600
 
 
 @pytest.mark.parametrize("asked", [{}, {"days": 365}])
-def test_a_token_made_in_such_a_session_ends_with_the_issuers_word(
+def test_a_token_made_in_such_a_session_ends_with_the_roles_from_the_issuer(
     issuer: Issuer, asked: dict[str, int]
 ) -> None:
     browser = Client()

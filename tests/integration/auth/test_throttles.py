@@ -42,7 +42,7 @@ def test_the_count_is_in_redis_not_in_the_process(api_as: ApiAs) -> None:
     assert refused.json()["code"] == "throttled"
 
 
-def test_each_address_has_calls_of_its_own() -> None:
+def test_each_address_has_a_separate_limit_of_calls() -> None:
     assert statuses(Client(REMOTE_ADDR="1.1.1.1"), SCHEMA, 3) == [200, 200, 429]
     assert statuses(Client(REMOTE_ADDR="2.2.2.2"), SCHEMA, 1) == [200]
 

@@ -104,7 +104,7 @@ class TestStrategies:
         assert going(chain) == {"skim"}
         assert chain.status == ChainStatus.RUNNING
 
-    def test_input_goes_only_if_the_template_says_so(self) -> None:
+    def test_input_is_deleted_only_if_the_template_allows_it(self) -> None:
         make_actual(cleanup="safe", delete_input=True)
         chain = run_chain(advanced(start()), "skim", "slim", "join")
 

@@ -60,7 +60,7 @@ def test_a_streaming_step_becomes_a_request_that_reads_from_its_producer(chain: 
     assert [str(one) for one in written.consumers.all()] == ["second"]
 
 
-def test_the_starts_of_a_chain_need_no_news_between_them() -> None:
+def test_starts_of_a_chain_need_no_wake_up_between_them() -> None:
     make_actual(STREAMED)
     made = advanced(start())
     assert Chain.objects.filter(pk=made.pk, next_check_at__lte=timezone.now()).exists()

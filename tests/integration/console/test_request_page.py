@@ -84,7 +84,7 @@ def held() -> Request:
     return row
 
 
-def test_the_parts_of_the_page_are_in_the_order_of_questions(held: Request) -> None:
+def test_the_parts_of_the_page_are_in_order(held: Request) -> None:
     titles = re.findall(r"<h2 id=\"\w+-title\">(\w+)", page(client_as(Role.OPERATOR), held))
     assert tuple(titles[: len(ORDER)]) == ORDER
 

@@ -108,7 +108,7 @@ def test_no_site_may_run_it() -> None:
 
 
 @pytest.mark.parametrize("pilot", [False, True], ids=["planning", "pilot"])
-def test_a_dataset_that_became_invalid_after_the_import(pilot: bool) -> None:
+def test_a_dataset_that_was_invalidated_after_the_import_holds_the_request(pilot: bool) -> None:
     request = resolved()
     dbs().set_dataset_status(request.workflow.input_dataset or "", "INVALID")
     if pilot:
@@ -175,7 +175,7 @@ def test_files_without_lumis_make_no_lumi_jobs_and_say_so() -> None:
     assert "3 files are not processed yet; the remaining files give no jobs" in held_reason(request)
 
 
-def test_a_name_dbs_tells_twice_is_one_file() -> None:
+def test_a_name_that_dbs_lists_twice_is_one_file() -> None:
     request = resolved()
     Workflow.objects.filter(pk=request.workflow_id).update(input_resolved_at=None)
     again = Workflow.objects.get(pk=request.workflow_id)
@@ -203,7 +203,7 @@ GOOD_REPORT = {
         (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "has wall_time_sec = '-1'"),
     ],
 )
-def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, message: str) -> None:
+def test_a_pilot_with_an_implausible_or_missing_report_holds_the_request(report: Any, message: str) -> None:
     request = make_request(status=RequestStatus.PILOT_RUNNING)
     round_ = make_round(request.workflow, kind=RoundKind.PILOT)
     make_dag(round_, status=DAGStatus.COMPLETED, completed_at=timezone.now())

@@ -89,7 +89,7 @@ def test_a_dag_is_not_submitted_without_its_token(
     assert DAG.objects.get(pk=dag.pk).status == DAGStatus.READY
 
 
-def test_a_request_waits_at_the_gate_and_goes_on_when_the_issuer_is_back(
+def test_a_request_waits_at_the_gate_and_continues_when_the_issuer_is_available(
     fake_schedd: FakeSchedd, issuer: RunningIssuer, settings: Any, tmp_path: Path
 ) -> None:
     settings.SUBMIT_ROOT, settings.TOKEN_ISSUER, settings.MIN_FREE_BYTES = str(tmp_path), NOWHERE, 0
@@ -117,7 +117,7 @@ def test_a_request_waits_at_the_gate_and_goes_on_when_the_issuer_is_back(
     assert len(fake_schedd.query_dags()) == 1
 
 
-def test_an_alert_comes_before_tokens_end_and_goes_when_they_are_renewed(
+def test_an_alert_opens_before_tokens_end_and_closes_when_they_are_renewed(
     workflow: Workflow, issuer: RunningIssuer, settings: Any
 ) -> None:
     keep_credentials(now=timezone.now())

@@ -57,7 +57,7 @@ def test_a_bad_document_stores_nothing_and_names_every_field(documents: list[dic
     assert not Workflow.objects.exists()
 
 
-def test_a_request_of_another_system_is_left_alone(documents: list[dict[str, Any]]) -> None:
+def test_a_request_of_another_system_is_not_changed(documents: list[dict[str, Any]]) -> None:
     with pytest.raises(InvalidInput, match="wmcore"):
         import_request(document=documents[0] | {"wms_backend": "wmcore"}, **OPERATOR)
 

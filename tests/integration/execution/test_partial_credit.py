@@ -162,7 +162,7 @@ def test_a_file_is_processed_when_all_its_groups_are_collected() -> None:
     assert workflow.input_files.get(state=FileState.PROCESSED).lfn.endswith("0.root")
 
 
-def test_what_failed_is_read_again_and_nothing_else() -> None:
+def test_only_failed_input_is_read_again() -> None:
     workflow = lumi_workflow()
     first = plan(workflow)
     collect(first, 0, 1, 4)
@@ -343,7 +343,7 @@ def test_a_pilot_by_events_finds_what_a_mask_leaves(settings: Any) -> None:
     assert [(w.first_event, w.last_event) for job in group.jobs for w in job.files] == [(0, 999)]
 
 
-def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) -> None:
+def test_the_ledger_lists_the_missing_parts_of_half_done_files(viewer: APIClient) -> None:
     workflow = lumi_workflow()
     request = make_request(workflow=workflow)
     dag = plan(workflow)
@@ -363,7 +363,7 @@ def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) 
     assert (running["states"]["assigned"]["files"], ended["states"]["attempted"]["files"]) == (2, 2)
 
 
-def test_the_ledger_tells_what_an_early_stop_leaves_out() -> None:
+def test_the_ledger_lists_input_beyond_an_early_stop() -> None:
     workflow = lumi_workflow(splitting_params={"lumis_per_job": 3, "total_lumis": 13})
     ledger.stop_early(workflow=workflow, spec=asked_spec(workflow), sites=SITES)
     found = ledger_of(workflow=workflow)

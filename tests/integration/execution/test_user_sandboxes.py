@@ -133,7 +133,7 @@ def test_a_file_that_is_too_large_is_refused(
         production.plan_round(workflow=workflow, sites=sites, priority=5)
 
 
-def test_a_server_that_fails_is_asked_again_later(workflow: Workflow, sites: SitePool, files: str) -> None:
+def test_a_failing_server_is_called_again_later(workflow: Workflow, sites: SitePool, files: str) -> None:
     Files.content["/busy"] = 503
     use(workflow, f"{files}/busy", tarball())
     with pytest.raises(ServiceUnavailable, match="503"):

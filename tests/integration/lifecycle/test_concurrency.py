@@ -110,7 +110,7 @@ def test_conflicting_operations_have_one_winner(db: None) -> None:
     assert restarted == AuditEvent.objects.filter(action="restart").count() == (request.status == S.FAILED)
 
 
-def test_restarting_what_has_ended_makes_one_version(db: None) -> None:
+def test_restarting_an_ended_request_makes_one_version(db: None) -> None:
     request, _ = import_request(document=DOCUMENT, actor="user:ana")
     Request.objects.filter(pk=request.pk).update(status=S.ABORTED)
     done, refused = all_at_once(request, *[restart] * OPERATORS)
@@ -141,7 +141,7 @@ def test_a_dag_is_rescued_once() -> None:
     assert DAG.objects.filter(parent=dag).count() == 1
 
 
-def test_a_schedd_ends_as_the_last_one_said(settings: Any) -> None:
+def test_the_last_of_two_concurrent_changes_of_a_schedd_applies(settings: Any) -> None:
     settings.SCHEDDS = ["one@pool"]
     request = make_request()
 

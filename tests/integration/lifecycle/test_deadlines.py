@@ -148,7 +148,7 @@ def test_a_webhook_outside_the_allow_list_is_never_called(
     assert Alert.objects.get().send_attempts == MAX_ATTEMPTS
 
 
-def test_an_alert_is_posted_once_and_again_only_while_the_receiver_is_away(
+def test_an_alert_is_posted_once_and_repeated_only_while_the_receiver_is_unavailable(
     settings: Any, receiver: str
 ) -> None:
     settings.ALERT_WEBHOOK_URL, settings.ALERT_WEBHOOK_HOSTS = f"{receiver}/hook", ["localhost"]

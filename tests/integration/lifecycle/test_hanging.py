@@ -116,7 +116,7 @@ def test_a_job_that_stops_using_cpu_is_reported_after_the_limit(queue: FakePool)
         assert len(alerts(request)) == message, minutes
 
 
-def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> None:
+def test_the_alert_closes_when_the_job_runs_or_has_left_the_queue(queue: FakePool) -> None:
     request, dag = active()
     start(queue, dag, minutes=60, cpu_sec=0)
     look()
@@ -151,7 +151,7 @@ def test_run_times_count_once_enough_jobs_were_measured(db: None) -> None:
     assert usual_runtimes([dag.round_id]) == {dag.round_id: 60.0}
 
 
-def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
+def test_with_the_setting_hanging_jobs_are_removed_with_the_reason_of_post(
     queue: FakePool, settings: Any
 ) -> None:
     settings.HANG_RETRY = True
@@ -162,7 +162,7 @@ def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
     assert alerts(request)[0].endswith("; removed and retried")
 
 
-def test_a_look_removes_a_bounded_number(
+def test_one_check_of_hanging_jobs_removes_a_bounded_number(
     queue: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HANG_RETRY = True
@@ -207,7 +207,7 @@ def test_no_straggler_is_moved_while_jobs_wait_or_if_it_is_disabled(
     assert removed(queue) == []
 
 
-def test_one_query_per_schedd_and_none_without_a_suspect(queue: FakePool) -> None:
+def test_one_query_per_schedd_and_none_without_suspicious_jobs(queue: FakePool) -> None:
     active(submitted_at=ago(minutes=5))
     active(nodes_running=0)
     look()
@@ -232,7 +232,7 @@ def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: FakePool) -> No
 
 
 @pytest.mark.parametrize("retry", [False, True])
-def test_why_names_hanging_jobs_and_what_becomes_of_them(
+def test_why_names_hanging_jobs_and_their_treatment(
     queue: FakePool, viewer: APIClient, settings: Any, retry: bool
 ) -> None:
     settings.HANG_RETRY = retry

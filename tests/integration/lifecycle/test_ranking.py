@@ -73,7 +73,7 @@ def test_the_rank_weighs_priority_hours_and_retries(weights: dict[str, float], e
     assert rank(request) == pytest.approx(expected, abs=0.1)
 
 
-def test_how_often_it_is_computed_changes_nothing() -> None:
+def test_repeated_computation_gives_the_same_result() -> None:
     request = queued(hours=5)
     change(ageing_weight=10.0)
     for _ in range(20):

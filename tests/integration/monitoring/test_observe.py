@@ -95,7 +95,7 @@ def test_finished_groups_and_counts_are_stored(tmp_path: Path, fake_schedd: Fake
     assert states == [GroupStatus.DONE, GroupStatus.DONE, GroupStatus.PLANNED]
 
 
-def test_what_is_stored_is_no_news_to_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
+def test_stored_state_is_not_a_change_for_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
     queue_dag(fake_schedd, dag)
     write_status(dag, done=2)
@@ -173,7 +173,7 @@ def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, fake_schedd: FakeSchedd) 
     assert dag.events.get().to_status == DAGStatus.HALTED
 
 
-def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
+def test_a_schedd_without_readable_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path, schedd_name="a@pool")
     queue_dag(fake_schedd, dag)
     write_status(dag, done=1)

@@ -99,7 +99,7 @@ def test_registered_checks_run_side_by_side_and_within_their_time(client: Client
     assert "internal" not in answer.content.decode()  # anybody may ask; why it fails, /status tells
 
 
-def test_what_was_asked_a_moment_ago_is_not_asked_again(client: Client) -> None:
+def test_a_recent_result_of_a_check_is_reused(client: Client) -> None:
     asked: list[int] = []
     health.register(Check("service", lambda: asked.append(1) or "", timeout_sec=60, keep_sec=3600))
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_a_certificate_is_reported_before_it_expires(
     assert bool(outside._credentials_end()) == bool(words)
 
 
-def test_every_schedd_is_asked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:
+def test_every_schedd_is_checked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:
     """Which answer is the schedds' own business (tests/e2e); here it counts who is asked and named."""
     fake_pool["b@pool"].silence()
     settings.SCHEDDS = ["a@pool", "b@pool"]

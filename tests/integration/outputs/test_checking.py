@@ -94,7 +94,7 @@ def test_a_difference_stops_the_block_and_names_file_site_and_both_values(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
-def test_what_is_no_file_is_not_read(
+def test_an_output_that_is_not_a_regular_file_is_not_read(
     block: OutputBlock, files: list[OutputFile], storage: Path, tmp_path: Path, kind: str
 ) -> None:
     path = Path(f"{storage}{files[1].lfn}")
@@ -176,7 +176,7 @@ def held(block: OutputBlock, files: list[OutputFile], storage: Path) -> Request:
     return request
 
 
-def test_the_request_is_held_with_the_difference_and_goes_on_when_the_file_is_restored(
+def test_the_request_is_held_with_the_difference_and_continues_when_the_file_is_restored(
     held: Request, block: OutputBlock, files: list[OutputFile], storage: Path, operator: APIClient
 ) -> None:
     evidence = held.hold_evidence or {}

@@ -147,7 +147,7 @@ def test_files_are_counted_in_one_process_each_by_itself(tmp_path: Path) -> None
 DYING = "tests.integration.outputs.dying_child"
 
 
-def test_a_file_that_costs_too_much_is_the_only_one_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_file_that_costs_too_much_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "SIGXCPU")
     assert list(inspect_files(["/one", "/two", "/three"], child=DYING)) == [
         ("/one", Content(7, {"Events": 7})),

@@ -97,7 +97,7 @@ def _impatient(settings: Any, lab: Any) -> None:
 
 @pytest.mark.usefixtures("subscribed", "_impatient")
 @cells(undo=False)
-def test_whatever_goes_wrong_at_a_call_the_block_is_registered_once(
+def test_with_a_fault_at_any_call_the_block_is_registered_once(
     cell: Cell, block: OutputBlock, faults: Faults, lab: Any
 ) -> None:
     faults(*faults_of(cell))
@@ -110,7 +110,7 @@ def test_whatever_goes_wrong_at_a_call_the_block_is_registered_once(
 
 @pytest.mark.usefixtures("subscribed", "_impatient")
 @cells(undo=True)
-def test_whatever_goes_wrong_while_it_is_taken_back_nothing_is_left(
+def test_with_a_fault_during_withdrawal_nothing_is_left(
     cell: Cell, block: OutputBlock, workflow: Workflow, faults: Faults, lab: Any
 ) -> None:
     walk(block)

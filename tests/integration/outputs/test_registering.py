@@ -38,14 +38,14 @@ def reads(kind: str) -> OutputBlock:
 
 
 @pytest.mark.parametrize("kind", ["mc", "data"])
-def test_what_is_made_of_simulated_data_is_simulated(kind: str) -> None:
+def test_outputs_of_simulated_data_are_simulated(kind: str) -> None:
     block = walk(reads(kind))
     found = dbs().dataset(block.dataset.dataset_name)
     assert found is not None
     assert (block.status, found.primary_type) == (BlockStatus.ANNOUNCED, kind)
 
 
-def test_the_input_is_asked_for_once_per_dataset(faults: Faults) -> None:
+def test_the_input_is_queried_once_per_dataset(faults: Faults) -> None:
     first = walk(reads("mc"))
     workflow = first.dataset.workflow
     pattern = f"datasets.*{workflow.input_dataset.split('/')[1]}" if workflow.input_dataset else ""

@@ -42,7 +42,7 @@ def test_a_block_is_protected_and_announced_without_dbs(logs: OutputBlock, workf
     assert find_differences(workflow=workflow) == []
 
 
-def test_what_rucio_lost_is_found_and_repaired(logs: OutputBlock, workflow: Workflow, world: World) -> None:
+def test_losses_in_rucio_are_found_and_repaired(logs: OutputBlock, workflow: Workflow, world: World) -> None:
     walk(logs)
     announce(workflow)
     forget(world, "rucio_rules", "name", logs.block_name)
@@ -67,7 +67,7 @@ def test_a_name_that_belongs_to_another_request_is_refused(logs: OutputBlock) ->
     assert (logs.status, "has no claim" in logs.last_error) == (BlockStatus.CHECKED, True)
 
 
-def test_dbs_never_hears_of_it(logs: OutputBlock, workflow: Workflow, faults: Faults) -> None:
+def test_no_call_goes_to_dbs(logs: OutputBlock, workflow: Workflow, faults: Faults) -> None:
     walk(logs)
     announce(workflow)
     faults()

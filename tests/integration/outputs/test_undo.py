@@ -79,7 +79,7 @@ def test_no_subscription_undo_releases_the_source(block: OutputBlock, workflow: 
     assert (access_type(block), rules_in_rucio(lab, block)) == ("INVALID", [])
 
 
-def test_what_a_crash_kept_from_being_recorded_is_taken_back_too(
+def test_effects_that_a_crash_left_unrecorded_are_withdrawn_too(
     block: OutputBlock, workflow: Workflow, lab: Any
 ) -> None:
     stop_at(block, B.SOURCE_PROTECTED, lab)

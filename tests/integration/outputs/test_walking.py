@@ -36,7 +36,7 @@ def rule_states(lab: Any, block: OutputBlock, **change: str) -> None:
     assert lab("PUT", "rules", {"name": block.block_name, **change})["changed"] == 1
 
 
-def test_what_is_urgent_is_handed_out_first(
+def test_urgent_blocks_are_claimed_first(
     workflow: Workflow, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SWEEP_BATCH = 3

@@ -149,7 +149,7 @@ def test_a_file_of_another_runner_cannot_be_recorded(job: Job) -> None:
     ("changes", "message"),
     [({"size_bytes": 3}, "3 were recorded"), ({"adler32": "00000001"}, "00000001 was recorded")],
 )
-def test_a_size_or_checksum_that_storage_contradicts_is_refused(
+def test_a_size_or_checksum_that_differs_on_the_storage_is_refused(
     job: Job, settings: Any, changes: dict[str, Any], message: str
 ) -> None:
     settings.CHECK_OUTPUTS = True
@@ -168,7 +168,7 @@ def test_a_missing_output_is_refused(job: Job, settings: Any) -> None:
     assert f"a.root is not on the storage of {CERN}" in answer["errors"]["outputs[0].name"]
 
 
-def test_an_ended_runner_opens_no_call(job: Job) -> None:
+def test_tokens_of_an_ended_runner_are_refused(job: Job) -> None:
     bodies = {call: good_body(job, call) for call in ("heartbeat", "allocate", "record", "confirm")}
     job.call("record", bodies["record"])
     job.abort()

@@ -86,7 +86,7 @@ def test_logs_and_invalidated_outputs_of_the_producer_are_no_input(
     assert lfns(consumer) == set()
 
 
-def test_a_consumer_waits_for_its_producer_and_takes_what_came_last(
+def test_a_consumer_waits_for_its_producer_and_reads_its_last_output(
     producer: Workflow, consumer: Workflow
 ) -> None:
     handled(consumer, S.SUBMITTED)
@@ -190,7 +190,9 @@ def test_a_request_stays_active_while_its_dataset_is_followed(
     )
 
 
-def test_an_empty_dataset_that_is_followed_is_waited_for(follower: Workflow, growing: GrowingDataset) -> None:
+def test_a_request_waits_for_an_empty_dataset_that_it_follows(
+    follower: Workflow, growing: GrowingDataset
+) -> None:
     waiting = handled(follower, S.SUBMITTED)
     assert isinstance(waiting, Wait)
     assert f"{DATASET} has no valid files" in waiting.why

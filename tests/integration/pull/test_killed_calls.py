@@ -54,7 +54,7 @@ def counts(workflow: Workflow) -> tuple[int, int, int, int]:
     )
 
 
-def test_every_call_survives_the_death_of_the_web_process(job: Job) -> None:
+def test_every_call_survives_a_killed_web_process(job: Job) -> None:
     workflow = job.workflow
     killed_at("runner.started", job.start)
     job.start()
@@ -72,7 +72,7 @@ def test_every_call_survives_the_death_of_the_web_process(job: Job) -> None:
     assert counts(workflow) == (1, 0, 2, 1)
 
 
-def test_an_abort_survives_the_death_of_the_web_process(job: Job) -> None:
+def test_an_abort_survives_a_killed_web_process(job: Job) -> None:
     job.start()
     job.allocate(2)
     killed_at("runner.aborted", job.abort)

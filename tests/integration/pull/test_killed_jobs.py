@@ -109,7 +109,7 @@ def test_a_job_that_is_killed_in_mid_upload_leaves_nothing_on_storage(
     check_each_file_counts_once(node)
 
 
-def test_every_lost_answer_is_asked_for_again(wms2: Wms2, node: WorkerNode) -> None:
+def test_every_call_with_a_lost_answer_is_repeated(wms2: Wms2, node: WorkerNode) -> None:
     lost = [once(call, lambda: None) for call in CALLS]
 
     def lose(name: str) -> None:
@@ -122,7 +122,7 @@ def test_every_lost_answer_is_asked_for_again(wms2: Wms2, node: WorkerNode) -> N
     assert Counter(call for call, _ in wms2.answers)["confirm"] == 2
 
 
-def test_a_job_whose_lease_has_ended_takes_its_uploads_back(wms2: Wms2, node: WorkerNode) -> None:
+def test_a_job_whose_lease_has_ended_deletes_its_uploads(wms2: Wms2, node: WorkerNode) -> None:
     def end(call: str) -> None:
         if call == "confirm":
             end_leases()
@@ -176,7 +176,7 @@ def test_outputs_go_to_the_next_storage_if_one_refuses(wms2: Wms2, node: WorkerN
     assert set(outputs.values_list("block__rse", flat=True)) == {FNAL}
 
 
-def test_the_files_come_back_if_every_storage_refuses(wms2: Wms2, node: WorkerNode) -> None:
+def test_the_files_are_returned_if_every_storage_refuses(wms2: Wms2, node: WorkerNode) -> None:
     refuse(CERN)
     refuse(FNAL)
     report = node.run()

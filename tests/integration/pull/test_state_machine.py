@@ -155,7 +155,7 @@ _STATE = """
 
 
 @pytest.mark.django_db
-def test_random_histories_lose_and_double_no_file(sites: list[str], settings: Any) -> None:
+def test_random_histories_neither_lose_nor_double_a_file(sites: list[str], settings: Any) -> None:
     settings.CHECK_OUTPUTS = False
     run_state_machine_as_test(PullMachine, settings=_SETTINGS)
 

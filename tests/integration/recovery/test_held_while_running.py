@@ -64,7 +64,7 @@ def test_the_service_is_quoted_and_the_jobs_go_on(held: Round) -> None:
     assert held.dag.stop_requested_at is None
 
 
-def test_what_finishes_meanwhile_is_collected_and_the_release_finds_the_same_dag(held: Round) -> None:
+def test_groups_finished_meanwhile_are_collected_and_the_release_finds_the_same_dag(held: Round) -> None:
     dag = held.dag
     held.merge(1)
     (held.directory(2) / "merge_output.json").write_text("{")
@@ -83,14 +83,14 @@ def test_what_finishes_meanwhile_is_collected_and_the_release_finds_the_same_dag
     assert {group.status for group in held.groups} == {GroupStatus.COLLECTED}
 
 
-def test_what_finishes_after_the_release_is_collected_before_its_turn_comes(held: Round) -> None:
+def test_groups_finished_after_the_release_are_collected_before_the_request_continues(held: Round) -> None:
     release(held)
     held.merge(1)
     collect_held({held.workflow.pk}, now=timezone.now())
     assert (status(held), held.groups[1].status) == (S.QUEUED, GroupStatus.COLLECTED)
 
 
-def test_what_cannot_be_collected_stops_no_other_request(held: Round) -> None:
+def test_an_uncollectable_group_stops_no_other_request(held: Round) -> None:
     held.merge(1)
     taken = json.loads((held.directory(1) / "merge_output.json").read_text())["outputs"][0]["lfn"]
     OutputFile.objects.update(lfn=taken)  # by another group: no two may have written the same file

@@ -111,7 +111,7 @@ def test_it_stops_when_no_file_holds_the_next_windows(measuring: Callable[..., R
     assert stopped.to is S.PLANNING
 
 
-def test_it_stops_after_so_many_pilots(measuring: Callable[..., Round], settings: Any) -> None:
+def test_pilots_end_at_their_maximum_number(measuring: Callable[..., Round], settings: Any) -> None:
     settings.PILOT_MAX_ROUNDS = 1
 
     stopped = complete(measuring(), *FIRST)

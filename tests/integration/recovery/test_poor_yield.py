@@ -102,7 +102,7 @@ def test_a_release_after_nothing_passed_plans_one_more_round(generating: Generat
     held(run_round(made, passing=0.0))
 
 
-def test_deciding_again_about_a_resolved_round_says_the_same(generating: Generating) -> None:
+def test_deciding_again_about_a_resolved_round_gives_the_same_decision(generating: Generating) -> None:
     made = generating()
     first = run_round(made, passing=0.0)
     again = handlers.on_active(made.move(RequestStatus.ACTIVE), timezone.now())

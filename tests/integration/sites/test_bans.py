@@ -292,7 +292,7 @@ def test_an_alert_about_a_site_is_sent_like_the_others(site: Site, settings: Any
     assert (sent.subject, "broken disks" in sent.body) == (f"[WMS2] site_banned: {NAME}", True)
 
 
-def test_sites_are_counted_by_what_they_can_be_used_for(site: Site, viewer: APIClient) -> None:
+def test_sites_are_counted_by_their_use(site: Site, viewer: APIClient) -> None:
     now = timezone.now()
     make_site("T2_DE_DESY", status="draining", drain_until=now - timedelta(hours=1))
     make_site("T2_FR_Drains", status="draining", drain_until=now + timedelta(hours=1))

@@ -151,7 +151,7 @@ def test_the_doctor_finds_a_storage_that_does_not_work(server: Server, fault: Fa
     assert problem in line
 
 
-def test_the_doctor_says_what_it_could_not_try(server: Server, adapt: Callable[..., None]) -> None:
+def test_the_doctor_reports_checks_it_could_not_run(server: Server, adapt: Callable[..., None]) -> None:
     adapt(storage=Storage(token=str, ca_file=str(certificate()[0]), pauses_sec=()))
     (line,) = doctor()
     assert line.startswith("ok")

@@ -51,7 +51,7 @@ def spelled_out(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_what_a_document_names_exists(document: Path) -> None:
+def test_names_in_documents_exist(document: Path) -> None:
     text = (ROOT / document).read_text()
     paths = {
         name

@@ -114,7 +114,7 @@ def test_a_certificate_that_is_not_there_makes_the_service_unavailable(
         service(frontend, certificates, client_cert="/nowhere/cert.pem").get("who")
 
 
-def test_the_configured_ca_is_believed_whatever_the_environment_says(
+def test_the_configured_ca_is_used_regardless_of_the_environment(
     frontend: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_certificates(tmp_path / "other")

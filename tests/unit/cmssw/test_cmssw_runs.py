@@ -287,7 +287,7 @@ def test_input_with_fewer_events_than_planned_is_blamed(node: Node) -> None:
     assert report["bad_inputs"] == [file["lfn"]]
 
 
-def test_node_without_software_says_where_it_looked(node: Node, tmp_path: Path) -> None:
+def test_node_without_software_names_the_searched_paths(node: Node, tmp_path: Path) -> None:
     if Path("/cvmfs/cms.cern.ch/cmsset_default.sh").exists():
         pytest.skip("this machine has CMS software")
     generation(node)

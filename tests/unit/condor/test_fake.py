@@ -47,7 +47,7 @@ def test_a_denied_batch_stays_as_it_is() -> None:
     assert list(schedd.query_dags()) == [NAME]
 
 
-def test_a_forgotten_dag_is_absent() -> None:
+def test_a_dag_missing_from_queue_and_history_is_absent() -> None:
     schedd = FakeSchedd()
     schedd.add_dag(NAME)
     schedd.finish_dag(NAME, exit_code=1)
@@ -63,7 +63,7 @@ def test_the_clock_is_the_tests() -> None:
     assert ad.submitted_at.timestamp() == 1_000_000
 
 
-def test_each_name_has_a_schedd_of_its_own() -> None:
+def test_each_name_has_a_separate_schedd() -> None:
     pool = FakePool()
     pool["a@pool"].add_dag(NAME)
     assert (pool["a@pool"].name, pool["b@pool"].query_dags()) == ("a@pool", {})

@@ -33,7 +33,7 @@ def is_resubmission(raw: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("raw", documents())
-def test_document_imports_unmodified_or_says_why_not(raw: dict[str, Any]) -> None:
+def test_document_is_imported_unmodified_or_refused_with_a_reason(raw: dict[str, Any]) -> None:
     before = json.dumps(raw)
     if is_resubmission(raw):
         with pytest.raises(InvalidInput) as error:

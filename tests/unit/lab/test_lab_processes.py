@@ -49,7 +49,7 @@ def test_a_service_whose_name_begins_like_another_is_not_taken_for_it(layout: La
     wipe(layout)
 
 
-def test_a_stack_below_another_ones_directory_is_left_alone(layout: Layout) -> None:
+def test_a_stack_below_the_directory_of_another_one_is_not_changed(layout: Layout) -> None:
     inner = Layout(home=layout.home / "runs", app=layout.app, venv=layout.venv)
     other = sleeper(inner, "web")
     settle(inner, 2)
@@ -81,7 +81,7 @@ def test_leftovers_that_end_by_themselves_are_not_killed(layout: Layout, tmp_pat
     assert witness.read_text() == "done\n"
 
 
-def test_start_time_tells_a_process_from_its_successor_and_a_zombie_is_gone() -> None:
+def test_start_time_distinguishes_a_process_from_its_successor_and_a_zombie_has_ended() -> None:
     child = subprocess.Popen(["true"])
     while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
         time.sleep(0.01)
@@ -106,7 +106,7 @@ def test_a_spawned_process_writes_to_its_log_from_its_own_session(layout: Layout
     assert int(log.read_text()) == child.pid
 
 
-def test_working_directory_of_a_process_that_is_gone_is_unknown() -> None:
+def test_working_directory_of_an_ended_process_is_unknown() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
 
@@ -131,7 +131,7 @@ def signals(status: str, field: str) -> set[int]:
     return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
-def test_what_the_lab_starts_has_default_signals_whatever_the_caller_ignored(
+def test_processes_of_the_lab_have_default_signals_even_if_the_caller_ignored_them(
     layout: Layout, tmp_path: Path
 ) -> None:
     tail = tmp_path / "bin" / "tail"
@@ -160,7 +160,7 @@ def test_a_test_runs_with_default_signals() -> None:
     assert signals(status, "SigBlk") == set()
 
 
-def test_tests_have_default_signals_whatever_the_caller_ignored(layout: Layout, tmp_path: Path) -> None:
+def test_tests_have_default_signals_even_if_the_caller_ignored_them(layout: Layout, tmp_path: Path) -> None:
     this = f"{Path(__file__).relative_to(layout.app)}::{test_a_test_runs_with_default_signals.__name__}"
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-c", tmp_path / "pytest.ini", "--rootdir", ".", this]

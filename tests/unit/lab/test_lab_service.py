@@ -39,7 +39,7 @@ def test_the_restart_delay_doubles_up_to_a_limit(worker: Service) -> None:
     ]
 
 
-def test_the_delay_of_a_service_that_died_for_days_does_not_overflow(worker: Service) -> None:
+def test_the_restart_delay_does_not_overflow_after_many_deaths(worker: Service) -> None:
     worker.deaths = 100_000
 
     assert worker.count_death("exit code 7", now=1.0) == MAX_RESTART_DELAY_SEC

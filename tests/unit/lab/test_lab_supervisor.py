@@ -115,7 +115,7 @@ def test_other_services_run_on_while_one_is_restarted(stack: LittleStack) -> Non
     assert stack.pid("beat") == beat
 
 
-def test_what_a_dead_service_left_running_is_gone_before_it_is_restarted(stack: LittleStack) -> None:
+def test_leftover_processes_of_a_service_end_before_its_restart(stack: LittleStack) -> None:
     stack.start(service("condor", f"sleep 1000 & echo $! > child; {OBEDIENT}"))
     stack.until_ready()
     child, first = int((stack.layout.home / "child").read_text()), stack.pid("condor")

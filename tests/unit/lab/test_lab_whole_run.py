@@ -176,7 +176,7 @@ def test_the_summary_shows_the_slowest_first() -> None:
     assert len(lines) == 14
 
 
-def test_new_changed_and_removed_files_are_found_and_what_git_ignores_is_not(tmp_path: Path) -> None:
+def test_new_changed_and_removed_files_are_found_and_ignored_files_are_not(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("# caches\n__pycache__/\n*.pyc\n")
     (tmp_path / "deep" / "er").mkdir(parents=True)
     for name in ("kept", "gone", "deep/er/changed"):

@@ -41,7 +41,7 @@ def proved(*jobs: FailedJob, ran: int = 20) -> list[tuple[str, str]]:
         ({"bad_files": ()}, 20, False),
     ],
 )
-def test_what_proves_a_copy_bad(values: dict[str, Any], ran: int, expected: bool) -> None:
+def test_only_sound_evidence_proves_a_copy_bad(values: dict[str, Any], ran: int, expected: bool) -> None:
     assert proved(job(**values), ran=ran) == ([(LFN, CERN)] if expected else [])
 
 

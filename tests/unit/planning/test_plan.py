@@ -210,7 +210,7 @@ def test_files_are_ordered_by_the_run_that_is_left_of_them(algo: SplittingAlgo) 
     ("algo", "stop"),
     [(SplittingAlgo.FILE_BASED, {"total_files": 2}), (SplittingAlgo.EVENT_BASED, {"total_events": 200})],
 )
-def test_an_early_stop_takes_the_first_files_by_name_whatever_their_run(
+def test_an_early_stop_takes_the_first_files_by_name_regardless_of_their_run(
     algo: SplittingAlgo, stop: dict[str, int]
 ) -> None:
     files = [file(number, run=9 - number) for number in range(4)]

@@ -28,7 +28,7 @@ def pilot(generated: int, written: int) -> RoundYield:
         ([production(10, 12)], 1.0),
     ],
 )
-def test_later_rounds_believe_what_was_measured(rounds: list[RoundYield], believed: float) -> None:
+def test_later_rounds_use_measurements(rounds: list[RoundYield], believed: float) -> None:
     assert believed_efficiency(rounds, declared=0.5) == believed
 
 
@@ -49,7 +49,7 @@ def test_later_rounds_believe_what_was_measured(rounds: list[RoundYield], believ
         ([production(20, 0), production(20, 0)], 0.5, PoorYield(1, 20, 0, 10.0)),
     ],
 )
-def test_a_yield_far_below_what_was_believed_is_found_and_bad_luck_is_not(
+def test_a_yield_far_below_the_estimate_is_detected_and_bad_luck_is_not(
     rounds: list[RoundYield], declared: float, poor: PoorYield | None
 ) -> None:
     assert find_poor_yield(rounds, declared=declared) == poor

@@ -21,7 +21,7 @@ def test_a_token_is_the_same_whenever_it_is_derived() -> None:
     assert make_token(key=KEY, workflow_id=WORKFLOW, kind=TokenKind.GROUP, subject=SUBJECT) == TOKEN
 
 
-def test_a_token_says_its_kind_and_subject() -> None:
+def test_a_token_contains_its_kind_and_subject() -> None:
     found = read_token(TOKEN, key=KEY, workflow_id=WORKFLOW)
     assert found is not None
     assert (found.kind, parse_group(found.subject)) == (TokenKind.GROUP, (3, 17))

@@ -139,7 +139,7 @@ def test_inputs_with_other_branches_or_trees_are_refused(make_file: MakeFile, tm
         assert (refused.value.kind, refused.value.source) == (kind, path)
 
 
-def test_what_cannot_be_merged_here_is_named_with_the_cure(tmp_path: Path) -> None:
+def test_unmergeable_content_is_named_with_the_cure(tmp_path: Path) -> None:
     histogram, jagged = tmp_path / "h.root", tmp_path / "j.root"
     with uproot.recreate(histogram) as file:
         file.mktree("Events", {"x": np.int32}).extend({"x": np.arange(3, dtype=np.int32)})

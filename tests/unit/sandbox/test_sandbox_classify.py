@@ -90,7 +90,7 @@ def limits(resource: Resource, requested: int, ceiling: int) -> Limits:
 
 
 @pytest.mark.parametrize("code", sorted(NEVER_RETRIED))
-def test_what_never_helps_is_never_retried(code: int) -> None:
+def test_permanent_failures_are_never_retried(code: int) -> None:
     assert classify(code).retryable is False
 
 
@@ -109,7 +109,7 @@ def test_what_never_helps_is_never_retried(code: int) -> None:
         (50660, 0, 0, 0, None),
     ],
 )
-def test_only_what_ran_out_of_memory_gets_half_as_much_again(
+def test_only_nodes_that_ran_out_of_memory_get_half_as_much_again(
     code: int, used_mb: int, requested_mb: int, ceiling_mb: int, next_mb: int | None
 ) -> None:
     found = classify(code, used_mb=used_mb, limits=limits(Resource.MEMORY, requested_mb, ceiling_mb))
@@ -132,7 +132,7 @@ def test_beyond_the_ceiling_there_is_no_further_attempt(code: int) -> None:
     [(100, True, 200), (200, True, 350), (350, True, None), (0, True, None), (100, False, None)],
     ids=["twice as much", "up to the ceiling", "not beyond it", "not known", "the job's own limit"],
 )
-def test_what_htcondor_stops_for_time_or_disk_gets_twice_as_much(
+def test_nodes_stopped_for_time_or_disk_get_twice_as_much(
     code: int, resource: Resource, requested: int, by_pool: bool, more: int | None
 ) -> None:
     found = classify(code, limits=limits(resource, requested, 350), by_pool=by_pool)

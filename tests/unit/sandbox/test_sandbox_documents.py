@@ -288,7 +288,7 @@ def test_a_checksum_is_understood_as_old_catalogues_write_it(
     assert read_jobs(world.group / "jobs.json").jobs["proc_000000"].files[0].adler32 == understood
 
 
-def test_a_number_that_is_none_is_refused_wherever_it_stands(world: World) -> None:
+def test_a_json_value_that_is_not_a_number_is_refused(world: World) -> None:
     world.add_job("proc_000000", [world.add_file("a", 10)])
     world.payload = {"anything": float("nan")}
     world.plan()

@@ -67,7 +67,7 @@ def test_the_recommended_size_stays_in_bounds(wall: float, events: int) -> None:
     assert report.recommended.events_per_job == events
 
 
-def test_the_report_says_how_many_threads_it_measured() -> None:
+def test_the_report_has_the_number_of_threads() -> None:
     report = build_report([iteration()], 3600, converged=False, threads=4)
 
     assert report is not None

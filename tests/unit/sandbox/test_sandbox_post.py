@@ -176,7 +176,7 @@ def test_the_memory_of_a_job_is_the_most_that_anything_measured(
 
 
 @pytest.mark.parametrize(("message", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
-def test_what_a_framework_report_measured_is_believed_within_reason(
+def test_plausible_measurements_of_a_framework_report_are_accepted(
     failed: World, message: str, read: int
 ) -> None:
     figures = {"ApplicationMemory": {"PeakValueRss": message}, "Timing": {"TotalJobTime": message}}

@@ -156,7 +156,7 @@ def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     ],
     ids=["three files, two sites", "other codes", "one site", "two files", "corrupt"],
 )
-def test_a_dataset_is_gone_when_no_job_at_any_site_could_open_it(
+def test_a_dataset_is_lost_when_no_job_at_any_site_could_open_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[tuple[int, str]], gone: bool
 ) -> None:
     for index, (code, site) in enumerate(failures, start=1):
@@ -168,7 +168,7 @@ def test_a_dataset_is_gone_when_no_job_at_any_site_could_open_it(
     assert bool(shown) is gone
 
 
-def test_a_dataset_is_not_gone_while_most_of_the_dag_has_yet_to_try(
+def test_a_dataset_is_not_lost_while_most_of_the_dag_has_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two sites with broken storage fail in seconds; the others run for hours."""
@@ -180,7 +180,7 @@ def test_a_dataset_is_not_gone_while_most_of_the_dag_has_yet_to_try(
     assert found_proof(tmp_path, monkeypatch) == ""
 
 
-def test_a_dataset_is_not_gone_while_a_site_has_yet_to_say_so(
+def test_a_dataset_is_not_lost_until_a_job_of_every_site_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for index in range(1, 9):

@@ -186,7 +186,7 @@ def test_a_configuration_that_is_not_understood_is_refused_by_field(
     assert field in report["error"]
 
 
-def test_a_node_without_uproot_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_uproot_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.processes = True
     generate_job(world, NODE, 1, 10)
     world.plan()

@@ -70,7 +70,7 @@ def test_claims_of_a_payload_exclude_a_site_that_is_worse_than_the_others(
     assert (SITE in banned(*claims, ran=ran, elsewhere_ran=ran_there)) is expected
 
 
-def test_claims_elsewhere_do_not_excuse_what_is_proved() -> None:
+def test_claims_at_other_sites_do_not_excuse_proved_failures() -> None:
     jobs = [failed("infrastructure")] * 3 + [failed("infrastructure", OTHER, "payload")] * 50
     assert SITE in banned(*jobs, ran=3)
 
@@ -85,7 +85,7 @@ def test_claims_elsewhere_do_not_excuse_what_is_proved() -> None:
         ({}, False),
     ],
 )
-def test_a_ban_is_proved_by_what_no_payload_can_make(record: dict[str, int], proved: bool) -> None:
+def test_a_ban_needs_evidence_that_no_payload_can_produce(record: dict[str, int], proved: bool) -> None:
     data = {"site": SITE, "jobs": 5, **record} if record else record
     assert is_proved(data, min_failures=3, failure_ratio=0.5) is proved
 

@@ -179,7 +179,7 @@ def test_the_token_is_sent_and_a_renewed_one_is_used_after_a_refusal(
     assert [one.token for one in server.seen] == ["old", "new"]
 
 
-def test_an_upload_whose_token_expires_goes_on_with_the_renewed_one(
+def test_an_upload_whose_token_expires_continues_with_the_renewed_one(
     server: Server, make_storage: Make, local: Path
 ) -> None:
     server.tokens = {"new"}
