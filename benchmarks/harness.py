@@ -1,4 +1,4 @@
-"""How a ratio is measured: candidate and reference run alternately, and their medians are compared.
+"""Measures ratios: candidate and reference run alternately, and their medians are compared.
 
 A sample function does one repetition and returns its seconds, without the preparation.
 """

@@ -26,7 +26,7 @@ DOCUMENT: dict[str, Any] = {
     "input_dataset": DATASET,
     "output_datasets": [OUTPUT],
     "splitting_params": {"files_per_job": 3, "run_whitelist": [380_001, 380_002]},
-    "comments": "padding to the usual length of such documents " * 30,
+    "comments": "as long as such documents are " * 30,
 }
 
 

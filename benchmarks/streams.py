@@ -41,7 +41,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class Arrivals:
-    """What a page received: times at which it showed numbers of held requests, and bytes read."""
+    """Data received by a page: times at which it showed numbers of held requests, and bytes read."""
 
     seen: list[tuple[float, int]] = field(default_factory=list)
     received: int = 0  # bytes

@@ -24,7 +24,7 @@ OWNER_URL = "WMS2_MIGRATE_DATABASE_URL"
 
 
 def _become_owner() -> None:
-    """Tests create databases, migrate and empty tables, which the role WMS2 runs as may not."""
+    """Connect as the owner of the tables: tests create databases, migrate and empty tables."""
     owner = os.environ.get(OWNER_URL)
     if owner and owner != os.environ["DATABASE_URL"]:
         os.environ[RUN_URL], os.environ["DATABASE_URL"] = os.environ["DATABASE_URL"], owner
@@ -48,7 +48,7 @@ hypothesis_settings.load_profile("wms2")
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """pytest-django's own suffix, and the lane's."""
+    """Add the lane's suffix to that of pytest-django."""
     lane = lane_name()
     if lane:
         settings = connections["default"].settings_dict
@@ -57,21 +57,21 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Tests that commit are cleaned up after by a TRUNCATE of every table, also of those that refuse it."""
+    """Let the TRUNCATE after tests that commit also empty tables that refuse it."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER audit_event_kept")
 
 
 @pytest.fixture
 def adapt() -> Iterator[Callable[..., None]]:
-    """A function that injects the adapters given to it until the test ends."""
+    """Yield a function that injects adapters until the end of the test."""
     with ExitStack() as stack:
         yield lambda **given: stack.enter_context(use_adapters(**given))
 
 
 @pytest.fixture
 def fake_schedd(adapt: Callable[..., None]) -> FakeSchedd:
-    """A schedd in memory that answers for every name."""
+    """Return a schedd in memory that answers for every name."""
     made = FakeSchedd()
     adapt(schedd=made)
     return made
@@ -79,7 +79,7 @@ def fake_schedd(adapt: Callable[..., None]) -> FakeSchedd:
 
 @pytest.fixture
 def fake_pool(adapt: Callable[..., None]) -> FakePool:
-    """Schedds in memory, one for each name."""
+    """Return schedds in memory, one for each name."""
     made = FakePool()
     adapt(schedd=made)
     return made

@@ -18,7 +18,7 @@ LONG_TEXT = 48  # characters; longer cells are wrapped
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """Output format of results."""
 
     TABLE = "table"
     TSV = "tsv"

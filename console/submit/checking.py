@@ -16,7 +16,7 @@ MAX_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One problem: the field, what is wrong with it, and the line of the text; 0 if it has none."""
+    """One problem: the field, the message, and the line of the text; 0 if it has none."""
 
     field: str
     message: str

@@ -111,7 +111,7 @@ class RunnerOutput(models.Model):
 
 
 class RunnerEvent(models.Model):
-    """What happened to a runner and its files. Append-only, and deleted with the runner."""
+    """Event of a runner and its files. Append-only, and deleted with the runner."""
 
     id = models.BigAutoField(primary_key=True)
     # No constraints and one index: lending a file costs twice as much with all that a foreign key brings.

@@ -1,4 +1,4 @@
-"""How a runner ended, and when the failures of a round stop lending. Pure."""
+"""Outcomes of runners, and the failures of a round at which lending stops. Pure."""
 
 from __future__ import annotations
 

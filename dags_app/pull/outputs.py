@@ -44,7 +44,7 @@ class OutputPattern:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What names of generated datasets and files are made from."""
+    """Parts of the names of generated datasets and files."""
 
     workflow_number: int
     primary_dataset: str

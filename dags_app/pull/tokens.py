@@ -19,7 +19,7 @@ _CONTEXT = b"wms2 tokens of jobs 1\0"
 
 
 class TokenKind(StrEnum):
-    """What a token is good for."""
+    """Kinds of tokens, by the calls that they permit."""
 
     GROUP = "group"  # start a runner of the group
     RUNNER = "runner"  # heartbeat, record, confirm and abort of the runner

@@ -47,7 +47,7 @@ def leased(row: Request) -> Request:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Request:
-    """A held request: all jobs at one site failed, in a DAG and in its rescue."""
+    """Return a held request: all jobs at one site failed, in a DAG and in its rescue."""
     row = make_request(status=RequestStatus.HELD, last_error=f"3 of 10 groups failed {HOSTILE}")
     round_ = make_round(row.workflow)
     tmp_path.chmod(0o755)

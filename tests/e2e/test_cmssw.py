@@ -23,7 +23,7 @@ CHAIN, REPROCESSING, HARVEST = 0, 1, 2
 
 @pytest.fixture(scope="module")
 def finished(stack: Stack) -> Callable[[int], Json]:
-    """The requests of the lab, imported from ReqMgr2 by name and run to the end once."""
+    """Return the requests of the lab, imported from ReqMgr2 by name and run to the end once."""
     documents = seed_cmssw(stack.cms_url, Storage(stack.storage_prefix), f"c{uuid4().hex[:9]}")
     names = [document["RequestName"] for document in documents]
     for name in names:

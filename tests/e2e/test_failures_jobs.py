@@ -1,4 +1,4 @@
-"""What happens to single jobs that fail, on the real pool: retried, stopped, given memory, removed, or fatal.
+"""Single failing jobs on the real pool: retried, stopped, given more memory, removed, or fatal.
 
 Every request generates a handful of events in one group; all of them run at once.
 """
@@ -78,7 +78,7 @@ class Scenarios:
         return list(DAG.objects.filter(workflow__request_name=self.names[kind]).order_by("created_at"))
 
     def records(self, kind: str, node: str, dag: int = 0) -> list[PostRecord]:
-        """What POST concluded about each attempt of a node of the first group."""
+        """Return the records of POST for each attempt of a node of the first group."""
         group = Path(self.dags(kind)[dag].submit_dir) / "mg_000000"
         paths = sorted(group.glob(f"{node}.post.*.json"), key=lambda path: int(path.name.split(".")[2]))
         return [read_record(path) for path in paths]

@@ -43,7 +43,7 @@ FJR = (
 )
 
 
-# What the jobs leave behind
+# Results of the jobs
 
 
 def judged(world: World, status: int) -> dict[str, Any]:
@@ -147,11 +147,11 @@ def test_a_report_cannot_claim_to_be_htcondors(one_job: World) -> None:
     assert judged(one_job, status)["source"] == "payload"
 
 
-# What becomes of it
+# Effects of the results
 
 
 def fail_at_purdue(planned: Planned, sender: str, **values: Any) -> Round:
-    """A request whose two groups at Purdue fail and whose others succeed."""
+    """Return a request whose two groups at Purdue fail and whose others succeed."""
     round_ = planned(PLACES)
     Request.objects.filter(pk=round_.request.pk).update(submitted_by=sender, requestor=f"not {sender}")
     for index in (0, 1):

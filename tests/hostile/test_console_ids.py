@@ -1,4 +1,4 @@
-"""An address of the console with a made-up id answers 404, whichever action and whatever the id."""
+"""An address of the console with a made-up id is a 404 for every action and id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A requestor cannot take over another's request, nor ask in another's name, group or place in line."""
+"""A requestor cannot take over another's request, nor use another's name, group or position in the queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Known = Callable[..., None]
 
 @pytest.fixture
 def reqmgr2(settings: Any) -> Iterator[Known]:
-    """A ReqMgr2 whose one document a test writes."""
+    """Yield a ReqMgr2 with one document, which a test sets."""
     document: dict[str, Any] = dict(DOCUMENT)
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ def join(name: str, *groups: str) -> None:
 def test_a_user_cannot_import_the_request_of_another_from_reqmgr2(
     reqmgr2: Known, mallory: APIClient, requestor: APIClient, draft: bool
 ) -> None:
-    """It would be mallory's to abort, and would take its name from ana."""
+    """Otherwise mallory could abort it, and its name would be taken."""
     answer = mallory.post(URL, BY_NAME | {"draft": draft})
     assert (answer.status_code, "ana" in answer.json()["detail"]) == (403, True), answer.json()
     assert not Request.objects.exists()
@@ -113,7 +113,7 @@ def test_a_document_does_not_name_another_requestor(mallory: APIClient, spelling
 
 
 def test_a_draft_from_reqmgr2_is_no_way_to_a_higher_priority(reqmgr2: Known, requestor: APIClient) -> None:
-    """What ReqMgr2 gave stands; what the requestor writes over it has the limit of every requestor."""
+    """The priority in ReqMgr2 is kept; a priority set by the requestor has the usual limit."""
     reqmgr2(priority=600_000)
     assert requestor.post(URL, BY_NAME | {"draft": True}).status_code == 201
 

@@ -106,7 +106,7 @@ DAEMON = (
 
 @dataclass
 class Host:
-    """Runs a job as HTCondor would: a process of its own, its output in files of the scratch directory."""
+    """Runs a job as HTCondor does: in a separate process, with output in its scratch directory."""
 
     world: World
     mode: str

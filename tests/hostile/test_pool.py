@@ -1,4 +1,4 @@
-"""The lab's pool obeys its owner only: a job in it runs as the owner and can read all secrets."""
+"""The lab's pool accepts commands of its owner only: its jobs run as the owner and can read all secrets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_EVEN_THE_OWNER = ("stop", "configure")  # the tests need the pool; no value 
 
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Path, str]]]:
-    """Ours, and one that belongs to another user."""
+    """Yield our pool, and one of another user."""
     homes = {owner: tmp_path_factory.mktemp(f"pool-{owner}") for owner in (US, "daemon")}
     for home in homes.values():
         (home / "job.sub").write_text("executable = /bin/true\nlog = job.log\nqueue\n")

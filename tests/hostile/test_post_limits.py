@@ -1,4 +1,4 @@
-"""POST runs on the submit host, twenty at a time: whatever a job sends back, it stays small and ends."""
+"""POST runs on the submit host, twenty at a time: its memory and time are bounded for any input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(json.dumps([ended.returncode, used.ru_maxrss / 1024, used.ru_utime + used.
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A job that has run and reported honestly; a test replaces what it sent back."""
+    """Return a job with a correct report; a test replaces its files."""
     tarball = tmp_path / "built.tar.gz"
     build_sandbox(tarball, plugins=PLUGINS)
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)

@@ -68,7 +68,7 @@ def test_submissions_beyond_the_hourly_limit_are_refused_with_the_time_to_retry(
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
     assert answer.json()["detail"] == "requestor ana: 2 of 2 submissions in the last hour"
     assert 1190 <= int(answer["Retry-After"]) <= 1201
-    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # whichever account sends it
+    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # from any account
     assert operator.post(URL, document(3, requestor="bob")).status_code == 201
     Request.objects.filter(request_name="r0").update(created_at=ago(minutes=61))
     assert requestor.post(URL, document(4)).status_code == 201
@@ -153,7 +153,7 @@ def at_once(count: int, call: Any) -> int:
 
 
 def runnable(**values: Any) -> Request:
-    """A queued request without input that needs no pilot."""
+    """Return a queued request without input that needs no pilot."""
     flow = {"input_dataset": None, "total_events": 10} | values.pop("workflow", {})
     return make_request(status=S.QUEUED, urgent=True, workflow=make_workflow(**flow), **values)
 
@@ -165,7 +165,7 @@ def running(jobs: int, **values: Any) -> Request:
 
 
 def planned(jobs: int, status: S = S.QUEUED, **values: Any) -> Request:
-    """A request whose round is planned and not submitted."""
+    """Return a request whose round is planned and not submitted."""
     row = runnable(**values)
     round_ = make_round(row.workflow, jobs=jobs)
     make_group(round_, jobs=jobs)
@@ -319,7 +319,7 @@ def test_a_quota_of_one_requestor_does_not_stop_the_jobs_of_another() -> None:
     assert step(row) == "planning"
 
 
-# Who sees and changes quotas
+# Access to quotas
 
 
 def test_a_requestor_sees_own_quotas_only_and_changes_none(requestor: APIClient, operator: APIClient) -> None:

@@ -1,4 +1,4 @@
-"""One request does not fill the submit host: what it sends, what its jobs return, what it leaves behind."""
+"""One request does not fill the submit host: its document, output of jobs and leftovers are limited."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]
 
 
-# What a request sends
+# Size of a request
 
 
 @pytest.mark.parametrize("inside", ["payload_config", "passed on"])
@@ -63,7 +63,7 @@ def test_the_payload_configuration_is_on_disk_once_per_dag(planned: Planned) -> 
     assert size < 1_000_000, "40 copies would be 3.6 MB"
 
 
-# What its jobs return
+# Output of its jobs
 
 
 def test_every_job_with_file_transfer_has_a_limit_of_its_output_sandbox(
@@ -77,7 +77,7 @@ def test_every_job_with_file_transfer_has_a_limit_of_its_output_sandbox(
         assert ("should_transfer_files = NO\n" in text) is (role is Role.LANDING)
 
 
-# What is left for others
+# Free space for others
 
 
 def generating(status: S) -> Request:
@@ -88,7 +88,7 @@ def generating(status: S) -> Request:
 
 @pytest.fixture
 def full(settings: Any) -> None:
-    """A submit host on which less is free than is needed."""
+    """Simulate a submit host with less free space than needed."""
     make_site()
     settings.SCHEDDS = ["a@pool"]
     settings.MIN_FREE_BYTES = 2**62
@@ -172,7 +172,7 @@ def test_a_submit_root_that_is_not_made_yet_is_measured_where_it_will_be(
     )
 
 
-# What an ended request leaves behind
+# Leftovers of an ended request
 
 
 def ended(planned: Planned, status: S = S.COMPLETED, days: float = 31.0, **row: Any) -> Round:

@@ -1,4 +1,4 @@
-"""What WMS2 relies on in Rucio: the same tests pass against the lab's server and against a real one."""
+"""Behaviour of Rucio that WMS2 relies on: the same tests pass against the lab's server and a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSES = 12  # of the daemons; Rucio repeats a failed transfer before it gives t
 
 
 def plain_client(peer: RucioPeer) -> MemoryTokenClient:
-    """Rucio's own client, to look at what the adapter left behind."""
+    """Return Rucio's own client, to look at what the adapter left behind."""
     return connect(peer.config)
 
 

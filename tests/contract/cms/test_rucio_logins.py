@@ -24,7 +24,7 @@ EMAIL = "robot@localhost"
 
 @dataclass(frozen=True)
 class Front:
-    """The real server by https, the robot it knows, and the issuer it believes."""
+    """The real server by https, with a registered robot and an accepted issuer."""
 
     config: RucioConfig
     certificates: Certificates

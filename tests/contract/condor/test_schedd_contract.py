@@ -1,4 +1,4 @@
-"""What WMS2 relies on in a schedd: the same tests pass against the fake and against a real pool."""
+"""Behaviour of a schedd that WMS2 relies on: the same tests pass against the fake and a real pool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ended(peer: Peer) -> Ended:
 
 @pytest.fixture(scope="module")
 def working(peer: Peer) -> str:
-    """A DAG with one job that runs until it is removed. A test leaves it as it was."""
+    """Return a DAG with one job that runs until it is removed. A test leaves it as it was."""
     name = peer.submit(peer.write(sleeps=True))
     peer.until_sleeper_runs(name)
     return name
@@ -44,7 +44,7 @@ def working(peer: Peer) -> str:
 
 @pytest.fixture
 def waiting(peer: Peer) -> str:
-    """A DAG whose landing matches no slot."""
+    """Return a DAG whose landing matches no slot."""
     name = peer.submit(peer.write(sites=NOWHERE))
     peer.until_landing_waits(name)
     return name

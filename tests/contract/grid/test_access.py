@@ -25,7 +25,7 @@ FORBIDDEN = 403
 
 @pytest.fixture
 def stored(client: Client, lfn: str) -> str:
-    """A file of the site, written as seeding does it."""
+    """Return a file of the site, written as seeding does it."""
     path = client.site(HERE).path(lfn)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(CONTENT)
@@ -201,7 +201,7 @@ def test_other_hosts_are_not_served(client: Client) -> None:
 
 
 def test_rucio_names_the_servers(client: Client, tmp_path: Path) -> None:
-    """As in a stack with WMS2_LAB_STORAGE=grid."""
+    """This is the state of a stack with WMS2_LAB_STORAGE=grid."""
     with running_world(tmp_path / "cms", grid=client.grid) as world:
         known, url = world.credentials, f"{world.url}/rucio"
         rucio = RucioClient(RucioConfig(url, url, known.account, known.username, known.password))

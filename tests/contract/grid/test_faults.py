@@ -1,4 +1,4 @@
-"""What clients see of each fault, on a grid that no other test uses."""
+"""Effects of each fault on clients, on a grid that no other test uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTENT = b"event" * 10_000
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
-    """A running stack that is nothing but a grid of two sites."""
+    """Yield a running stack that is nothing but a grid of two sites."""
     home = tmp_path_factory.mktemp("grid")
     made = Layout(home=home, app=ROOT, venv=Path(sys.prefix))
     own = {"WMS2_HOME": str(home), "WMS2_SERVICES": "grid", "WMS2_POOL_SITES": f"{HERE} {THERE}"}
@@ -44,7 +44,7 @@ def client(layout: Layout) -> Client:
 
 @pytest.fixture
 def site(client: Client, layout: Layout) -> Iterator[SiteFaults]:
-    """The faults of one site, which has none before and after."""
+    """Yield the faults of one site, which has none before and after."""
     faults = SiteFaults.of(layout, client.grid, HERE)
     yield faults
     faults.clear()

@@ -49,7 +49,7 @@ class RealRucio:
     password: str = PASSWORD
 
     def tick(self, *, hold: tuple[str, ...] = (), fail: tuple[str, ...] = ()) -> None:
-        """One pass of every daemon; transfers to these storages stay under way, or fail."""
+        """Run one pass of every daemon; transfers to these storages stay unfinished, or fail."""
         assert self.daemons.stdin is not None
         assert self.daemons.stdout is not None
         self.daemons.stdin.write(json.dumps({"hold": hold, "fail": fail}) + "\n")
@@ -60,7 +60,7 @@ class RealRucio:
 
 @contextmanager
 def running_rucio(directory: Path) -> Iterator[RealRucio]:
-    """Database, schema, server and daemons; all of it is gone afterwards."""
+    """Run database, schema, server and daemons; remove all afterwards."""
     python = _python()
     with _database() as database:
         env = _environment(directory, python, database)
@@ -84,7 +84,7 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
 def tls_front(
     server: RealRucio, directory: Path, *, certificates: Certificates, issuer: RunningIssuer
 ) -> Iterator[str]:
-    """The same server by https, for clients with certificates of the CA and with tokens of the issuer."""
+    """Serve the same server by https, for clients with certificates of the CA and tokens of the issuer."""
     client = {"client_id": CLIENT_ID, "client_secret": "unused", "redirect_uris": [f"{issuer.url}/unused"]}
     secrets = directory / "idpsecrets.json"
     secrets.write_text(json.dumps({"lab": client | {"issuer": issuer.url, "SCIM": client}}))
@@ -127,7 +127,7 @@ def _python() -> Path:
 
 @contextmanager
 def _database() -> Iterator[str]:
-    """A database of its own on the PostgreSQL the stack runs on."""
+    """Create a separate database on the PostgreSQL of the stack."""
     url, name = os.environ["DATABASE_URL"], f"rucio_{uuid4().hex[:12]}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

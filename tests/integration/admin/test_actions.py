@@ -1,4 +1,4 @@
-"""The console's buttons: each asks for a reason, calls one service, and shows its error."""
+"""The console's buttons: each requires a reason, calls one service, and shows its error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def press(console: Client, row: Any, name: str, **answers: Any) -> Any:
 
 @pytest.fixture
 def onlooker(db: None) -> Client:
-    """A browser of a viewer."""
+    """Return the browser of a viewer."""
     browser = Client()
     browser.force_login(make_user("vera", role=Role.VIEWER, is_staff=True))
     return browser

@@ -49,7 +49,7 @@ SHOWN = [model for model, page in admin.site._registry.items() if isinstance(pag
 
 
 def fill(number: int) -> None:
-    """One more row of everything."""
+    """Add a row to each table."""
     row = make_request(status=RequestStatus.HELD, hold_evidence={"reason": "no site"}, last_error="no site")
     round_ = make_round(row.workflow)
     dag, group = make_dag(round_), make_group(round_)

@@ -39,7 +39,7 @@ RESOURCES = {"memory_mb": 3000, "category_throttles": {"Merge": 3}}
 
 @dataclass(frozen=True)
 class Doors:
-    """What is acted on, and how that is done through each door."""
+    """The target of an action, and its call by REST, console and command."""
 
     row: Callable[[], Any]
     rest: str

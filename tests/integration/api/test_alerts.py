@@ -1,4 +1,4 @@
-"""Alerts over REST: listed, filtered, acknowledged once, and new when they come back."""
+"""Alerts over REST: listed, filtered, acknowledged once, and new when they recur."""
 
 from __future__ import annotations
 

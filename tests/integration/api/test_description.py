@@ -88,7 +88,7 @@ def test_the_docs_script_reads_our_description(client: Client) -> None:
 
 
 def test_the_description_is_written_once_per_process(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes seconds, and anybody may ask for it."""
+    """Generating it takes seconds, and it is public."""
     first = client.get("/api/v1/schema")
     monkeypatch.setattr(SchemaGenerator, "get_schema", None)
     again = client.get("/api/v1/schema")

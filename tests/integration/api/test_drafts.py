@@ -1,4 +1,4 @@
-"""Drafts: entered, edited and submitted by their owners; until then WMS2 leaves them alone."""
+"""Drafts: entered, edited and submitted by their owners; until then WMS2 does not process them."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_the_status_counts_open_objects(viewer: APIClient) -> None:
 
 def test_the_lifecycle_status_counts_due_requests(viewer: APIClient) -> None:
     make_request(status=RequestStatus.QUEUED)
-    make_request(status=RequestStatus.COMPLETED)  # what has ended is not counted: that grows for ever
+    make_request(status=RequestStatus.COMPLETED)  # ended requests are not counted
     body = viewer.get("/api/v1/lifecycle/status").json()
     assert body["due"] == 1
     assert body["by_status"] == {"queued": 1}

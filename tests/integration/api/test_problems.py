@@ -1,4 +1,4 @@
-"""Every error below /api/ is a problem document, whatever went wrong."""
+"""Every error below /api/ is a problem document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress is counted in events, from aggregates, in one query; the end is guessed with a band."""
+"""Progress is counted in events, from aggregates, in one query; the end is estimated with an interval."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_request_without_progress_has_no_estimated_end(viewer: APIClient, stat
 def test_an_end_beyond_ten_years_is_not_reported(
     viewer: APIClient, wanted: int, known: tuple[bool, ...]
 ) -> None:
-    """A few events in the last hour and very many to go once made every list of requests fail."""
+    """A few events in the last hour with very many left made every list of requests fail."""
     row, round_ = generating(wanted=wanted, hours=24)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=wanted // 2, finished_at=ago(hours=20))
     for _ in range(3):

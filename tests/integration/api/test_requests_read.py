@@ -38,7 +38,7 @@ def names(answer: Any) -> list[str]:
 
 
 def timeless(row: dict[str, Any]) -> dict[str, Any]:
-    """What is no moment: PostgreSQL and Python spell UTC differently."""
+    """Return the members that are not times: PostgreSQL and Python write UTC differently."""
     return {name: value for name, value in row.items() if not name.endswith("_at")}
 
 

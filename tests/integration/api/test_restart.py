@@ -1,4 +1,4 @@
-"""Kill and clone: the next version, its links and names, the limit, and what becomes of old outputs."""
+"""Restart: the next version, its links and names, the limit, and the treatment of old outputs."""
 
 from __future__ import annotations
 

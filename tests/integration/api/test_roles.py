@@ -147,7 +147,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
             re.sub("<int:[a-z_]+>", "1", re.sub("<uuid:[a-z_]+>", str(UUID(int=0)), route))
             .replace("<request_name:name>", "unknown")
             .replace("<quota_scope:scope>/<quota_name:name>", "requestor/ana")
-            .replace("<slug:name>", OWN_SITE)  # what others' sites answer, tests/integration/auth shows
+            .replace("<slug:name>", OWN_SITE)  # sites of others are tested in tests/integration/auth
             .replace("<schedd_name:name>", "nowhere@pool")
             .replace("<template_name:template>", "unknown")
             .replace("<group_name:group>/<node_name:node>", "mg_000000/merge")

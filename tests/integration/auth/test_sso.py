@@ -47,7 +47,7 @@ def sent_to_issuer(answer: Any, issuer: Issuer) -> dict[str, str]:
 
 
 def come_back(browser: Client, issuer: Issuer, asked: dict[str, str], **claims: Any) -> Any:
-    """The issuer has seen the person and sends the browser back with a code."""
+    """Redirect the browser back with a code, as the issuer does after a login."""
     said = {"aud": "wms2-console", "nonce": asked["nonce"]} | claims
     issuer.codes["code-1"] = (asked["code_challenge"], said)
     return browser.get("/oidc/callback/", {"code": "code-1", "state": asked["state"]})

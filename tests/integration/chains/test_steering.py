@@ -1,4 +1,4 @@
-"""What people do to chains and dead letters: effects, refusals, and the audit."""
+"""Operator actions on chains and dead letters: effects, refusals, and the audit."""
 
 from __future__ import annotations
 

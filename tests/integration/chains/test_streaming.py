@@ -38,7 +38,7 @@ outputs: {{result: {{type: Directory, outputSource: third/out}}}}
 
 @pytest.fixture
 def chain() -> Chain:
-    """A chain whose first two steps run."""
+    """Return a chain whose first two steps run."""
     make_actual(STREAMED)
     made = advanced(advanced(start()))
     assert statuses(made) == {"first": "running", "second": "running", "third": "defined"}

@@ -1,4 +1,4 @@
-"""What DAGMan and the schedd really do with our files."""
+"""Behaviour of the real DAGMan and schedd with WMS2's files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def elected(group: Path) -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """A DAG that was submitted over the remains of an interrupted submission, and came to its end."""
+    """A DAG that was submitted after an interrupted submission, and has ended."""
 
     bench: Bench
     name: str
@@ -188,7 +188,7 @@ def test_removal_empties_the_queue_and_resubmission_continues_from_there(bench: 
 
 
 def dagman_pid(cluster_id: int) -> int:
-    """The process of one DAGMan, known by the name the schedd runs it under."""
+    """Return the process of one DAGMan, found by the name under which the schedd runs it."""
     name = f"condor_scheduniv_exec.{cluster_id}.0".encode()
     found = [
         int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if name in _command_line(path)
@@ -238,7 +238,7 @@ def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench:
 
 
 def kill_every_dagman(bench: Bench, name: str) -> None:
-    """As when their host is lost: they can neither write rescue files nor remove their jobs."""
+    """Kill all DAGMans, as if their host were lost: they neither write rescue files nor remove jobs."""
     pids = [dagman_pid(job["ClusterId"]) for job in bench.jobs(name) if job["JobUniverse"] == 7]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)

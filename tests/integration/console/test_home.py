@@ -1,4 +1,4 @@
-"""The home page: what needs a person, how the fleet is doing, at a cost that does not grow with the rows."""
+"""The home page: items for operators and the state of all requests, at a cost independent of the rows."""
 
 from __future__ import annotations
 

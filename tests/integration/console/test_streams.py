@@ -1,4 +1,4 @@
-"""The streams process: who may listen, to what, and how changes reach it."""
+"""The streams process: permissions, topics, and sources of changes."""
 
 from __future__ import annotations
 

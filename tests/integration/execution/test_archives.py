@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ended(planned: Callable[..., Round]) -> Round:
-    """A round of a request that completed a year ago."""
+    """Return a round of a request that completed a year ago."""
     made = planned([[CERN]])
     long_ago = timezone.now() - timedelta(days=365)
     made.dag.round.groups.update(status="collected")

@@ -34,7 +34,7 @@ RSE = "T1_US_FNAL_Disk"
 
 
 def lab_dataset(*, files: int, **facts: Any) -> str:
-    """A dataset in the lab's DBS and Rucio: one block, ten lumis and a hundred events to a file."""
+    """Create a dataset in the lab's DBS and Rucio: one block, ten lumis and a hundred events per file."""
     name = f"/Bad/Input{uuid4().hex}-v1/RAW"
     rows = [
         {
@@ -55,7 +55,7 @@ def lab_dataset(*, files: int, **facts: Any) -> str:
 
 
 def held_reason(request: Request) -> str:
-    """One step of the lifecycle, which must hold the request and plan nothing."""
+    """Run a step of the lifecycle that must hold the request and plan nothing; return the reason."""
     advance(request.pk)
     request.refresh_from_db()
     assert request.status == RequestStatus.HELD, (request.status, request.last_error)
@@ -68,7 +68,7 @@ def submitted(dataset: str, **values: Any) -> Request:
 
 
 def resolved(**values: Any) -> Request:
-    """A request about to be planned, its three files in the ledger, a site that reads them."""
+    """Return a request before planning, with three files in the ledger and a site that reads them."""
     make_site("T1_US_FNAL", storage_elements=[RSE])
     workflow = make_workflow(input_dataset=lab_dataset(files=3), **values)
     resolve_input(workflow=workflow, now=timezone.now())

@@ -1,4 +1,4 @@
-"""From a document to a ledger: by body or by name, with the input the lab's DBS and Rucio know."""
+"""From a document to a ledger: by body or by name, with input in the lab's DBS and Rucio."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ BLOCKS = ["a", "b", "c", "d"]
 
 @pytest.fixture
 def dataset() -> str:
-    """A dataset of four blocks with two files each."""
+    """Return a dataset of four blocks with two files each."""
     name = f"/Large/Input{time.time_ns()}-v1/RAW"
     for block in BLOCKS:
         add_block(name, block)
@@ -137,7 +137,7 @@ def test_changed_input_is_listed_once_and_then_known(dataset: str, asked: Counte
 
 
 def test_a_file_that_was_replaced_by_a_like_one_is_missed(dataset: str) -> None:
-    """The sums are the same as before, but not when the dataset was changed last."""
+    """The sums are unchanged, but the time of the last change of the dataset is not."""
     workflow = make_workflow(input_dataset=dataset)
     resolve_input(workflow=workflow, now=timezone.now())
     seen = dict(Workflow.objects.get(pk=workflow.pk).input_seen or {})

@@ -84,7 +84,7 @@ def record(group: MergeGroup, workflow: Workflow) -> bool:
 
 
 def walk(block: OutputBlock) -> None:
-    """What the sweep would do: look again as long as the block moves."""
+    """Advance the block as long as its status changes, as the sweep does."""
     for _ in range(5):
         advance_block(block.pk)
     block.refresh_from_db()

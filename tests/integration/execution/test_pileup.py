@@ -41,7 +41,7 @@ def _sites() -> None:
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> list[str]:
-    """The calls to DBS and Rucio about secondary datasets, in order."""
+    """Return a list that records calls to DBS and Rucio about secondary datasets, in order."""
     calls: list[str] = []
     valid_lfns, replicas = dbs().valid_lfns, rucio().replicas
 
@@ -64,7 +64,7 @@ def pileup_at(*rses: str, files: int = 3) -> str:
 
 
 def generator(*datasets: str, **values: Any) -> Request:
-    """A request that generates events and reads these datasets besides."""
+    """Return a request that generates events and also reads these datasets."""
     values = {"total_events": 100, "splitting_algo": "EventBased"} | values
     workflow = make_workflow(
         input_dataset=None,

@@ -1,4 +1,4 @@
-"""Planning writes a complete directory, then its rows; doing it again changes nothing."""
+"""Planning writes a complete directory, then its rows; a repetition changes nothing."""
 
 from __future__ import annotations
 

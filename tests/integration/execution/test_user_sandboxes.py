@@ -52,7 +52,7 @@ class Files(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def files(certificate: Path, settings: Any) -> Iterator[str]:
-    """The address of a server of files that WMS2 may fetch from."""
+    """Yield the address of a file server that WMS2 may use."""
     settings.SANDBOX_HOSTS, settings.SANDBOX_CA_BUNDLE = ["localhost"], str(certificate)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -66,7 +66,7 @@ def files(certificate: Path, settings: Any) -> Iterator[str]:
 
 
 def use(workflow: Workflow, url: str, data: bytes) -> None:
-    """Let the workflow run a command from the tarball that should be at the URL."""
+    """Make the workflow run a command from the tarball at the URL."""
     digest = hashlib.sha256(data).hexdigest()
     workflow.sandbox_url = url
     workflow.payload_config = {"kind": "command", "command": ["./run"], "sandbox_sha256": digest}

@@ -48,7 +48,7 @@ def _sites() -> None:
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> Asked:
-    """The names Rucio was asked for, by call."""
+    """Return a list of the names that each call looks up in Rucio."""
     calls: Asked = []
     replicas = rucio().replicas
 
@@ -61,7 +61,7 @@ def asked(adapt: Callable[..., None]) -> Asked:
 
 
 def resolved(*blocks: tuple[str, str], status: S = S.PLANNING, **values: Any) -> Request:
-    """A request about to be planned; each block has two files at one storage."""
+    """Return a request before planning; each block has two files at one storage."""
     dataset = f"/Waiting/Data{time.time_ns()}-v1/RAW"
     for block, rse in blocks:
         add_block(dataset, block, rses=(rse,))
@@ -301,7 +301,7 @@ def test_a_lost_replica_is_seen_before_planning(viewer: APIClient) -> None:
 
 
 def looked_up(request: Request) -> Any:
-    """What the lifecycle does before it plans."""
+    """Look up replicas, as the lifecycle does before planning."""
     return before_planning(Snapshot(Request.objects.get(pk=request.pk), timezone.now()))
 
 

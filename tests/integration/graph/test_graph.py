@@ -21,7 +21,7 @@ CERN, DESY = "T2_CH_CERN", "T2_DE_DESY"
 
 @pytest.fixture
 def dag(tmp_path: Path) -> DAG:
-    """A DAG with a finished, a failed and a waiting group, of which the first two are on disk."""
+    """Return a DAG with a finished, a failed and a waiting group, of which the first two are on disk."""
     round_ = make_round(make_request(status=RequestStatus.ACTIVE).workflow)
     make_group(round_, status=GroupStatus.COLLECTED, site=CERN, jobs=2, metrics={"wall_time_sec": 30.0})
     make_group(round_, status=GroupStatus.FAILED, site=DESY, jobs=2, nodes_done=1, nodes_failed=2)

@@ -39,7 +39,7 @@ def _policy(settings: Any, tmp_path: Path) -> None:
 
 
 def ended_request(days: float, *, files: int = 5) -> Request:
-    """A request that completed so long ago: files, one excluded by an operator, one beyond the early stop."""
+    """Return a request that completed long ago, with one file excluded and one beyond the early stop."""
     request = make_request(status=RequestStatus.COMPLETED, status_since=ago(days=days))
     round_ = make_round(request.workflow, status="resolved")
     for number in range(1, files + 1):

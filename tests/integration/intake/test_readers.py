@@ -55,7 +55,7 @@ def reader(name: str) -> list[Any]:
 
 @pytest.fixture
 def states() -> dict[str, Waiting]:
-    """The last state that each reader reported."""
+    """Return the last state that each reader reported."""
     return {}
 
 

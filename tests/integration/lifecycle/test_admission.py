@@ -110,7 +110,7 @@ def test_a_stale_change_of_limits_is_refused() -> None:
 
 
 def runnable(**values: Any) -> Request:
-    """A queued request without input, that needs no pilot and may use every site."""
+    """Return a queued request without input, that needs no pilot and may use every site."""
     workflow = make_workflow(input_dataset=None, total_events=10, **values.pop("workflow", {}))
     return make_request(status=S.QUEUED, urgent=True, workflow=workflow, **values)
 

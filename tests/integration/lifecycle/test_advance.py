@@ -42,7 +42,7 @@ def fails_with(error: Exception) -> Script:
 
 
 def advance_again(request: Request) -> None:
-    """As when the wait after an error is over."""
+    """Advance the request as if the wait after an error were over."""
     wake(Request.objects.filter(pk=request.pk))
     advance(request.pk)
 
@@ -216,7 +216,7 @@ def test_a_long_queue_is_an_alert_and_no_more(handle: Callable[..., None]) -> No
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The requests that were sent to queues."""
+    """Return the requests that were sent to queues."""
     messages: list[tuple[str, str]] = []
 
     def send(arguments: list[str], *, queue: str, **options: Any) -> None:

@@ -19,7 +19,7 @@ NAMES = ["quiet@pool", "lively@pool"]
 
 @pytest.fixture(autouse=True)
 def quiet(fake_pool: FakePool, settings: Any) -> FakeSchedd:
-    """The one of two schedds that never answers."""
+    """Return the schedd, of two, that never answers."""
     settings.SCHEDDS, settings.SCHEDD_ASK_AGAIN_SEC = NAMES, 600.0
     fake_pool["quiet@pool"].silence()
     return fake_pool["quiet@pool"]

@@ -1,4 +1,4 @@
-"""A status that lasts too long is held or alerted about, and nothing but a person ever fails a request."""
+"""A request that exceeds a deadline is held or raises an alert; only a person fails a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PACKAGE = Path(__file__).parents[3] / "requests_app"
 
 @pytest.fixture(autouse=True)
 def _quiet_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the deadline speaks."""
+    """Replace the handlers, so that only deadlines act."""
     for status in handlers.HANDLERS:
         monkeypatch.setitem(handlers.HANDLERS, status, lambda request, now: Wait(60, "waiting"))
 

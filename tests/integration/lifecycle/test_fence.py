@@ -29,7 +29,7 @@ LOST, SPARE = "lost@pool", "spare@pool"
 
 @pytest.fixture(autouse=True)
 def lost(settings: Any, fake_pool: FakePool) -> FakeSchedd:
-    """A schedd that does not answer, beside one that does."""
+    """Return a schedd that does not answer, beside one that does."""
     settings.SCHEDDS = [LOST, SPARE]
     Schedd.objects.create(name=LOST, silent_since=ago(hours=1), asked_at=timezone.now())
     fake_pool[LOST].silence()

@@ -70,7 +70,7 @@ def blocking(viewer: APIClient, row: Request) -> list[dict[str, Any]]:
 
 
 def step(row: Request) -> str:
-    """One look of the lifecycle; what it says it stopped for."""
+    """Advance the request once; return the reason of its wait."""
     advance(row.pk)
     row.refresh_from_db()
     return row.last_error if row.status == S.HELD else row.wait_reason
@@ -78,7 +78,7 @@ def step(row: Request) -> str:
 
 @pytest.fixture
 def catalogues_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs agree with DBS and Rucio and are announced, without calls to either."""
+    """Simulate announced outputs that agree with DBS and Rucio, without calls."""
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: Comparison(differences=[]))
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)
 
@@ -188,7 +188,7 @@ def test_excluded_input_is_named_when_nothing_is_waited_for_and_at_the_end(
 
 
 def running_for(minutes: float, *, done: int) -> Request:
-    """An active request of 400 events in four groups, of which so many groups are done in so many minutes."""
+    """Return an active request of 400 events in four groups, of which `done` are finished in `minutes`."""
     workflow = make_workflow(input_dataset=None, total_events=400)
     row = make_request(status=S.ACTIVE, workflow=workflow)
     round_ = make_round(workflow)

@@ -29,7 +29,7 @@ KEYS = "wms2:test-of-hanging:"  # the monitor of the stack looks as well, with t
 
 @pytest.fixture
 def queue(fake_pool: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePool]:
-    """With looks that are always due, no sample of an earlier test, and a Redis that may answer slowly."""
+    """Make checks always due, remove samples of earlier tests, and allow Redis to answer slowly."""
     settings.SCHEDDS = ["one@pool"]
     monkeypatch.setattr(hanging, "_TURN", f"{KEYS}looked")
     monkeypatch.setattr(hanging, "_SAMPLES", f"{KEYS}samples:")
@@ -51,7 +51,7 @@ def start(pool: FakePool, dag: DAG, *, minutes: float, cpu_sec: float) -> int:
 
 
 def removed(pool: FakePool) -> list[tuple[str, list[int], str]]:
-    """The jobs that were removed, by DAG, with the reason."""
+    """Return the jobs that were removed, by DAG, with the reason."""
     return [
         (call["batch_name"], call["cluster_ids"], call["reason"])
         for schedd in pool.values()

@@ -29,7 +29,7 @@ S = RequestStatus
 
 
 def unsent(request: Request, directory: Path) -> DAG:
-    """A DAG planned and written, but sent nowhere yet."""
+    """Return a DAG that is planned and written, and not submitted."""
     round_ = make_round(request.workflow)
     make_group(round_)
     return make_dag(round_, status=DAGStatus.READY, submitted_at=None, submit_dir=str(directory))
@@ -202,7 +202,7 @@ def test_a_drain_empties_the_schedd_of_requests_that_wait(status: RequestStatus)
 
 
 def ended_before(request: Request, status: DAGStatus, **values: Any) -> DAG:
-    """A DAG of ten groups that all failed, as it was when the stop was asked for."""
+    """Return a DAG of ten groups that had all failed when the stop was requested."""
     round_ = make_round(request.workflow, **values)
     for _ in range(10):
         make_group(round_, status=GroupStatus.FAILED)

@@ -1,4 +1,4 @@
-"""What the sweep claims, and in which order: queued requests never delay running ones."""
+"""Claims of the sweep and their order: queued requests never delay running ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 
 def waiting(monkeypatch: pytest.MonkeyPatch, messages: dict[tuple[str, int], int] | None) -> None:
-    """As if so many messages of each priority waited in the queues; None: as if Redis were away."""
+    """Simulate waiting messages of each priority in the queues; None: Redis is unavailable."""
 
     def lengths(*, priority: int) -> dict[str, int] | None:
         if messages is None:
@@ -45,7 +45,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, messages: dict[tuple[str, int], int
 
 
 def line(n: int, **values: Any) -> list[Request]:
-    """Queued requests that wait an hour more, in the order of the line."""
+    """Return queued requests in the order of the queue, each an hour younger than the one before."""
     later = timezone.now() + timedelta(hours=1)
     return [make_request(status=S.QUEUED, rank=100.0 - i, next_check_at=later, **values) for i in range(n)]
 
@@ -121,7 +121,7 @@ def test_a_check_of_a_queued_request_has_the_lowest_priority(monkeypatch: pytest
 
 @pytest.fixture
 def own_queue(settings: Any) -> Iterator[str]:
-    """A queue of this test's only, in the real Redis."""
+    """Yield a queue of this test in the real Redis."""
     name = f"test-{uuid4()}"
     settings.CELERY_TASK_QUEUES = [Queue(name)]
     client = redis.Redis.from_url(live_settings.REDIS_URL)

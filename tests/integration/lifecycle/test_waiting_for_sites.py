@@ -1,4 +1,4 @@
-"""A site that comes back by itself is waited for, and what opens a gate makes the waiting requests due."""
+"""Requests wait for a site that returns automatically; events that open a gate make waiting requests due."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_prepared_rescue_waits_for_the_only_site_that_reads_its_files(storage:
     row = reads(storage, S.PLANNING)
     failed = make_dag(make_round(row.workflow), status=DAGStatus.FAILED)
     row.workflow.input_files.update(state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0)
-    make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh: none of this DAG's business
+    make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh, and not part of this DAG
     make_dag(failed.round, status=DAGStatus.READY, parent=failed, submitted_at=None, kind=DAGKind.RESCUE)
     awaited = Snapshot(row, timezone.now()).awaited_site
     assert (awaited is not None) == (storage == NAME)

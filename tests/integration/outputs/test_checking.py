@@ -1,4 +1,4 @@
-"""Merged files are read on the storage before DBS hears of them; a difference stops their block."""
+"""Merged files are read on the storage before they are registered in DBS; a difference stops their block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SITE = "T1_US_FNAL"
 
 @pytest.fixture(autouse=True)
 def storage(settings: Any, tmp_path: Path) -> Iterator[Path]:
-    """The storage of the site, with the check switched on."""
+    """Return the storage of the site, with the check switched on."""
     settings.CHECK_OUTPUTS = True
     settings.STORAGE_PREFIX = f"{tmp_path}/{{site}}"
     (tmp_path / SITE).mkdir()
@@ -47,7 +47,7 @@ def write(storage: Path, file: OutputFile, content: bytes) -> None:
 
 @pytest.fixture
 def files(storage: Path, block: OutputBlock) -> list[OutputFile]:
-    """The two files of the block, on the storage."""
+    """Return the two files of the block, on the storage."""
     found = list(block.files.order_by("lfn"))
     for number, file in enumerate(found):
         write(storage, file, f"merged file {number}".encode())
@@ -166,7 +166,7 @@ def test_the_check_can_be_switched_off(block: OutputBlock, settings: Any) -> Non
 
 @pytest.fixture
 def held(block: OutputBlock, files: list[OutputFile], storage: Path) -> Request:
-    """The request of a block that has failed its check, after the next look at it."""
+    """Return the request of a block that has failed its check, after its next step."""
     damage(storage, files[0], b"not what it was")
     walk(block)
     request = Request.objects.get(workflow=block.dataset.workflow_id)

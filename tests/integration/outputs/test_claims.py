@@ -180,7 +180,7 @@ def test_sharing_applies_only_to_outputs_of_an_unfinished_request(operator: APIC
 
 
 def test_requests_from_before_the_migration_own_their_datasets() -> None:
-    """The migration: the oldest owns a name, versions share it, others have a permission that says so."""
+    """In the migration the oldest request owns a name, versions share it, others get a permission."""
     name = "/Old/Run-v1/AOD"
     flows = [make_workflow(output_datasets=[name]) for _ in range(5)]
     unused = make_request(workflow=flows[0], status=S.ABORTED)

@@ -1,4 +1,4 @@
-"""Guards are shared through Redis: all workers know the state of a service, and health shows it."""
+"""Guards are shared through Redis: all workers have the same state of a service, and health shows it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def options() -> GuardOptions:
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    """A service without earlier calls."""
+    """Yield a service without earlier calls."""
     name = f"test-{uuid4().hex[:8]}"
     yield name
     with redis.Redis.from_url(django_settings.REDIS_URL) as client:
@@ -107,7 +107,7 @@ PROTECT, REQUEST, POLL = Tier
 
 
 def used_up(options: GuardOptions) -> GuardOptions:
-    """A limit that never has a call left."""
+    """Return a limit that never has a call left."""
     return replace(options, calls_per_sec=0)
 
 
@@ -192,7 +192,7 @@ def is_out(service: str) -> bool:
 
 
 def until_allowed(guard: Guard, error: Exception | None = None, *, operation: str) -> None:
-    """Call as soon as the guard lets anybody call again."""
+    """Call as soon as the guard allows calls again."""
     while True:
         try:
             call(guard, error, operation=operation)

@@ -1,4 +1,4 @@
-"""What is registered in DBS about an output dataset besides its files."""
+"""Registration of output datasets in DBS, besides their files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INPUT = BlockRecord(
 
 
 def reads(kind: str) -> OutputBlock:
-    """A block made from a dataset of this kind."""
+    """Return a block made from a dataset of this kind."""
     producer = make_producer()
     name = f"/Input{kind}x{timezone.now():%H%M%S%f}/Lab-First-v1/GEN-SIM"
     file = BlockFile(f"/store/data/Lab{name}/1.root", 1000, 10, "0123abcd", ((1, 1, 1),))

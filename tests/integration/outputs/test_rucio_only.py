@@ -1,4 +1,4 @@
-"""Datasets that are in Rucio only: every step leaves DBS alone."""
+"""Datasets that are in Rucio only: no step calls DBS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def logs(workflow: Workflow, faults: Faults) -> OutputBlock:
-    """A block of the workflow's log dataset; DBS refuses every call."""
+    """Return a block of the workflow's log dataset; DBS refuses every call."""
     name = workflow.output_datasets[0].replace("/AOD", "/LOG")
     Workflow.objects.filter(pk=workflow.pk).update(log_dataset=name)
     make_claim(workflow, name)

@@ -25,7 +25,7 @@ SHARED = {"name": "T1_US_FNAL_Disk", "site": "T1_US_FNAL", "readers": ["T2_US_Pu
 
 @pytest.fixture
 def reader(lab: Any, settings: Any, tmp_path: Path) -> Workflow:
-    """A workflow whose input is only at a storage that two sites read."""
+    """Return a workflow whose input is only at a storage that two sites read."""
     lab("PUT", "rses", [SHARED])
     sync_sites(now=timezone.now())
     settings.SUBMIT_ROOT = str(tmp_path)

@@ -168,7 +168,7 @@ def test_a_copy_whose_rule_was_deleted_under_way_does_not_count(block: OutputBlo
 
 
 @pytest.mark.usefixtures("subscribed")
-@pytest.mark.parametrize("released", [False, True])  # True: we died before we could note the release
+@pytest.mark.parametrize("released", [False, True])  # True: the worker died before the release was recorded
 def test_the_source_is_kept_when_a_copy_was_lost_before_its_release(
     released: bool, block: OutputBlock, lab: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""When a pull request is held, when it waits, and when it completes without catalogued output."""
+"""Holds and waits of pull requests, and completion without catalogued output."""
 
 from __future__ import annotations
 

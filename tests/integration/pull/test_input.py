@@ -31,7 +31,7 @@ def request_of(workflow: Workflow) -> Request:
 
 
 def handled(workflow: Workflow, status: S, *, now: datetime | None = None) -> Outcome:
-    """The outcome of the handler of this status."""
+    """Run the handler of this status; return its outcome."""
     Request.objects.filter(workflow=workflow).update(status=status)
     return handlers.HANDLERS[status](request_of(workflow), now or timezone.now())
 
@@ -52,7 +52,7 @@ def consumer(producer: Workflow) -> Workflow:
 
 
 def confirm_output(producer: Workflow, **values: Any) -> str:
-    """The producer confirms an output file; its LFN."""
+    """Confirm an output file of the producer; return its LFN."""
     block = make_block(producer.rounds.get().groups.get(), site=FNAL, rse=FNAL, **values)
     return block.files.get().lfn
 
@@ -102,7 +102,7 @@ def test_a_consumer_waits_for_its_producer_and_reads_its_last_output(
 def test_a_file_confirmed_while_the_producer_ends_is_not_missed(
     producer: Workflow, consumer: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The finder looks, then the last file is confirmed, then the producer ends."""
+    """The finder searches, then the last file is confirmed, then the producer ends."""
     handled(consumer, S.SUBMITTED)
     look = finding.may_grow
 

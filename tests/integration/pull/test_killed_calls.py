@@ -1,4 +1,4 @@
-"""The web process is killed after the commit and before the answer: the repeated call answers the same."""
+"""The web process is killed between commit and answer: the repeated call returns the same answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def killed_at(point: str, call: Callable[[], Any]) -> None:
 
 
 def counts(workflow: Workflow) -> tuple[int, int, int, int]:
-    """Runners, files lent, files processed and outputs: what a repeated call must not change."""
+    """Return the numbers that a repeated call must not change: runners, lent and processed files, outputs."""
     files = InputFile.objects.filter(workflow=workflow)
     return (
         Runner.objects.filter(workflow=workflow).count(),

@@ -1,4 +1,4 @@
-"""What a pull round teaches: bad copies are avoided and failing sites banned, as after a push round."""
+"""Failures of a pull round: bad copies are avoided and failing sites banned, as after a push round."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_file_keeps_its_attempts_after_a_clean_stop() -> None:
 
 
 def test_a_returned_file_below_the_last_one_is_lent_again() -> None:
-    """Processes remember the first fresh file; files below it must not be missed."""
+    """Processes cache the first fresh file; files below it must not be missed."""
     workflow = make_pull_workflow(places=[[CERN]] * 3)
     first = make_runner(workflow)
     lend(first)

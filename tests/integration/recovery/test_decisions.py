@@ -101,7 +101,7 @@ def test_changed_memory_reaches_the_jobs_that_a_rescue_runs_again(
 
 @pytest.fixture
 def released(planned: Callable[..., Round]) -> Round:
-    """A held request that was released with every decision there is."""
+    """Return a held request that was released with every possible decision."""
     for name in (CERN, DESY, PURDUE):
         Site.objects.filter(pk=name).exists() or make_site(name)
     made, _ = import_request(document=DOCUMENT, actor="user:ana")

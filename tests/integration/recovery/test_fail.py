@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def produced(at: S = S.HELD, **dag: Any) -> Request:
-    """A request with a DAG, one announced block and one on its way."""
+    """Return a request with a DAG, one announced block and one being transferred."""
     row = make_request(status=at)
     round_ = make_round(row.workflow)
     make_dag(round_, **dag)

@@ -1,4 +1,4 @@
-"""Leftovers of jobs on the sites' storage are removed once they are not needed, and nothing else is."""
+"""Leftovers of jobs on the sites' storage are removed when they are not needed, and no other files are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Planned = Callable[..., Made]
 
 @pytest.fixture
 def storage(settings: Any, tmp_path: Path) -> Path:
-    """The storages of all sites, empty."""
+    """Return the storages of all sites, empty."""
     root = tmp_path / "storage"
     settings.STORAGE_PREFIX = f"{root}/{{site}}"
     for site in (CERN, DESY, PURDUE):
@@ -42,7 +42,7 @@ def storage(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(serve: Serve, settings: Any, adapt: Callable[..., None]) -> Server:
-    """The storage of CERN by WebDAV."""
+    """Return the storage of CERN by WebDAV."""
     made = serve()
     settings.SITE_STORAGE = {CERN: [made.url]}
     adapt(storage=Storage(token=str, ca_file=str(certificate()[0]), timeouts=QUICK, pauses_sec=()))
@@ -50,7 +50,7 @@ def server(serve: Serve, settings: Any, adapt: Callable[..., None]) -> Server:
 
 
 def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path:
-    """The group's unmerged directory at the site, with a file and part of another."""
+    """Return the group's unmerged directory at the site, with a file and part of another."""
     base = "store/unmerged/Run2031A/Muons/AOD/First-v1"
     directory = storage / site / base / str(made.workflow.pk) / f"mg_{index:06d}_r{made.dag.round.number}"
     directory.mkdir(parents=True)
@@ -60,7 +60,7 @@ def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path
 
 
 def merged(storage: Path, made: Made, index: int, *, site: str = CERN) -> list[Path]:
-    """The group's merged file at the site, and parts of those of earlier attempts."""
+    """Return the group's merged file at the site, and parts of those of earlier attempts."""
     (lfn,) = merged_lfns(made.groups[index])
     whole = Path(f"{storage}/{site}{lfn}")
     parts = [

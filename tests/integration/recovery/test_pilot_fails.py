@@ -1,4 +1,4 @@
-"""A pilot that fails is tried once more; what it cannot read is excluded, and the estimates are believed."""
+"""A failed pilot is retried once; files it cannot read are excluded, and estimates are used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PILOT = {
 
 @pytest.fixture
 def measuring(sites: None) -> Round:
-    """A request whose pilot is planned; every file is at one site only."""
+    """Return a request whose pilot is planned; every file is at one site only."""
     return measure([CERN])
 
 
@@ -152,7 +152,7 @@ def fail_twice(round_: Round) -> None:
 
 
 def release(round_: Round, **changes: Any) -> Outcome:
-    """The release, and what the request does when its turn comes."""
+    """Release the request and run its next step."""
     row = Request.objects.select_related("workflow").get(pk=round_.request.pk)
     release_request(
         request=row,

@@ -26,7 +26,7 @@ Generating = Callable[..., Round]
 
 @pytest.fixture
 def generating(sites: None) -> Generating:
-    """A request for 100 generated events of which half should pass, ten to a job."""
+    """Return a request for 100 generated events of which half should pass, ten to a job."""
 
     def make(**values: Any) -> Round:
         workflow = make_workflow(
@@ -41,7 +41,7 @@ def generating(sites: None) -> Generating:
 
 
 def run_round(made: Round, *, passing: float) -> Outcome:
-    """Plan the next round, let this fraction of its events pass, and see what the request does."""
+    """Plan the next round and finish it with this fraction of passing events; return the outcome."""
     workflow = made.workflow
     pool = usable_sites(workflow=workflow, now=timezone.now())
     production.plan_round(workflow=workflow, sites=pool, priority=0)

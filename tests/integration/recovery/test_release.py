@@ -32,7 +32,7 @@ Planned = Callable[..., Round]
 
 @pytest.fixture
 def held(planned: Planned) -> Round:
-    """Ten groups, three of which failed at Purdue although DESY has their files too."""
+    """Return a held round of ten groups, three of which failed at Purdue although DESY has their files."""
     round_ = planned([[PURDUE, DESY]] * 6 + [[CERN]] * 14)
     there = round_.reading(PURDUE)
     for group in round_.groups:

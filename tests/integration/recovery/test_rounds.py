@@ -1,4 +1,4 @@
-"""A round with failures: rescued, repaired or held, with what was found kept in a few rows."""
+"""A round with failures: rescued, repaired or held, with the diagnosis in a few rows."""
 
 from __future__ import annotations
 

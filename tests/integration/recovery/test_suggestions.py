@@ -1,4 +1,4 @@
-"""What `/errors` shows of failures: one row per cause, and a suggestion that does no harm."""
+"""Failures in `/errors`: one row per cause, and a safe suggestion."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_versions_of_one_request_count_once(site: Site) -> None:
 
 
 def pilots(*sites: tuple[str, bool], category: str = "infrastructure") -> None:
-    """One pilot per site named, of a request of its own; it fails there unless said to succeed."""
+    """Run one pilot per named site, each of another request; it fails unless `succeed` is set."""
     for name, succeeds in sites:
         round_ = make_round(make_workflow(), kind=RoundKind.PILOT)
         if succeeds:

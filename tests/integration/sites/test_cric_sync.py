@@ -1,4 +1,4 @@
-"""Sites follow CRIC on schedule, and what operators decided stays."""
+"""Sites follow CRIC on schedule, and decisions of operators are kept."""
 
 from __future__ import annotations
 

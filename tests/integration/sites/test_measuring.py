@@ -1,4 +1,4 @@
-"""Storage is measured at the sites in turn, whatever fails at one of them or in Rucio."""
+"""Storage is measured site by site, also if one of them or Rucio fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> list[str]:
-    """The storages Rucio was asked about; one of them makes it fail."""
+    """Return a list of the storages looked up in Rucio; one of them fails."""
     names: list[str] = []
 
     def used_fraction(rse: str) -> float:

@@ -42,7 +42,7 @@ SOURCES = "\n".join(
 
 
 def spelled_out(text: str) -> Iterator[str]:
-    """Yield the names that `a/{b,c}.py` stands for."""
+    """Yield the names in `a/{b,c}.py`."""
     found = re.fullmatch(r"(.*)\{(.*)\}(.*)", text)
     if found is None:
         yield text

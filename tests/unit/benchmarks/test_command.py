@@ -1,4 +1,4 @@
-"""What `python -m benchmarks` takes, prints, records and answers."""
+"""`python -m benchmarks`: arguments, table, record and exit code."""
 
 from __future__ import annotations
 

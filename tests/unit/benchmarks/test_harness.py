@@ -1,4 +1,4 @@
-"""How ratios are taken and judged."""
+"""Measurement of ratios, and their comparison with bars."""
 
 from __future__ import annotations
 

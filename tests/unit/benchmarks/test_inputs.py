@@ -1,4 +1,4 @@
-"""What the benchmarks measure on is what they say it is."""
+"""The inputs of benchmarks have the declared sizes and properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks work in places of their own."""
+"""Benchmarks use separate databases and directories."""
 
 from __future__ import annotations
 

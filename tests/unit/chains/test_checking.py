@@ -1,4 +1,4 @@
-"""The process that checks a document may be killed, hang or run out of memory: the document is refused."""
+"""If the process that checks a document is killed, hangs or runs out of memory, the document is refused."""
 
 from __future__ import annotations
 

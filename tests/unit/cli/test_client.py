@@ -31,7 +31,7 @@ HELD = {"type": "about:blank", "status": 409, "detail": "first is held", "cure":
 
 
 class Server(ThreadingHTTPServer):
-    """Answers from a table of (method, path) and keeps what it was sent."""
+    """Answers from a table of (method, path) and keeps the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

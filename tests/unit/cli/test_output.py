@@ -1,4 +1,4 @@
-"""Tables and facts on a terminal: they fit it, and what identifies a row stays whole."""
+"""Tables and facts on a terminal: they fit it, and the identifying column is not divided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`wms2 watch`: what it shows, when it ends, and that it outlives an outage of the server."""
+"""`wms2 watch`: its output, its end, and outages of the server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def request(status: str, *, nodes: dict[str, int] | None = None, **members: Any)
 
 
 class Scripted:
-    """An API that gives the next answer at each look at the request."""
+    """An API that returns the next answer at each call."""
 
     def __init__(self, answers: Iterable[dict[str, Any] | CliError]) -> None:
         self._answers = iter(answers)

@@ -1,4 +1,4 @@
-"""Who we are towards a service over TLS: a client certificate, or the token of a file that is renewed."""
+"""Credentials for a service over TLS: a client certificate, or a token in a file that is renewed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def frontend(certificates: Certificates) -> Iterator[str]:
-    """A frontend that answers who called: the certificate's name and the Authorization header."""
+    """Yield a frontend that returns the certificate's name and the Authorization header of the caller."""
 
     class Frontend(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

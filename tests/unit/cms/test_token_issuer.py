@@ -1,4 +1,4 @@
-"""The client of token issuers: what it asks, and which answers it takes for a token."""
+"""The client of token issuers: its requests, and the answers it accepts."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_answer_that_is_not_the_requested_token_is_refused(changes: dict[str,
     [
         {},
         {"token_type": "bearer"},
-        {"access_token": "opaque"},  # no word about the scope: as asked
+        {"access_token": "opaque"},  # without scope: as requested
         {"access_token": "opaque", "scope": " ".join(reversed(SCOPES))},
         {"access_token": "a.b.c"},  # looks like a JWT and is not
     ],

@@ -1,4 +1,4 @@
-"""The lab's input data: real files, known to DBS and Rucio as they are, the same every time."""
+"""The lab's input data: real files, registered in DBS and Rucio with their true properties, deterministic."""
 
 from __future__ import annotations
 

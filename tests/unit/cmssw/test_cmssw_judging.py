@@ -1,4 +1,4 @@
-"""How cmsRun is started on a node, and which exit code its end gets."""
+"""Start of cmsRun on a node, and the exit codes of its ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job changes of a configuration, and the configuration that cmsRun is given."""
+"""Changes of a configuration by a job, and the resulting configuration of cmsRun."""
 
 from __future__ import annotations
 

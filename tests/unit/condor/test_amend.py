@@ -1,4 +1,4 @@
-"""What may change in a DAG directory between two submissions."""
+"""Changes of a DAG directory between two submissions."""
 
 from __future__ import annotations
 

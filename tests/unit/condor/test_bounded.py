@@ -1,4 +1,4 @@
-"""Calls end in time whatever the process behind them does. The children here stand for the bindings."""
+"""Calls end in time for any behaviour of the child process. The children here replace the bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a test controls in the schedd in memory. What it promises is tested in tests/contract/condor."""
+"""Controls of the schedd in memory for tests.
+
+Its behaviour as a schedd is tested in tests/contract/condor.
+"""
 
 from __future__ import annotations
 

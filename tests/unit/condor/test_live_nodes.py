@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture
 def dag(tmp_path: Path) -> Path:
-    """Three groups: one that ran, one that has not begun, one with a torn status file."""
+    """Return a DAG of three groups: one ran, one has not begun, one has a truncated status file."""
     for number in range(3):
         group = tmp_path / f"mg_{number:06d}"
         group.mkdir()

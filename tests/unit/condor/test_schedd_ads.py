@@ -21,7 +21,7 @@ DONE = OUTER | {"JobStatus": 4, "ExitCode": 0, "DAG_NodesDone": 5, "DAG_NodesFai
 
 
 class Answers:
-    """Stands for the bindings: gives prepared answers, remembers what was asked."""
+    """Replacement of the bindings: returns prepared answers and records calls."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers

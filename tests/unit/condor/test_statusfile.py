@@ -1,4 +1,4 @@
-"""Status files are read whole or not at all; what DAGMan 23.9 and 25.14 really wrote is the measure."""
+"""Status files are read whole or not at all; tested on files of DAGMan 23.9 and 25.14."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
     first = read_status(path)
     assert first is not None
-    path.write_bytes(b"?" * first.stamp.size)  # what no reader would accept
+    path.write_bytes(b"?" * first.stamp.size)  # unreadable content
     os.utime(path, ns=(first.stamp.mtime_ns, first.stamp.mtime_ns))
     assert read_status(path, previous=first.stamp) is None
 

@@ -1,4 +1,4 @@
-"""The one next action of a request, by its status and what is known about its failures."""
+"""The next action of a request, by its status and its failures."""
 
 from __future__ import annotations
 

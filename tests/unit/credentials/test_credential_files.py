@@ -1,4 +1,4 @@
-"""Credential files are private from the first byte on, whole or not there, and say when they end."""
+"""Credential files are private from the first byte on, complete or absent, and have a readable expiry."""
 
 from __future__ import annotations
 

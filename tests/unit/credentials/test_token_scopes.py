@@ -1,4 +1,4 @@
-"""What a workflow's token opens: its input, its own outputs, nothing else."""
+"""Scopes of a workflow's token: its input and its own outputs only."""
 
 from __future__ import annotations
 

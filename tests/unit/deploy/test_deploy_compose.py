@@ -1,4 +1,4 @@
-"""The production shape: what docker-compose.yml and the Dockerfile promise."""
+"""The production setup in docker-compose.yml and the Dockerfile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IGNORED = [
 ]  # fmt: skip
 WORKERS = {"worker-lifecycle", "worker-planning", "worker-condor", "worker-outputs"}
 BEATS = {"beat-a", "beat-b"}
-INTAKE = "intake"  # it has no port, and waits for what it lacks instead of dying: /readyz shows it
+INTAKE = "intake"  # it has no port, and waits for missing services instead of ending: /readyz shows it
 LONG_RUNNING = {"web", "streams", "flower", INTAKE, *WORKERS, *BEATS}
 OF_ONE_USE = {"roles", "migrate"}
 SECRET = re.compile(r"SECRET|PASSWORD|AUTH$|_URL$|TOKEN")

@@ -23,7 +23,7 @@ done
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A PATH with little more than a shell."""
+    """Return a directory of tools with little more than a shell, the only one in PATH."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in TOOLS:

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: what Compose promises, in fields that the API has."""
+"""The Kubernetes manifests: the settings of Compose, in fields of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules: well formed, and each alert says where to look."""
+"""The dashboard and the alert rules: well formed, and each alert names where to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Field by field: what is accepted, what it becomes, and what is refused under the author's name for it."""
+"""Each field: accepted values, their result, and errors under the name used in the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The payload of a document: its kind, what no job would accept, and the files it comes with."""
+"""The payload of a document: its kind, refused configurations, and its files."""
 
 from __future__ import annotations
 

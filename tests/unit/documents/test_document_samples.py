@@ -1,4 +1,4 @@
-"""Real ReqMgr2 documents: every runnable one imports unmodified, every other says why, field by field."""
+"""Real ReqMgr2 documents: runnable ones are imported unmodified, others refused with a reason per field."""
 
 from __future__ import annotations
 

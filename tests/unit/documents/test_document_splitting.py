@@ -1,4 +1,4 @@
-"""Splitting parameters: ReqMgr2's defaults, where they may be written, what contradicts itself."""
+"""Splitting parameters: ReqMgr2's defaults, permitted places, and contradictions."""
 
 from __future__ import annotations
 

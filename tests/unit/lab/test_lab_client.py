@@ -1,4 +1,4 @@
-"""The client of a stack: what it relays, and how it reports a supervisor's end."""
+"""The client of a stack: relayed messages, and reports of a supervisor's end."""
 
 from __future__ import annotations
 

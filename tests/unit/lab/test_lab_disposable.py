@@ -1,4 +1,4 @@
-"""State directories of single runs: which stay, which go."""
+"""State directories of single runs: which are kept and which are removed."""
 
 from __future__ import annotations
 

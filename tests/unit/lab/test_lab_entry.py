@@ -1,4 +1,4 @@
-"""The bash entry point: what it refuses, and how it says so."""
+"""The bash entry point: refusals and their messages."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_the_stack_of_another_user_is_refused_in_one_sentence(
 def test_packages_are_fetched_with_any_available_signature_checker(
     tmp_path: Path, verifier: str, user: str, refused: bool
 ) -> None:
-    """It ends in any case: this apt has no mirror."""
+    """The command fails afterwards, because this apt has no mirror."""
     programs = {
         "apt-get": f'echo "$*" >>{tmp_path}/asked',
         "apt-cache": "",

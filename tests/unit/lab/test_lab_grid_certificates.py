@@ -22,7 +22,7 @@ DAY = timedelta(days=1)
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
-    """Let a client and a server shake hands in memory."""
+    """Perform a TLS handshake of a client and a server in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname=name),

@@ -1,4 +1,4 @@
-"""Damage to files, and the command line. What faults do to servers: tests/contract/grid."""
+"""Damage to files, and the command line. Effects of faults on servers are tested in tests/contract/grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT = bytes(range(200))
 
 @pytest.fixture
 def site(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteFaults:
-    """A site with one file, whose server is not started."""
+    """Return a site with one file, whose server is not started."""
     made = SiteFaults(layout, "T2", GridSite(1, tmp_path / "T2" / "data", "storage-T2"), tmp_path / "ca.pem")
     made.site.path(LFN).parent.mkdir(parents=True)
     made.site.path(LFN).write_bytes(CONTENT)

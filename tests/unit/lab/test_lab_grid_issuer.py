@@ -1,4 +1,4 @@
-"""The token issuer: who gets a token, for what, and what it says."""
+"""The token issuer: clients, scopes, and claims of tokens."""
 
 from __future__ import annotations
 

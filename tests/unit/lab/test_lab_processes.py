@@ -1,4 +1,4 @@
-"""Marks: leftover processes are found exactly, whatever their parent is."""
+"""Marks: leftover processes are found exactly, with any parent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sleeper(layout: Layout, part: str, script: str = "sleep 1000") -> subprocess
 
 
 def settle(layout: Layout, count: int) -> list[int]:
-    """A fresh child shows its mark only once it has become another program."""
+    """Wait until a new child has executed its program, and so has its mark."""
     end = time.monotonic() + PATIENCE_SEC
     while len(found := members(layout)) != count:
         assert time.monotonic() < end, found
@@ -114,7 +114,7 @@ def test_working_directory_of_an_ended_process_is_unknown() -> None:
     assert working_directory(os.getpid()) == os.getcwd()
 
 
-# What a shell does to its background jobs, and a careless parent to its children.
+# Signals as a shell sets them for background jobs, and Python for its children.
 SPOILED = """
 import os, signal, sys
 for name in ("SIGINT", "SIGQUIT", "SIGUSR1"):
@@ -126,7 +126,7 @@ PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def signals(status: str, field: str) -> set[int]:
-    """The signals in a mask of /proc/PID/status."""
+    """Return the signals in a mask of /proc/PID/status."""
     mask = int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)
     return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
@@ -149,7 +149,7 @@ def test_processes_of_the_lab_have_default_signals_even_if_the_caller_ignored_th
     lab = [sys.executable, "-c", SPOILED, sys.executable, "-P", "-m", "lab", "logs", "web"]
     status = subprocess.run(lab, env=env, capture_output=True, text=True, check=True).stdout
 
-    assert signals(status, "SigIgn") <= PYTHONS_OWN  # the lab execs tail, which keeps what Python ignores
+    assert signals(status, "SigIgn") <= PYTHONS_OWN  # inherited by tail
     assert signals(status, "SigBlk") == set()
 
 

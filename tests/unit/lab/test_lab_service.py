@@ -1,4 +1,4 @@
-"""How long a service that died waits for its next start, and when its deaths are forgotten."""
+"""Delay of the next start after the end of a service, and reset of its count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the services are started with."""
+"""Commands and settings of the services."""
 
 from __future__ import annotations
 

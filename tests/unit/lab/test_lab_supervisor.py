@@ -1,4 +1,4 @@
-"""The supervisor over real little processes."""
+"""The supervisor with small real processes."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_held_service_stays_down_until_it_is_released_and_its_end_is_no_death(
     os.kill(first, signal.SIGTERM)
     stack.until(lambda: stack.pid("storage") == 0)
 
-    os.kill(stack.pid("beat"), signal.SIGKILL)  # the supervisor goes on with its work meanwhile
+    os.kill(stack.pid("beat"), signal.SIGKILL)  # the supervisor continues its work meanwhile
     stack.until(lambda: "beat restarted" in stack.log.read_text())
     state = stack.state()
     assert state
@@ -272,7 +272,7 @@ def test_many_slow_services_together_keep_to_the_five_seconds(stack: LittleStack
     stack.signal(signal.SIGTERM)
 
     assert stack.ended() == 0
-    assert time.monotonic() - began < 50  # as long as each of them asks for
+    assert time.monotonic() - began < 50  # as long as each of them needs
     assert members(stack.layout) == []
 
 

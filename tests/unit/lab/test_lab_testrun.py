@@ -1,4 +1,4 @@
-"""Which tests run, and with what."""
+"""Selection of tests, and their settings."""
 
 from __future__ import annotations
 

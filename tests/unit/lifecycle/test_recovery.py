@@ -118,12 +118,12 @@ def group(**values: Any) -> BrokenGroup:
 
 
 def corrupt(*places: str, held_by: frozenset[str] = frozenset()) -> Blame:
-    """A file whose copy proved corrupt at these places."""
+    """Return a file whose copy proved corrupt at these places."""
     return Blame(sites(*places), corrupt=sites(*places), holders=held_by or sites(*places))
 
 
 def unopened(*places: str) -> Blame:
-    """A file that could not be opened at these places, which hold its only copies."""
+    """Return a file that could not be opened at these places, which hold its only copies."""
     return Blame(sites(*places), corrupt=frozenset(), holders=sites(*places))
 
 

@@ -1,4 +1,4 @@
-"""What holds for the transition table as a whole, whatever its entries."""
+"""Properties of the whole transition table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = RequestStatus
 
 
 def before(status: RequestStatus) -> set[RequestStatus]:
-    """The statuses from which this one is entered."""
+    """Return the statuses from which this one is entered."""
     return {one for one in S if may_move(one, status)}
 
 

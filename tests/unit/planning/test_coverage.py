@@ -1,4 +1,4 @@
-"""Groups may share a file: whatever fails in whatever round, in the end everything was read exactly once."""
+"""Groups may share a file: with failures in any round, all input is read exactly once in the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ledger:
         return [f for f in self.files.values() if self.state.get(f.lfn, FileState.FRESH) == state]
 
     def run(self, plan: Plan, collected: set[int]) -> None:
-        """One round: these groups finish, the others fail for good."""
+        """Run a round: these groups finish, the others fail permanently."""
         reading = read_plan(plan, by_events=self.by_events)
         for group in plan.groups:
             if group.index in collected:
@@ -93,7 +93,7 @@ def wanted_of(inputs: list[FileSpec], given_params: dict[str, Any], *, by_events
 
 
 def selected(inputs: list[FileSpec], given_params: dict[str, Any]) -> list[FileSpec]:
-    """The files as the ledger gives them: with what is wanted of each."""
+    """Return the files as the ledger does, with the selected part of each."""
     selection = Selection.of(given_params)
     if selection.everything:
         return inputs
@@ -101,7 +101,7 @@ def selected(inputs: list[FileSpec], given_params: dict[str, Any]) -> list[FileS
 
 
 def rounds(ledger: Ledger, small: PlanSpec, limit: int | None, chance: random.Random) -> int:
-    """Rounds until nothing is left; the more there were, the fewer groups fail."""
+    """Run rounds until no work is left; fewer groups fail in later rounds."""
     done = 0
     while True:
         for state in (FileState.FRESH, FileState.ATTEMPTED):

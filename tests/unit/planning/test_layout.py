@@ -1,4 +1,4 @@
-"""What the nodes of a planned round ask for."""
+"""Resources of the nodes of a planned round."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _input(case: Case, job: JobSpec) -> Key:
 
 
 def _cost(case: Case, job: JobSpec) -> Key:
-    """Time, disk and memory as WMCore reckons them, so that the events of the jobs are compared too."""
+    """Return time, disk and memory as WMCore calculates them, to compare the events of the jobs, too."""
     result = case["performance"]
     return (
         job.events * result["timePerEvent"],

@@ -1,4 +1,4 @@
-"""Splitting parameters: both spellings, and what makes no sense is refused by name."""
+"""Splitting parameters: both spellings; invalid values are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round depends on besides its input: sites, memory, lumi numbering, earlier rounds."""
+"""Dependence of a round on sites, memory, lumi numbering and earlier rounds."""
 
 from __future__ import annotations
 

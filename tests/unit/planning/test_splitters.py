@@ -1,4 +1,4 @@
-"""What every splitter promises, seen from the worker: what is wanted is read once, and nothing else."""
+"""Property of every splitter, from the worker's view: exactly the selected input is read, once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wanted(file: FileSpec, given_params: Params) -> set[Lumi]:
 
 
 def lumis_read(jobs: Iterable[JobSpec]) -> Counter[tuple[str, Lumi]]:
-    """What workers read: of each window the lumis that its own mask, or else the job's, lets pass."""
+    """Return the lumis that workers read: those of each window that its own mask, else the job's, allows."""
     read: Counter[tuple[str, Lumi]] = Counter()
     for job in jobs:
         for window in job.files:

@@ -1,4 +1,4 @@
-"""Input at the edges and beyond: the right jobs or a sentence, never a wrong plan, never an endless one."""
+"""Input at and beyond the limits: correct jobs or an error, never a wrong or endless plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of jobs: what they say, and that no other text is accepted as one."""
+"""Tokens of jobs: their claims, and refusal of any other text."""
 
 from __future__ import annotations
 

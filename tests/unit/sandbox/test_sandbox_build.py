@@ -93,7 +93,7 @@ def test_the_scripts_are_executable_shell(tmp_path: Path) -> None:
 
 
 def kinds_in(directory: Path) -> list[str]:
-    """The payload kinds that the code in this directory knows, in a process of its own."""
+    """Return the payload kinds of the code in this directory, read in a separate process."""
     program = (
         "from sandbox.registry import load_registry, shipped_plugins;"
         " print(*sorted(load_registry(shipped_plugins()).kinds))"

@@ -11,7 +11,7 @@ from sandbox.userlog import JobEvents
 
 NEVER_RETRIED = {70, 73, 8001, 8006, 8009, 8023, 8026, 8501, 50664, 71102, 71104, 71105}
 
-# Every code of the table, by how often it is tried again; what stands in neither is not.
+# Codes of the table by the number of their retries; all others are not retried.
 RETRIED = {
     1, 9, 15, 50, 71, 72, 74, 81, 126, 127, 132, 135, 137, 143, 147, 151, 195, 243, 8004, 8030, 8031, 8033,
     9000, 10031, 10034, 11003, 11005, 50513, 50660, 50661, 50665, 50666, 60307, 60311, 60315, 60317, 60321,

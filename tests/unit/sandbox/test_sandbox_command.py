@@ -140,7 +140,7 @@ def test_a_command_that_is_no_list_of_words_is_refused(one_job: World, command: 
     ],
 )
 def test_a_program_that_is_not_there_is_named(one_job: World, program: str, code: int, fault: Fault) -> None:
-    """One of the tarball is the requestor's fault; one of the node may be elsewhere."""
+    """A missing program of the tarball is the requestor's fault; one of the node may exist on other nodes."""
     one_job.payload = {"command": [program]}
     one_job.plan()
     one_job.run(NODE)

@@ -173,7 +173,7 @@ def test_other_variables_are_refused_by_name(world: World, environment: Any) -> 
 
 
 def tarball(*members: tuple[str, bytes | str, int], kind: bytes = b"") -> bytes:
-    """A tarball of (name, content, mode); a member of another kind links to its content."""
+    """Return a tarball of (name, content, mode); a member of another kind links to its content."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content, mode in members:

@@ -1,4 +1,4 @@
-"""The JSON documents between WMS2 and its jobs: what is wrong is refused and named."""
+"""The JSON documents between WMS2 and its jobs: errors are refused and named."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ GROUP: dict[str, Any] = {
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy with one value replaced, or removed when the value is `...`."""
+    """Return a copy with one value replaced, or removed when the value is `...`."""
     result = copy.deepcopy(document)
     place: Any = result
     *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]

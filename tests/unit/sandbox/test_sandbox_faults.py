@@ -19,7 +19,7 @@ OTHER = "proc_000001"
 
 @pytest.fixture
 def pair(world: World) -> World:
-    """Two nodes that read one file each."""
+    """Return two nodes that read one file each."""
     world.add_job(NODE, [world.add_file("a", 10)])
     world.add_job(OTHER, [world.add_file("b", 10, first=11)])
     return world

@@ -23,7 +23,7 @@ needs_samples = pytest.mark.skipif(
     not SAMPLES.is_dir(), reason="WMS2_SAMPLES names no folder of CMSSW reports"
 )
 
-# What XML can carry unchanged: no control characters, and no blanks at the ends, which the parser strips.
+# Text that XML keeps unchanged: no control characters, and no blanks at the ends, which the parser strips.
 TEXT = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
 )

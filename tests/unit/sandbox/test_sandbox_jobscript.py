@@ -59,7 +59,7 @@ def test_outputs_are_the_matching_files_with_their_descriptions(tmp_path: Path) 
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers calls with the statuses and bodies that it was given, the last one again and again."""
+    """Answers calls with the given statuses and bodies; repeats the last one."""
 
     answers: list[tuple[int, Any]]
     seen: list[tuple[str, str]]
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The POST script: one attempt in, one of four answers out, and a record of why."""
+"""The POST script: one of four exit codes for an attempt, and a record with the reason."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_damaged_manifest_makes_way_for_a_whole_one(small_group: World) -> Non
 def test_the_manifest_is_on_disk_before_and_its_name_after_the_rename(
     small_group: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HTCondor does not sync what it transfers: after a power cut the name would stand for an empty file."""
+    """HTCondor does not sync transferred files: after a power cut the name could be that of an empty file."""
     small_group.plan()
     for node in [*small_group.jobs, "merge", "cleanup"]:
         small_group.run(node)

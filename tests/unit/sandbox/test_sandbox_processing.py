@@ -1,4 +1,4 @@
-"""A processing node: exactly what was planned, and a report of whatever happened."""
+"""A processing node: exactly the planned work, and a report in every case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DAG is aborted only for what must break every node, and the record says what shows it."""
+"""A DAG is aborted only for an error that must break every node, with the proof in the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def planned(world: World) -> World:
 
 
 def judge(world: World, code: int) -> tuple[int, str]:
-    """POST's answer to a node whose report says `code`, and the proof in its record."""
+    """Return POST's exit code for a node with this exit code, and the proof in its record."""
     good = world.payload
     world.payload = {"toy": {"fail_exit_code": code}}
     world.plan()
@@ -106,7 +106,7 @@ def broken_report() -> str:
 
 
 def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], ended: bool = True) -> Path:
-    """A group whose only node failed with `code` at the site, or still runs there (0)."""
+    """Return a group whose only node failed with `code` at the site, or still runs there (0)."""
     group = root / f"mg_{index:06d}"
     group.mkdir()
     (group / "elected_site.inc").write_text(f"elected_site = {site}\n")
@@ -138,7 +138,7 @@ def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], 
 
 
 def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the first group's node makes of a file that it could not open, at the first site."""
+    """Return the proof of the first group's node, which could not open a file at the first site."""
     here = root / "mg_000000"
     here.mkdir(exist_ok=True)
     monkeypatch.chdir(here)
@@ -202,7 +202,7 @@ def test_groups_that_were_only_stopped_prove_nothing(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("code", "gone"), [(0, False), (8001, False), (60307, True), (8020, True)])
 def test_one_node_that_ended_otherwise_anywhere_is_enough(planned: World, code: int, gone: bool) -> None:
-    """However far away in the DAG: here it is in the first group, and who asks is in the last."""
+    """This holds at any distance in the DAG: here between the first and the last group."""
     if code:
         judge(planned, code)
     else:

@@ -1,4 +1,4 @@
-"""A site is banned for enough failures, of enough of its jobs."""
+"""A site is banned for enough failures in number and fraction of its jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def banned(
     [
         ("infrastructure", 3, 5, True),
         ("infrastructure", 3, 6, False),  # half is not more than half
-        ("infrastructure", 2, 2, False),  # too few to tell
+        ("infrastructure", 2, 2, False),  # too few
         ("infrastructure", 4, 7, True),
         ("permanent", 9, 9, False),
         ("transient", 9, 9, False),
@@ -56,7 +56,7 @@ def test_failures_without_a_site_ban_no_site() -> None:
         (3, 3, 0, 0, True),  # nothing ran elsewhere
         (3, 3, 0, 50, True),
         (3, 6, 0, 50, False),  # half is not more than half
-        (2, 2, 0, 50, False),  # too few to tell
+        (2, 2, 0, 50, False),  # too few
         (4, 4, 24, 50, True),  # less than half as often elsewhere
         (4, 4, 25, 50, False),
         (9, 9, 50, 50, False),  # it fails everywhere
@@ -81,7 +81,7 @@ def test_claims_at_other_sites_do_not_excuse_proved_failures() -> None:
         ({"infrastructure": 3, "unreadable_files": 0, "claimed": 0}, True),
         ({"infrastructure": 1, "unreadable_files": 2, "claimed": 0}, True),
         ({"infrastructure": 2, "unreadable_files": 0, "claimed": 9}, False),
-        ({"infrastructure": 9, "unreadable_files": 0}, False),  # older: who said it is not known
+        ({"infrastructure": 9, "unreadable_files": 0}, False),  # older record without a source
         ({}, False),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_redirection_is_followed_and_the_token_goes_to_https_only(
     door, secure, plain = serve("door"), serve("secure"), serve("plain", secure=False)
     for disk in (secure, plain):
         door.faults = [Fault("PUT", location=f"{disk.url.replace('davs', 'https')}{LFN}?x=1", times=1)]
-        refused(lambda: storage.put(local, f"{door.url}{LFN}"))  # it is not at the door
+        refused(lambda: storage.put(local, f"{door.url}{LFN}"))  # the file is not at the redirecting server
         assert disk.files() == [LFN]
     assert [one.token for one in secure.seen] == ["good"]
     assert [one.token for one in plain.seen] == [""]

@@ -1,4 +1,4 @@
-"""Files of jobs on storage that fails: whose failure it is, and where a file ends up."""
+"""Files of jobs on failing storage: source of the failure, and location of the file."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_files_that_could_not_be_deleted_are_listed(server: Server, context_at: 
 
 @pytest.fixture
 def remote_group(small_group: World, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The small group, whose site has WebDAV storage and a token."""
+    """Return the small group, whose site has WebDAV storage and a token."""
     monkeypatch.setattr(client, "PAUSES_SEC", (0, 0))
     server = serve()
     shutil.copytree(small_group.storage, server.root, dirs_exist_ok=True)
@@ -343,7 +343,7 @@ def test_a_group_runs_on_remote_storage(remote_group: World) -> None:
 
 
 def test_a_merge_reads_an_unmerged_file_where_it_was_written(remote_group: World, serve: Serve) -> None:
-    """Also if an earlier attempt left another file of this name in the primary storage."""
+    """This holds also if an earlier attempt left another file of this name in the primary storage."""
     remote_group.plan()
     fallback = serve("fallback")
     assert remote_group.prefixes is not None
