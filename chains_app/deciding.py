@@ -68,7 +68,7 @@ def hold_reason(facts: StepFacts, key: Key) -> tuple[str, str]:
             f"{shown}: request {facts.request_name} is {facts.request_status}",
             "Retry or skip the step, or cancel the chain",
         )
-    return f"{shown}: request {facts.request_name} is held", "Release the request; the chain then goes on"
+    return f"{shown}: request {facts.request_name} is held", "Release the request; the chain then continues"
 
 
 def lookup_of(steps: Mapping[Key, StepFacts]) -> Any:

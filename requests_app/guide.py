@@ -146,7 +146,7 @@ _HOLDS = (
     Entry(
         "stopped-by-operator", "Stopped by an operator",
         "An operator stopped the request with “stay held” and gave the reason.",
-        ("Ask the person in the timeline, then release it.",),
+        ("Ask the operator named in the timeline, then release it.",),
         pattern=r"^stopped by an operator",
     ),
     Entry(

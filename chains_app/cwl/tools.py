@@ -115,7 +115,7 @@ class _ToolReader:
             of, _, fact = str(body.get(FACT) or name).rpartition(".")
             if fact not in FACTS:
                 cure = f"Name it, or set {FACT} to, one of {', '.join(FACTS)}; a dataset is a Directory"
-                self.add(at, f"output {name} is no dataset and no fact of one", cure=cure)
+                self.add(at, f"output {name} is neither a dataset nor a fact", cure=cure)
                 continue
             if not set(types) - {"null"} <= {*FACTS[fact], ANY}:
                 self.add((*at, "type"), f"{fact} has one of the types {', '.join(FACTS[fact])}")
@@ -127,7 +127,7 @@ class _ToolReader:
             )
         for one in found:
             if one.of and one.of not in datasets:
-                self.add((*self.path, "outputs", one.id), f"{one.of} is no dataset of this step")
+                self.add((*self.path, "outputs", one.id), f"{one.of} is not a dataset of this step")
             yield (
                 one
                 if one.of or not one.fact or not datasets

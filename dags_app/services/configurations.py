@@ -92,7 +92,7 @@ def _program(config_id: str, sha256: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise PlanRefused(
             f"the configuration {config_id} is not the one the request was validated with",
-            cure="Restart the request to use the configuration as it is now",
+            cure="Restart the request to use the current configuration",
         )
     return content
 

@@ -70,7 +70,7 @@ def _readable_dataset(name: str) -> DatasetInfo:
     """Return what DBS says of a dataset. Raises NoInput if there is nothing to read."""
     info = dbs().dataset(name)
     if info is None:
-        raise NoInput(f"DBS does not know dataset {name}", cure="Check the name of the input dataset")
+        raise NoInput(f"dataset {name} is not in DBS", cure="Check the name of the input dataset")
     if info.access_type not in READABLE:
         raise NoInput(f"{name} is {info.access_type} in DBS", cure="Choose a valid dataset")
     if info.files == 0:
@@ -206,7 +206,7 @@ def check_input(*, workflow: Workflow) -> None:
 def _dataset_still_there(name: str) -> DatasetInfo:
     info = dbs().dataset(name)
     if info is None:
-        raise InputLost(f"DBS does not know dataset {name} any more", cure=_RESTORE)
+        raise InputLost(f"dataset {name} is not in DBS any more", cure=_RESTORE)
     if info.access_type not in READABLE:
         raise InputLost(f"{name} has become {info.access_type} in DBS", cure=_RESTORE)
     return info

@@ -80,7 +80,7 @@ def read_secondary(name: str, *, now: datetime) -> SecondaryDataset:
     """Return the dataset as DBS and Rucio have it now; nothing is stored."""
     info = dbs().dataset(name)
     if info is None:
-        raise NoInput(f"DBS does not know the secondary dataset {name}", cure=CURE)
+        raise NoInput(f"secondary dataset {name} is not in DBS", cure=CURE)
     if info.access_type not in READABLE:
         raise NoInput(f"the secondary dataset {name} is {info.access_type} in DBS", cure=CURE)
     valid = sorted(dbs().valid_lfns(name))

@@ -64,7 +64,7 @@ def dag_places(dag: DAG | None) -> Places:
         except ManifestMissing:
             pass
         except ManifestError as error:
-            logger.warning("DAG %s: the settings say where its files are: %s", dag.pk, error)
+            logger.warning("DAG %s: the prefixes of its files are those of the settings: %s", dag.pk, error)
     return storage_places(prefixes={})
 
 

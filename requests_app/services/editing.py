@@ -167,7 +167,7 @@ def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workf
         effects.now.append(f"{message} may land at {_some(sites)}")
     if new.stranded:
         message = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
-        effects.now.append(f"{message} may land nowhere and wait")
+        effects.now.append(f"{message} waiting for a usable site")
     if new.landed:
         where = Counter(new.landed.values())
         stay = ", ".join(f"{where[site]} at {site}" for site in sorted(where))
@@ -186,12 +186,12 @@ def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag
 
     It applies to the next planning, and to unfinished groups in a further DAG.
     """
-    asks = "what is measured" if memory_mb is None else f"{memory_mb} MB, regardless of measurements"
+    asks = "the measured memory" if memory_mb is None else f"{memory_mb} MB, regardless of measurements"
     if plans:
-        effects.next_round.append(f"memory_mb: jobs planned from then on ask for {asks}")
+        effects.next_round.append(f"memory_mb: jobs planned from then on request {asks}")
     if memory_mb is not None and dag is not None and (dag.status in IN_QUEUE or resumes(dag)):
         effects.next_round.append(
-            f"memory_mb: jobs run again by a rescue or resume of the DAG ask for {asks}"
+            f"memory_mb: jobs run again by a rescue or resume of the DAG request {asks}"
         )
     if dag is not None and dag.status in IN_QUEUE:
         effects.never.append("memory_mb: jobs of the DAG that runs now")
@@ -218,7 +218,7 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     The values are validated where they enter, by the field table.
     """
     if request.status in TERMINAL:
-        raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
+        raise Conflict(f"{request.request_name} is {request.status}", cure="Ended requests cannot be changed")
     only_draft = "can be changed only while the request is a draft"
     wrong = {name: only_draft for name in changes if name not in LIVE}
     if wrong or not changes:

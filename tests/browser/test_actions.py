@@ -52,7 +52,7 @@ def test_a_concurrent_change_is_shown_and_keeps_the_entered_values(
     expect(page.get_by_text("It is queued now.")).to_be_visible()
     expect(page.get_by_label("Reason")).to_have_value("a long explanation")
     page.get_by_role("button", name="Abort").click()
-    expect(page.get_by_text("Aborted: what runs is being removed.")).to_be_visible()
+    expect(page.get_by_text("Aborted: its jobs are being removed.")).to_be_visible()
 
 
 def test_a_selection_is_stopped_with_one_result_each(page_as: PageAs) -> None:

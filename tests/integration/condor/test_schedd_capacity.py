@@ -97,7 +97,7 @@ def test_a_dag_alone_gets_more_groups_when_others_have_ended(bench: Bench) -> No
         return limits(first) == limits(second) == [(SPARE_DAGMANS - 2) // 2]
 
     bench.wait(share)
-    bench.schedd.remove_dag(first.token, reason="the test goes on without it")
+    bench.schedd.remove_dag(first.token, reason="the test continues without it")
     bench.wait(lambda: bench.gone(first.token))
 
     def alone() -> bool:

@@ -119,7 +119,7 @@ def test_a_dataset_that_was_invalidated_after_the_import_holds_the_request(pilot
 def test_a_dataset_that_vanished_after_the_import() -> None:
     request = resolved()
     Workflow.objects.filter(pk=request.workflow_id).update(input_dataset="/Gone/For-ever/RAW")
-    assert "DBS does not know dataset /Gone/For-ever/RAW any more" in held_reason(request)
+    assert "dataset /Gone/For-ever/RAW is not in DBS any more" in held_reason(request)
 
 
 def test_a_block_that_vanished_after_the_import() -> None:

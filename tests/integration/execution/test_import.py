@@ -70,7 +70,7 @@ def test_the_ledger_holds_every_file_once_with_its_storages(workflow: Workflow) 
 
 def test_a_dataset_unknown_to_dbs_is_refused(db: None) -> None:
     workflow = make_workflow(input_dataset="/Unknown/Dataset-v1/RAW")
-    with pytest.raises(NoInput, match="DBS does not know dataset /Unknown/Dataset-v1/RAW"):
+    with pytest.raises(NoInput, match="dataset /Unknown/Dataset-v1/RAW is not in DBS"):
         resolve_input(workflow=workflow, now=timezone.now())
 
 

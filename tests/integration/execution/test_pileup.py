@@ -161,7 +161,7 @@ def invalid_pileup() -> str:
     [
         (
             lambda: "/Unknown/Dataset-v1/PREMIX",
-            "DBS does not know the secondary dataset /Unknown/Dataset-v1/PREMIX",
+            "secondary dataset /Unknown/Dataset-v1/PREMIX is not in DBS",
         ),
         (invalid_pileup, "is INVALID in DBS"),
     ],

@@ -176,4 +176,4 @@ def test_unconfirmed_uploads_are_named_at_the_end(sites: list[str]) -> None:
     outcome = handled(workflow, S.ACTIVE)
     assert isinstance(outcome, Move)
     assert outcome.to is S.COMPLETED
-    assert "1 upload never confirmed and perhaps on storage" in outcome.reason
+    assert "1 upload not confirmed and possibly still on storage" in outcome.reason

@@ -153,7 +153,7 @@ def test_a_dry_run_names_the_groups_that_move_wait_and_stay(running: Round, oper
     body = answer.json()
     assert body["now"] == [
         f"sites: 1 group not landed yet ({name['free']}) may land at {CERN}",
-        f"sites: 1 group ({name['bound']}) may land nowhere and wait",
+        f"sites: 1 group ({name['bound']}) waiting for a usable site",
     ]
     assert f"sites: 1 group landed already and stay: 1 at {CERN}" in body["never"]
     assert not (running.directory(0).parent / "landing_sites").exists()
