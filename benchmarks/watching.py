@@ -32,7 +32,7 @@ CHANGED_PERCENT = 1
 
 
 def running(tokens: Iterable[str]) -> FakeSchedd:
-    """A schedd in which every DAG is running."""
+    """Return a schedd in which every DAG is running."""
     queue = FakeSchedd()
     for token in tokens:
         queue.add_dag(token, JobStatus=int(JobStatus.RUNNING))

@@ -19,7 +19,7 @@ class CricState(StrEnum):
 
     ACTIVE = "active"
     INACTIVE = "inactive"  # listed, but not in operation
-    ABSENT = "absent"  # listed once, and no longer
+    ABSENT = "absent"  # was listed earlier
 
 
 BY_CRIC = "system:cric"  # actor of changes that follow CRIC

@@ -32,7 +32,7 @@ _RESTORE = "Have it restored in DBS and release the request, or abort it"
 
 
 class NoInput(PermanentError):
-    """The dataset has nothing for this request to process; the message says why."""
+    """The dataset has no input for this request. The message is the reason."""
 
 
 class InputLost(PlanRefused):
@@ -67,7 +67,7 @@ def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.in
 
 
 def _readable_dataset(name: str) -> DatasetInfo:
-    """Return what DBS says of a dataset. Raises NoInput if there is nothing to read."""
+    """Return the dataset from DBS. Raises NoInput if it cannot be read or has no files."""
     info = dbs().dataset(name)
     if info is None:
         raise NoInput(f"dataset {name} is not in DBS", cure="Check the name of the input dataset")
@@ -97,7 +97,7 @@ def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
 
 
 def read_new_files(*, workflow: Workflow) -> None:
-    """Add files that DBS has and the ledger has not, if the datasets have changed since they were read."""
+    """Add files of DBS that are not in the ledger, if the datasets have changed since they were read."""
     found = [_readable_dataset(name) for name in workflow.input_datasets]
     if workflow.input_seen == _sums(found):
         return

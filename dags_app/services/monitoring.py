@@ -104,7 +104,7 @@ def observe_dags(*, now: datetime) -> Seen:
     by_schedd: dict[str, list[DAG]] = {}
     for dag in DAG.objects.filter(status__in=sorted(IN_QUEUE)).select_related("round").order_by("pk"):
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
-    for name in settings.SCHEDDS:  # also those without DAGs, to learn whether they answer
+    for name in settings.SCHEDDS:  # also those without DAGs, to record whether they answer
         by_schedd.setdefault(name, [])
     rows = schedds.schedd_rows()
     for name, dags in by_schedd.items():

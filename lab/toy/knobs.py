@@ -77,7 +77,7 @@ _WHOLE = ("fail_exit_code", "fail_attempts", "fail_seed")
 
 
 def read_knobs(payload: Mapping[str, Any]) -> Knobs:
-    """The knobs of a payload_config; absent knobs have their defaults."""
+    """Return the knobs of a payload_config; absent knobs have their defaults."""
     given = payload.get("toy") or {}
     if not isinstance(given, dict):
         raise _refused("", given, "an object")

@@ -177,15 +177,15 @@ def test_a_membership_is_no_role(api_as: ApiAs) -> None:
     assert nina.get(URL).status_code == 403
 
 
-@pytest.mark.parametrize("door", ["document", "draft", "reqmgr2"])
+@pytest.mark.parametrize("source", ["document", "draft", "reqmgr2"])
 def test_no_interface_replaces_a_request_of_another_user(
-    reqmgr2: Known, requestor: APIClient, door: str
+    reqmgr2: Known, requestor: APIClient, source: str
 ) -> None:
     make_request(request_name="bobs", requestor="bob", submitted_by="bob")
     replaces = {"previous_version_request": "bobs"}
-    if door == "document":
+    if source == "document":
         answer = requestor.post(URL, DOCUMENT | replaces)
-    elif door == "reqmgr2":
+    elif source == "reqmgr2":
         reqmgr2(**replaces)
         answer = requestor.post(URL, BY_NAME)
     else:

@@ -67,10 +67,10 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
         _run(python, "bootstrap", env, directory)
         with socket.create_server(
             ("127.0.0.1", 0)
-        ) as door:  # passed to the server, so that the port stays reserved
-            url = f"http://127.0.0.1:{door.getsockname()[1]}"
-            argv = [python.parent / "gunicorn", *_options(door.fileno(), directory)]
-            server = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
+        ) as listener:  # passed to the server, so that the port stays reserved
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            argv = [python.parent / "gunicorn", *_options(listener.fileno(), directory)]
+            server = _spawn(argv, env, directory / "server.log", pass_fds=(listener.fileno(),))
         daemons = _spawn([python, HERE / "daemons.py"], env, directory / "daemons.log")
         try:
             _await(f"{url}/ping", server, directory)
@@ -97,16 +97,16 @@ def tls_front(
         "REQUESTS_CA_BUNDLE": str(certificates.ca),  # by which it knows the issuer
         "NO_PROXY": "localhost",
     }
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        url = f"https://localhost:{door.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://localhost:{listener.getsockname()[1]}"
         options = {
             "-c": str(HERE / "tls_front.py"),
             "--pythonpath": str(HERE),
-            "--bind": f"fd://{door.fileno()}",
+            "--bind": f"fd://{listener.fileno()}",
         }
         words = [word for option in options.items() for word in option]
         argv = [_python().parent / "gunicorn", *words, "--chdir", str(directory), "tls_front:application"]
-        front = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
+        front = _spawn(argv, env, directory / "server.log", pass_fds=(listener.fileno(),))
     try:
         _await(f"{url}/ping", front, directory, ca=certificates.ca)
         yield url
@@ -157,9 +157,9 @@ def _environment(directory: Path, python: Path, database: str) -> dict[str, str]
     }
 
 
-def _options(door: int, directory: Path) -> list[str]:
+def _options(listener: int, directory: Path) -> list[str]:
     options = {
-        "--bind": f"fd://{door}",
+        "--bind": f"fd://{listener}",
         "--workers": "2",
         "--timeout": "120",
         "--graceful-timeout": "1",

@@ -97,7 +97,7 @@ def test_a_stale_change_is_refused(operator: APIClient) -> None:
     assert operator.patch(ANA, WHY | {"open_requests": 8}, headers={"If-Match": '"1"'}).status_code == 200
 
 
-Door = Callable[[APIClient, Client, str], bool]
+Change = Callable[[APIClient, Client, str], bool]
 
 
 def by_rest(api: APIClient, console: Client, why: str) -> bool:
@@ -125,14 +125,14 @@ def by_shell(api: APIClient, console: Client, why: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("door", [by_rest, by_list, by_page, by_shell])
+@pytest.mark.parametrize("change", [by_rest, by_list, by_page, by_shell])
 def test_every_interface_requires_a_reason_and_records_the_actor(
-    operator: APIClient, console: Client, monkeypatch: pytest.MonkeyPatch, door: Door
+    operator: APIClient, console: Client, monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     monkeypatch.setenv("WMS2_PERSON", "sue")
-    assert not door(operator, console, "")
+    assert not change(operator, console, "")
     before = AuditEvent.objects.count()
-    assert door(operator, console, "a campaign")
+    assert change(operator, console, "a campaign")
     assert Quota.objects.get(name="ana").queued_jobs == 9
     (event,) = AuditEvent.objects.order_by("id")[before:]
     assert (event.action, event.target, event.reason) == ("change quota", "quota requestor ana", "a campaign")
