@@ -1,1 +1,4 @@
-"""The bars of speed and memory, measured. Every bar is a ratio taken in one run against a limit or a peer."""
+"""Benchmarks of speed and memory.
+
+Each measures a ratio to a reference in the same run and compares it with a bar.
+"""

@@ -1,8 +1,8 @@
-"""`python -m benchmarks [B1 B3 …] [--json PATH] [--quick]`: measure, print the table, write the record.
+"""`python -m benchmarks [B1 B3 …] [--json PATH] [--quick]`: measure, print the table, write the JSON record.
 
 The exit code is 1 if a value is worse than its bar, or worse than the committed record beyond noise, or if
-a benchmark broke; 2 for a wrong command.
-`python -m benchmarks years` fills a database with years of requests instead, see `benchmarks.years`.
+a benchmark failed; 2 for a wrong command. `python -m benchmarks years` fills a database with years of
+requests instead, see `benchmarks.years`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.report import Conditions, print_table, write_record
 from benchmarks.run import NotRun, Run
 
 logger = logging.getLogger("benchmarks")
-# In this order: first what needs a disk that is at rest, last what needs the largest database.
+# In this order: benchmarks that need an idle disk first, those that need the largest database last.
 RUNNERS = {
     "B29": "latency:announce_one",
     "B12": "submission:queue_one",
@@ -64,11 +64,11 @@ RUNNERS = {
     "B27": "request_page:open_request_page",
 }
 FAILURES = (Verdict.MISSED, Verdict.SLOWER, Verdict.FAILED)
-BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: ask for it by name"}
+BY_NAME_ONLY = {"B13": "takes minutes and fills the queue: name it to run it"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks asked for; the exit code."""
+    """Run the named benchmarks, or all. Return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["years"]:
         return int(import_module("benchmarks.years").main(words[1:]))
@@ -96,11 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line; an unknown benchmark is refused with the list of those there are."""
-    parser = argparse.ArgumentParser(prog="benchmarks", description="The bars of speed and memory, measured.")
-    parser.add_argument("ids", nargs="*", metavar="ID", help="B1, B2, …; all of them when none is named")
+    """Parse the command line. An unknown benchmark is refused with the list of known ones."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Benchmarks of speed and memory.")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="B1, B2, …; all if none is named")
     parser.add_argument(
-        "--json", metavar="PATH", help="where the record goes (benchmarks.json in the state directory)"
+        "--json", metavar="PATH", help="file of the JSON record (benchmarks.json in the state directory)"
     )
     parser.add_argument("--quick", action="store_true", help="a smoke test: small sizes, no verdict")
     given = parser.parse_args(arguments)
@@ -118,9 +118,9 @@ def in_order(ids: Sequence[str]) -> list[str]:
 
 
 def measure(bar: Bar, run: Run, *, named: bool) -> Result:
-    """One benchmark; whatever happens to it, the others go on."""
+    """Run one benchmark. Any error becomes its result, so that the next benchmarks run."""
     if bar.id not in RUNNERS:
-        return Result(bar, Verdict.NOT_RUN, reason="nothing measures it yet")
+        return Result(bar, Verdict.NOT_RUN, reason="no benchmark measures it yet")
     if bar.id in BY_NAME_ONLY and not named:
         return Result(bar, Verdict.NOT_RUN, reason=BY_NAME_ONLY[bar.id])
     print(f"{bar.id} {bar.what} … ", end="", file=sys.stderr, flush=True)
@@ -143,7 +143,7 @@ def measure(bar: Bar, run: Run, *, named: bool) -> Result:
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """Return 1 if a bar was missed, a result is slower than recorded, or a benchmark broke."""
+    """Return 1 if a bar was missed, a result is slower than recorded, or a benchmark failed."""
     return int(any(result.verdict in FAILURES for result in results))
 
 

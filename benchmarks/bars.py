@@ -1,4 +1,4 @@
-"""What is measured, against what, and how good it has to be."""
+"""The table of bars: what is measured, against which reference, and the required value."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class Bar:
     at_least: bool = False
 
     def meets(self, value: float) -> bool:
-        """Is the value good enough?"""
+        """Return whether the value meets the bar."""
         return self._reaches(value, self.bar)
 
     def reaches_moonshot(self, value: float) -> bool:
-        """Is the value as good as one may hope for?"""
+        """Return whether the value reaches the more ambitious goal."""
         return self._reaches(value, self.moonshot)
 
     def _reaches(self, value: float, limit: float) -> bool:
         return value >= limit if self.at_least else value <= limit
 
     def shown(self, value: float) -> str:
-        """The value with its unit, to three digits."""
+        """Return the value with its unit, to three digits."""
         text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
         return f"{text}{self.unit}" if self.unit == "×" else f"{text} {self.unit}"
 
     @property
     def limit(self) -> str:
-        """The bar in words."""
+        """The bar as text, such as `≤ 2×`."""
         return f"{'≥' if self.at_least else '≤'} {self.shown(self.bar)}"
 
 

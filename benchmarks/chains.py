@@ -35,7 +35,7 @@ DATASET = ("Directory",)
 
 
 class _Dbs:
-    """DBS that has every dataset, complete, and no output yet: calls to it are not measured."""
+    """DBS in memory that has every input dataset, complete, and no output. Its calls are not measured."""
 
     def dataset(self, name: str) -> Any:
         return type("Info", (), {"access_type": "VALID"})()
@@ -48,7 +48,7 @@ class _Dbs:
 
 
 def _template() -> Template:
-    """Two steps, the second of which reads the output of the first."""
+    """Return a template with two steps, of which the second reads the output of the first."""
     document: dict[str, Any] = {"payload_config": {"kind": "merge"}, "splitting_algo": "FileBased"}
     tool = Tool((Port("data", DATASET),), (ToolOutput("out", DATASET),), document)
     workflow = Workflow(
@@ -66,7 +66,7 @@ def _template() -> Template:
 
 
 def sweep_chains(run: Run) -> Measured:
-    """B19: one sweep over many running chains, of which one percent have news, until these are claimed."""
+    """B19: one sweep over many running chains, which ends when the one percent with news are claimed."""
     count = run.size(CHAINS, 300)
     made = databases(run)
     name = made.copy("chains")

@@ -1,4 +1,4 @@
-"""B6: claim due requests, batch by batch, against the barest SQL that does as much."""
+"""B6: claim due requests, batch by batch, against a minimal SQL statement with the same effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from requests_app.states import SWEPT, RequestStatus
 from wms2_project.leases import claim_due
 
 DUE = 10_000
-OTHERS = 100_000  # requests that are finished and not due: a table in which one must search
+OTHERS = 100_000  # finished requests that are not due, so that claims must search the table
 BARE = """
       WITH due AS MATERIALIZED (
            SELECT id FROM requests_app_request
@@ -31,7 +31,7 @@ BARE = """
 
 
 def due_requests(run: Run, suffix: str, *, count: int, others: int = 0) -> psycopg.Connection[Any]:
-    """A database of its own with so many requests that are due, and others; a connection to it."""
+    """Create a database with this number of due requests, and others. Return a connection to it."""
     made = databases(run)
     name = made.copy(suffix)
     made.use(name)
@@ -49,7 +49,7 @@ def due_requests(run: Run, suffix: str, *, count: int, others: int = 0) -> psyco
 
 
 def make_due(server: psycopg.Connection[Any]) -> None:
-    """What was claimed is due again, and PostgreSQL has swept up what the claims left."""
+    """Make the claimed requests due again and vacuum the table."""
     server.execute(
         "UPDATE requests_app_request SET owner = '', heartbeat_at = NULL, worker_deaths = 0, "
         "next_check_at = created_at WHERE status = %s",
@@ -59,7 +59,7 @@ def make_due(server: psycopg.Connection[Any]) -> None:
 
 
 def claim_batches(run: Run) -> Measured:
-    """B6: batch against batch, in turn, from the same table until nothing is due; then all over again."""
+    """B6: claim alternately from the same table until nothing is due; then make all due and repeat."""
     due, batch, statuses = run.size(DUE, 2000), settings.SWEEP_BATCH, sorted(SWEPT)
     taken: list[Pairs] = []
     with due_requests(run, "claims", count=due, others=run.size(OTHERS, 2000)) as server:
@@ -73,7 +73,7 @@ def claim_batches(run: Run) -> Measured:
 
         for _ in range(run.repeat):
             taken.append(alternate(stopped(ours), stopped(bare), repeat=due // batch // 2))
-            assert not claim_due(Request, statuses=statuses, limit=1), "something was left over"
+            assert not claim_due(Request, statuses=statuses, limit=1), "requests were left over"
             make_due(server)
     pairs = Pairs(
         candidate=tuple(seconds for part in taken for seconds in part.candidate),

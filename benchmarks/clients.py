@@ -1,4 +1,4 @@
-"""B17: twenty clients at once among a million requests, served by gunicorn as the stack runs it."""
+"""B17: twenty concurrent clients on a database of a million requests, served by gunicorn as in the stack."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_SEC = 60.0
 
 
 def paths(everything: Population) -> list[str]:
-    """What people and portals ask for: pages, filters, single requests."""
+    """Return typical paths of users and portals: pages, filters, single requests."""
     newest = f"benchmark_{everything.rows}"
     return [
         "requests",
@@ -44,7 +44,7 @@ def paths(everything: Population) -> list[str]:
 
 
 def many_clients(run: Run) -> Measured:
-    """B17: the slowest of a hundred answers."""
+    """B17: the p99 of response times, against its limit."""
     everything = population(run)
     with serving(run, everything.many) as url:
         asked = paths(everything)
@@ -68,7 +68,7 @@ def many_clients(run: Run) -> Measured:
 
 
 def one(session: requests.Session, url: str, path: str) -> tuple[str, float]:
-    """One answer and its seconds."""
+    """Fetch the path. Return it with the seconds of the response."""
     began = time.perf_counter()
     answer = session.get(f"{url}/api/v1/{path}", timeout=30)
     seconds = time.perf_counter() - began
@@ -78,7 +78,7 @@ def one(session: requests.Session, url: str, path: str) -> tuple[str, float]:
 
 @contextmanager
 def serving(run: Run, database: str) -> Iterator[str]:
-    """A gunicorn of our own on this database, gone afterwards."""
+    """Run a separate gunicorn on this database and stop it afterwards."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{found.getsockname()[1]}"
@@ -103,6 +103,6 @@ def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
         try:
             if requests.get(f"{url}/api/v1/livez", timeout=2).ok:
                 return
-        except requests.RequestException:  # not there yet, or too busy with its start
+        except requests.RequestException:  # not listening yet, or still starting
             time.sleep(0.1)
     raise NotRun(f"gunicorn did not answer within {START_SEC:.0f} s")

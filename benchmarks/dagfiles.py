@@ -17,7 +17,7 @@ from condor.statusfile import read_status
 
 NODES = 100_000
 NODES_PER_GROUP = 100
-SMALL_GROUP = 11  # landing, 8 jobs, merge, cleanup: what a request gets before anything was measured
+SMALL_GROUP = 11  # landing, 8 jobs, merge, cleanup: the group of a request without measurements
 NODES_AROUND_JOBS = 3
 WORKFLOW_ID = "0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44"
 SITES = ("T1_US_FNAL", "T2_CH_CERN")
@@ -25,16 +25,16 @@ MANIFEST_BYTES_PER_JOB = 300
 
 
 def scratch() -> Path:
-    """A new directory on the disk DAGs are submitted from.
+    """Create a directory on the disk that DAGs are submitted from.
 
-    It goes when the run ends, not before: ext4 keeps from reusing inodes that were just freed, and finding
-    others makes every new file many times slower for a minute or more.
+    It is removed at the end of the run only: ext4 avoids freed inodes for a minute or more, and searching for
+    others makes every new file many times slower.
     """
     return Path(mkdtemp(prefix="bench-", dir=os.environ.get("WMS2_SUBMIT_ROOT") or None))
 
 
 def dag_layout(nodes: int, *, per_group: int) -> DagLayout:
-    """A DAG of so many nodes; every manifest is about as large as a real one."""
+    """Return the layout of a DAG with this number of nodes and manifests of about the usual size."""
     jobs = per_group - NODES_AROUND_JOBS
     manifest = b"{" + b" " * (jobs * MANIFEST_BYTES_PER_JOB) + b"}\n"
     groups = [
@@ -55,7 +55,7 @@ def _node(index: int) -> NodeLayout:
 
 
 def write_large_dag(run: Run) -> Measured:
-    """B3."""
+    """B3: write the directory of a large DAG, against writing the same bytes."""
     nodes = run.size(NODES, 2000)
     usual = _against_bare_write(dag_layout(nodes, per_group=NODES_PER_GROUP), scratch(), run.repeat)
     small = _against_bare_write(dag_layout(nodes // 5, per_group=SMALL_GROUP), scratch(), run.repeat)
@@ -83,7 +83,7 @@ def _against_bare_write(layout: DagLayout, root: Path, repeat: int) -> Measured:
 
 
 def status_text(nodes: int, *, done: int) -> str:
-    """A status file as DAGMan writes it just now; the first nodes are done, the others run."""
+    """Return a status file as DAGMan writes it; the first nodes are done, the others run."""
     return "".join(_records(nodes, done, int(time.time())))
 
 
@@ -103,7 +103,7 @@ def _records(nodes: int, done: int, now: int) -> Iterator[str]:
 
 
 def read_large_status(run: Run) -> Measured:
-    """B4: the counts and which nodes are done, as a sweep takes them; the moonshot is an unchanged file."""
+    """B4: read the counts and the finished nodes, as a sweep does; for the moonshot, of an unchanged file."""
     nodes = run.size(NODES, 2000)
     path = scratch() / "workflow.dag.status"
     path.write_text(status_text(nodes, done=nodes // 2))
@@ -113,7 +113,7 @@ def read_large_status(run: Run) -> Measured:
     assert len(first.status.done) == nodes // 2
 
     def warm(work: Callable[[], object]) -> Sample:
-        """Timed just after a reading, with warm caches whatever ran before."""
+        """Return a sample function of the work, timed right after the file was read, with warm caches."""
         return timed(work, before=path.read_bytes, clock=time.process_time)
 
     read = warm(path.read_bytes)

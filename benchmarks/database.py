@@ -1,4 +1,7 @@
-"""Databases for the benchmarks: one migrated, empty; copies of it to fill. All are gone afterwards."""
+"""Databases of the benchmarks: an empty, migrated one, and copies of it to fill.
+
+All are dropped afterwards.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from psycopg import sql
 from benchmarks.places import DATABASE, Places, with_path
 from benchmarks.run import NotRun, Run
 
-LOCK = 0x776D7332  # held by the only benchmark on the server
+LOCK = 0x776D7332  # advisory lock: one benchmark at a time on a server
 
 
 class Databases:
-    """The benchmarks' databases on one server. `use` says which one the application talks to."""
+    """Databases of the benchmarks on one server. `use` chooses the one that the application connects to."""
 
     def __init__(self, places: Places, server: psycopg.Connection[Any]) -> None:
         self._places = places
@@ -27,7 +30,7 @@ class Databases:
         self._made: list[str] = []
 
     def make(self, name: str, *, template: str = "template0") -> str:
-        """An empty database, or a copy of another one; its full name."""
+        """Create a database, empty or as a copy of another one. Return its full name."""
         self._server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
         self._made.append(name)
         self._server.execute(
@@ -36,22 +39,22 @@ class Databases:
         return name
 
     def copy(self, suffix: str, *, of: str = DATABASE) -> str:
-        """A copy of the migrated database, or of another; the application lets go of it meanwhile."""
+        """Copy the migrated database, or another one, after closing the application's connection."""
         connection.close()
         return self.make(f"{DATABASE}_{suffix}", template=of)
 
     def use(self, name: str) -> None:
-        """From now on the application works on this database."""
+        """Connect the application to this database."""
         connection.close()
         connection.settings_dict["NAME"] = name
         connection.ensure_connection()
 
     def connect(self, name: str) -> psycopg.Connection[Any]:
-        """A connection of our own, without the application's limits; every statement is committed."""
+        """Return a separate connection without the application's limits, in autocommit mode."""
         return psycopg.connect(with_path(self._places.database_server, name), autocommit=True)
 
     def drop_all(self) -> None:
-        """Leave the server as it was."""
+        """Drop all databases that were made."""
         connection.close()
         while self._made:
             name = sql.Identifier(self._made.pop())
@@ -85,7 +88,7 @@ def _open(run: Run) -> Iterator[Databases]:
 
 
 def databases(run: Run) -> Databases:
-    """The databases of this run, made when first needed."""
+    """Return the databases of this run, created at the first call."""
     return run.shared("databases", lambda: _open(run))
 
 
@@ -96,7 +99,7 @@ def multiply(
     over: str,
     changes: dict[str, str],
 ) -> None:
-    """Many copies of a row: one for each row of the FROM item `over`, with these columns as SQL says."""
+    """Insert a copy of a row per row of the FROM item `over`; `changes` are SQL expressions by column."""
     fields = [field for field in row._meta.concrete_fields if not isinstance(field, AutoField)]
     columns = [str(field.column) for field in fields]
     unknown = set(changes) - set(columns)

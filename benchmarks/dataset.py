@@ -1,4 +1,4 @@
-"""A dataset for the splitting benchmarks: files of 20 lumis each, made by counting, the same every time."""
+"""A dataset for the splitting benchmarks: files of 20 lumis each, generated deterministically."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LumiRange = tuple[int, int, int]
 
 
 def lfn_of(number: int) -> str:
-    """The name of a file."""
+    """Return the name of a file."""
     return f"/store/data/Run2031A/Muons/RAW/v1/000/{number:08d}.root"
 
 
 def ranges_of(number: int) -> tuple[LumiRange, ...]:
-    """Run, first and last lumi of each stretch in a file; no lumi is in two files."""
+    """Return run, first and last lumi of each range in a file. No lumi is in two files."""
     run = FIRST_RUN + number // FILES_PER_RUN
     first = 1 + (number % FILES_PER_RUN) * STRETCHES * (STRETCH + 1)
     starts = range(first, first + STRETCHES * (STRETCH + 1), STRETCH + 1)
@@ -29,17 +29,17 @@ def ranges_of(number: int) -> tuple[LumiRange, ...]:
 
 
 def lumis_of(number: int) -> list[tuple[int, int]]:
-    """The same lumis one by one."""
+    """Return the same lumis one by one."""
     return [(run, lumi) for run, first, last in ranges_of(number) for lumi in range(first, last + 1)]
 
 
 def places_of(number: int) -> tuple[str, ...]:
-    """Where a file is: blocks of a thousand lie together."""
+    """Return the sites of a file: the files of a block of a thousand are at the same sites."""
     return PLACES[number // 1000 % len(PLACES)]
 
 
 def mask_of(files: int) -> dict[str, list[list[int]]]:
-    """A certification mask for that many files, as requests carry it: most of every run."""
+    """Return a certification mask for this number of files, as in requests: most lumis of every run."""
     last = FILES_PER_RUN * STRETCHES * (STRETCH + 1)
     step = last // GOOD_STRETCHES
     good = [[first, first + step - 1 - BAD_LUMIS] for first in range(1, last, step)]

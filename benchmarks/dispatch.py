@@ -1,4 +1,4 @@
-"""B7: hand every due request to its queue, as the sweep does, against a bare pipelined LPUSH."""
+"""B7: send every due request to its queue, as the sweep does, against a pipelined LPUSH alone."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _open_redis(run: Run) -> Iterator[redis.Redis]:
     if not run.places.redis:
         raise NotRun("REDIS_URL is not set: run ./wms2 bench")
     if not run.redis_was_empty:
-        raise NotRun("database 3 of this Redis is not empty, and it would be emptied: flush it yourself")
+        raise NotRun("database 3 of this Redis is not empty, and benchmarks would empty it: flush it first")
     server = redis.Redis.from_url(run.places.redis)
     try:
-        server.flushdb()  # of what the benchmarks before this one left
+        server.flushdb()  # removes keys of earlier benchmarks
         run.versions["Redis"] = str(server.info("server")["redis_version"])
     except redis.RedisError as error:
         raise NotRun(f"Redis does not answer: {error}") from error
@@ -45,7 +45,7 @@ def _open_redis(run: Run) -> Iterator[redis.Redis]:
 
 
 def take_all(server: redis.Redis) -> int:
-    """Take what waits in the queues, as workers would: a full queue is given nothing more."""
+    """Take all waiting messages from the queues, as workers do: the sweep sends nothing to a full queue."""
     taken = 0
     for queue in sorted(set(QUEUES.values())):
         waiting: Any = server.llen(queue)
@@ -56,7 +56,7 @@ def take_all(server: redis.Redis) -> int:
 
 
 def taken_ids(server: redis.Redis) -> list[str]:
-    """The first argument of every task that was taken."""
+    """Return the first argument of every task that was taken."""
     ids: list[str] = []
     for key in _taken(server):
         messages: Any = server.lrange(key, 0, -1)
@@ -74,7 +74,7 @@ def _arguments(message: bytes) -> list[str]:
 
 
 def dispatch_due(run: Run) -> Measured:
-    """B7."""
+    """B7: dispatch due requests, each exactly once."""
     due = run.size(DUE, 600)
     server = run.shared("redis", lambda: _open_redis(run))
     with due_requests(run, "dispatch", count=due) as database:
@@ -84,16 +84,16 @@ def dispatch_due(run: Run) -> Measured:
             server.flushdb()
 
         def sweep_all() -> None:
-            """A sweep hands out a batch; so many sweeps as it takes."""
+            """Run sweeps until all requests are sent; each sends one batch."""
             handed_out = 0
             while handed_out < due:
                 sweep()
                 batch = take_all(server)
-                assert batch, f"the sweep handed out nothing after {handed_out}"
+                assert batch, f"the sweep sent nothing after {handed_out}"
                 handed_out += batch
 
         def check() -> None:
-            sweep()  # what is in flight must not be handed out again
+            sweep()  # a request that was sent must not be sent again
             take_all(server)
             ids = taken_ids(server)
             assert len(ids) == len(set(ids)) == due, f"{len(ids)} tasks for {due} due requests"

@@ -1,6 +1,6 @@
-"""How a ratio is measured: candidate and reference in turn, in one run, medians compared.
+"""Measures ratios: candidate and reference run alternately, and their medians are compared.
 
-A sample function does one repetition and answers its seconds; what it prepares is not in them.
+A sample function does one repetition and returns its seconds, without the preparation.
 """
 
 from __future__ import annotations
@@ -16,36 +16,39 @@ from typing import Any
 
 from benchmarks.bars import Bar
 
-SLOW_SEC = 20.0  # a sample that takes longer is not repeated as often
+SLOW_SEC = 20.0  # a sample that takes longer is repeated less often
 SLOW_REPEAT = 2
 Sample = Callable[[], float]
 
 
 class Verdict(StrEnum):
-    """What became of a benchmark."""
+    """Outcome of a benchmark."""
 
     MET = "met"
     MISSED = "missed"
     SLOWER = "slower"  # within its bar, but slower than the committed record beyond noise
     NOT_RUN = "not run"
-    FAILED = "failed"  # it broke: nothing was measured
-    QUICK = "quick"  # a smoke test went through: nothing to judge
+    FAILED = "failed"  # an error: nothing was measured
+    QUICK = "quick"  # a smoke test without errors; its values are not compared with the bar
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One value and every sample it was made from. `hoped` is judged for the moonshot, if another."""
+    """One value and every sample it was made from.
+
+    `hoped` is the value compared with the moonshot, if it differs.
+    """
 
     value: float
     samples: Mapping[str, Sequence[float]]
     note: str = ""
     hoped: float | None = None
-    spread: tuple[float, float] | None = None  # where the middle half of the repetitions lies
+    spread: tuple[float, float] | None = None  # interquartile range of the repetitions
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A bar and how it went."""
+    """A bar with the result of its benchmark."""
 
     bar: Bar
     verdict: Verdict
@@ -57,7 +60,7 @@ class Result:
 
     @property
     def moonshot(self) -> bool | None:
-        """Was the bar met and the moonshot reached? None when nothing was judged."""
+        """Whether bar and moonshot were reached; None if no value was compared."""
         if self.measured is None or self.verdict is Verdict.QUICK:
             return None
         hoped = self.measured.value if self.measured.hoped is None else self.measured.hoped
@@ -66,35 +69,35 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Seconds of candidate and reference, in the order they were taken."""
+    """Seconds of candidate and reference, in the order of measurement."""
 
     candidate: tuple[float, ...]
     reference: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
-        """How many times the reference the candidate takes."""
+        """Duration of the candidate as a multiple of the reference."""
         return median(self.candidate) / median(self.reference)
 
     @property
     def rate_percent(self) -> float:
-        """How much of the reference's rate the candidate reaches."""
+        """Rate of the candidate in percent of the reference's."""
         return 100 / self.ratio
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Between which ratios the middle half of the pairs lies: how far the ratio can be trusted."""
+        """Interquartile range of the ratios, as a measure of their uncertainty."""
         ratios = [ours / theirs for ours, theirs in zip(self.candidate, self.reference, strict=True)]
         return percentile(ratios, 25), percentile(ratios, 75)
 
     @property
     def spread_percent(self) -> tuple[float, float]:
-        """The same for rates."""
+        """Interquartile range of the rates."""
         low, high = self.spread
         return 100 / high, 100 / low
 
     def as_samples(self) -> dict[str, tuple[float, ...]]:
-        """For the record."""
+        """Return the samples for the JSON record."""
         return {"candidate": self.candidate, "reference": self.reference}
 
 
@@ -105,10 +108,10 @@ def timed(
     after: Callable[[], object] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Sample:
-    """A sample of this work; what goes before and after it is not counted.
+    """Return a sample function of this work. `before` and `after` are not timed.
 
-    Work that only computes is timed by `time.process_time`: on a shared machine the wall clock would
-    count the neighbours, and more of them the longer the work is.
+    Use `time.process_time` for work that only computes: on a shared machine the wall clock would include the
+    time of other processes.
     """
 
     def sample() -> float:
@@ -126,7 +129,7 @@ def timed(
 
 
 def stopped(work: Callable[[], object]) -> Sample:
-    """A sample of work so short that collecting garbage before it would take longer."""
+    """Return a sample function of work that is shorter than the garbage collection before it would be."""
 
     def sample() -> float:
         began = time.perf_counter()
@@ -137,7 +140,7 @@ def stopped(work: Callable[[], object]) -> Sample:
 
 
 def alternate(candidate: Sample, reference: Sample, *, repeat: int) -> Pairs:
-    """Take both in turn, each first every other time; slow ones less often."""
+    """Measure both alternately, with alternating order. Slow samples are repeated less often."""
     ours: list[float] = []
     theirs: list[float] = []
     turn = 0
@@ -152,18 +155,18 @@ def alternate(candidate: Sample, reference: Sample, *, repeat: int) -> Pairs:
 
 
 def repeated(sample: Sample, *, repeat: int) -> tuple[float, ...]:
-    """Several samples of something that has no reference."""
+    """Take several samples of work without a reference."""
     return tuple(sample() for _ in range(repeat))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of the values do not exceed."""
+    """Return the smallest value that this percentage of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def judge(bar: Bar, measured: Measured, *, quick: bool = False, **more: Any) -> Result:
-    """The result of a measurement, or of a smoke test."""
+    """Return the result of a measurement or of a smoke test."""
     verdict = Verdict.MET if bar.meets(measured.value) else Verdict.MISSED
     if quick:
         verdict = Verdict.QUICK

@@ -49,7 +49,7 @@ def _open_broker() -> Iterator[Broker]:
 
 
 def make_messages(number: int) -> list[bytes]:
-    """So many messages: one in a hundred is malformed, one in ten comes twice."""
+    """Return this number of messages: one in a hundred is malformed, one in ten is repeated."""
     distinct = [_message(index) for index in range(number - number // 10)]
     return [*distinct, *distinct[:: len(distinct) // max(number // 10, 1)][: number - len(distinct)]]
 
@@ -61,7 +61,7 @@ def _message(index: int) -> bytes:
 
 
 def take_announcements(run: Run) -> Measured:
-    """B18: the queue is filled before; what is measured ends when every message is acknowledged."""
+    """B18: the queue is filled before the measurement, which ends when every message is acknowledged."""
     number = run.size(MESSAGES, 500)
     messages, broker = make_messages(number), run.shared("broker", _open_broker)
     made = databases(run)
@@ -77,7 +77,7 @@ def take_announcements(run: Run) -> Measured:
             broker.publish(queue, *messages, confirm=False)
         until_waiting = time.monotonic() + 60
         while any(broker.waiting(queue) < number for queue in queues):
-            assert time.monotonic() < until_waiting, "the broker has not all messages"
+            assert time.monotonic() < until_waiting, "the broker does not have all messages"
             time.sleep(0.1)
         left = iter(queues)
 

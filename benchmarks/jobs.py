@@ -1,4 +1,4 @@
-"""B31 and B33: what a job does on a worker node, against the same work without WMS2."""
+"""B31 and B33: the work of a job on a worker node, against the same work without WMS2."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 DISTINCT_FILES, FILES, FILE_EVENTS, LUMI_EVENTS = 5, 100, 100_000, 1000
 NODE, SITE = "proc_000000", "T2_CH_CERN"
 DATASET = "/Bench/Run2026-v1/GEN"
-PAYLOAD = 'echo 1 >"$1"'  # what the job runs: the bare minimum that leaves an output
+PAYLOAD = 'echo 1 >"$1"'  # the payload: a minimal program with an output
 
 
 def merge_files(run: Run) -> Measured:
-    """B31. Both leave one file on disk; the merge starts Python, as in a job, and counts lumis on its way."""
+    """B31. Both write one file to disk. The merge starts Python, as in a job, and counts lumis."""
     directory = scratch()
     sources = [str(path) for path in _root_files(directory, run.size(FILES, 2))]
     target = directory / "merged.root"
@@ -50,7 +50,7 @@ def merge_files(run: Run) -> Measured:
 
 
 def _root_files(directory: Path, count: int) -> list[Path]:
-    """A few files and copies of them."""
+    """Return some ROOT files and copies of them."""
     paths = [directory / f"{number}.root" for number in range(count)]
     for number, path in enumerate(paths[:DISTINCT_FILES]):
         first = 1 + number * FILE_EVENTS
@@ -79,7 +79,7 @@ def _copy(sources: Sequence[str], target: Path) -> None:
 
 
 def wrap_a_job(run: Run) -> Measured:
-    """B33. CPU time of a whole job, whose payload does next to nothing, minus that of the payload."""
+    """B33. CPU time of a whole job with a minimal payload, minus that of the payload."""
     directory = scratch()
     _write_job(directory)
     command = ["./run.sh", "processing", NODE, SITE]

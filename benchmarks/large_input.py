@@ -1,9 +1,7 @@
-"""B30: decide a round, and answer `/ledger`, of a request with a million input files.
+"""B30: plan a round, and return `/ledger`, of a request with a million input files.
 
-    python -m benchmarks.large_input plan|ledger
-
-does one of them in a process of its own, on the database of DATABASE_URL, and prints seconds, CPU seconds and
-by how many MB its peak grew.
+`python -m benchmarks.large_input plan|ledger` does one of them in a separate process, on the database of
+DATABASE_URL, and prints seconds, CPU seconds and the growth of the peak memory in MB.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from benchmarks.places import with_path
 from benchmarks.run import Run
 
 FILES, FEWER = 1_000_000, 100_000
-MOST_SEC, MOST_MB, MOST_RATIO = 60.0, 500.0, 1.3  # ratio: seconds per file among many and among few
+MOST_SEC, MOST_MB, MOST_RATIO = 60.0, 500.0, 1.3  # of the seconds per file, many files to few
 
 
 def plan_large_input(run: Run) -> Measured:
-    """B30: the worst of time, memory and growth of the time per file, as fractions of what is allowed."""
+    """B30: the largest of time, memory and growth of the time per file, as fractions of their limits."""
     many, few = run.size(FILES, 5000), run.size(FEWER, 1000)
     samples: dict[str, tuple[float, ...]] = {}
     for files in (few, many):
@@ -84,7 +82,7 @@ def _measure(run: Run, name: str, work: str) -> tuple[float, float, float]:
 
 
 def measure_here(work: str) -> tuple[float, float, float]:
-    """Do the work in this process; seconds, CPU seconds and the growth of the peak in MB."""
+    """Do the work in this process. Return seconds, CPU seconds and the growth of the peak memory in MB."""
     import django
 
     django.setup()
@@ -97,7 +95,7 @@ def measure_here(work: str) -> tuple[float, float, float]:
 
     workflow = Workflow.objects.get()
     pool = usable_sites(workflow=workflow, now=timezone.now())
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of starting up
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory of the start
     before, began, cpu = _memory_kb("VmRSS"), time.monotonic(), time.process_time()
     if work == "plan":
         assert decide_plan(workflow=workflow, sites=pool).jobs

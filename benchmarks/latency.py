@@ -1,7 +1,6 @@
 """B29: a trivial request on an idle pool, from its submission to announced outputs, against its DAG alone.
 
-The DAG alone is what `condor_submit_dag` would take: from its submission to the end of its DAGMan, in the
-same run.
+The time of the DAG alone is from its submission to the end of its DAGMan, in the same run.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DAG = """
 
 
 def announce_one(run: Run) -> Measured:
-    """B29."""
+    """B29: run a request to its announcement, against the run time of its DAG."""
     stack = Stack(run)
     taken = [_run_one(stack) for _ in range(run.size(REPEAT, 1))]
     ratios = [whole / dag for whole, dag in taken]

@@ -1,4 +1,4 @@
-"""B8: give 100k files to the groups of a round, as planning does, against COPY and a join."""
+"""B8: assign 100k files to the groups of a round, as planning does, against COPY and a join."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOIN = """
 
 
 def assign_files(run: Run) -> Measured:
-    """B8."""
+    """B8: assign the files; both sides are rolled back."""
     files = run.size(FILES, 2000)
     made = databases(run)
     name = made.copy("ledger")
@@ -43,7 +43,8 @@ def assign_files(run: Run) -> Measured:
         multiply(server, file, over=numbers, changes={"lfn": "t.lfn || lpad(n::text, 8, '0') || '.root'"})
         server.execute("VACUUM ANALYZE dags_app_inputfile")
 
-        # Both are rolled back, their checks done: the files are fresh again without another update.
+        # Both are rolled back after their constraint checks, so that the files are fresh again without an
+        # update.
         def ours() -> None:
             with transaction.atomic(), connection.cursor() as cursor:
                 assert assign(round_=round_, spans=spans) == files

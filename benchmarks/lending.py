@@ -1,4 +1,4 @@
-"""B22 and B24: lend files to runners, against the barest SQL that does as much, and as the ledger grows."""
+"""B22 and B24: lend files to runners, against a minimal SQL statement, and with a growing ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONNECTIONS = 16
 CALLS = 100  # of each connection, in one repetition
 PLACES = 20
 CALLS_OF_SAMPLE = 40
-LEASE_SEC, SWEEP_SEC = 2, 0.5  # of a runner that falls silent
+LEASE_SEC, SWEEP_SEC = 2, 0.5  # of a runner that stops sending heartbeats
 BARE = """
     WITH free AS MATERIALIZED (
          SELECT id FROM dags_app_inputfile
@@ -42,7 +42,7 @@ BARE = """
 
 
 def pull_database(run: Run, suffix: str, *, files: int) -> tuple[str, Workflow]:
-    """A database of its own with a pull round of files in 20 sets of places; half of them are in the last."""
+    """Create a database with a pull round of files in 20 sets of places; the last set has half of them."""
     made = databases(run)
     name = made.copy(suffix)
     made.use(name)
@@ -66,7 +66,7 @@ def pull_database(run: Run, suffix: str, *, files: int) -> tuple[str, Workflow]:
 
 
 def make_runners(workflow: Workflow, count: int) -> list[Runner]:
-    """So many runners of the workflow's round."""
+    """Create this number of runners in the workflow's round."""
     round_ = workflow.rounds.get()
     group = round_.groups.get()
     first = Runner.objects.count()
@@ -81,13 +81,13 @@ def make_runners(workflow: Workflow, count: int) -> list[Runner]:
 
 
 def sources_of(workflow: Workflow) -> list[Source]:
-    """All sets of places, each as far as its number says."""
+    """Return all sets of places; the number of a set is its distance."""
     keys = workflow.place_sets.order_by("pk").values_list("pk", flat=True)
     return [Source(key, number, ("T2_XX_00",)) for number, key in enumerate(keys)]
 
 
 def lend_to_many(run: Run) -> Measured:
-    """B22: 16 connections take one file at a time; the rate of the allocator against the bare statement."""
+    """B22: 16 connections allocate one file at a time; rate of the allocator against the statement alone."""
     calls = run.size(CALLS, 10)
     name, workflow = pull_database(run, "lending", files=4 * CONNECTIONS * calls * (run.repeat + 1))
     runners, sources = make_runners(workflow, CONNECTIONS), sources_of(workflow)
@@ -107,7 +107,7 @@ def lend_to_many(run: Run) -> Measured:
 
 
 def all_at_once(work: Callable[[int], None]) -> float:
-    """The seconds that all connections take to do their work at the same time."""
+    """Run the work on all connections at the same time. Return the seconds until the last has ended."""
     barrier = threading.Barrier(CONNECTIONS + 1)
 
     def one(number: int) -> None:
@@ -150,7 +150,7 @@ def _lend_bare(run: Run, name: str, workflow: Workflow, runner: Runner, calls: i
 def lend_among_many(run: Run) -> Measured:
     """B24: one file among a million, and after 900k are processed, against one among a thousand.
 
-    The value is the larger of the two ratios, each divided by how much it may be: 1.3 and 1.5.
+    The value is the larger of the two ratios, each divided by its limit: 1.3 and 1.5.
     """
     large, processed = run.size(1_000_000, 20_000), run.size(900_000, 18_000)
     few, many = pull_database(run, "few", files=5000), pull_database(run, "many", files=large)
@@ -171,7 +171,7 @@ def lend_among_many(run: Run) -> Measured:
 
 
 def _compare(run: Run, few: tuple[str, Workflow], many: tuple[str, Workflow]) -> Pairs:
-    """Lend from both in turn, some files each time."""
+    """Lend from both databases alternately, some files each time."""
     return alternate(_sample(run, *many), _sample(run, *few), repeat=run.size(15, 3))
 
 
@@ -192,7 +192,7 @@ def _sample(run: Run, name: str, workflow: Workflow) -> Sample:
 
 
 def lend_again(run: Run) -> Measured:
-    """B25: a runner takes the only file and falls silent; sweeps after its lease until another gets it."""
+    """B25: a runner with the only file stops; sweeps from the end of its lease until another gets it."""
     _, workflow = pull_database(run, "silence", files=1)
     sources, kept = sources_of(workflow), settings.RUNNER_LEASE_SEC
     settings.RUNNER_LEASE_SEC = LEASE_SEC

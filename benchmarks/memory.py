@@ -1,8 +1,7 @@
-"""B16: by how much a process grows that plans, renders and watches a million nodes.
+"""B16: growth of the memory of a process that plans, renders and watches a million nodes.
 
-    python -m benchmarks.memory REQUESTS NODES
-
-does the work in a process of its own and says the growth of its peak in MB.
+`python -m benchmarks.memory REQUESTS NODES` does the work in a separate process and prints the growth of its
+peak memory in MB.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from dags_app.states import SplittingAlgo
 NODES = 10_000
 SINGLE_NODES = 200_000
 JOBS_PER_GROUP = 8
-REPEAT = 1  # the same work gives the same peak, to a page or two
+REPEAT = 1  # the same work has the same peak within some pages
 
 
 def memory_of_a_million(run: Run) -> Measured:
-    """B16: a hundred requests of 10k nodes, one after another as a worker does it, then all are watched."""
+    """B16: plan a hundred requests of 10k nodes one after another, as a worker does, then watch all."""
     nodes, requests = run.size(NODES, 1100), run.size(100, 2)
     many = repeated(lambda: _grown(requests, nodes), repeat=REPEAT)
     single = run.size(SINGLE_NODES, 11_000)
@@ -52,10 +51,10 @@ def _grown(requests: int, nodes: int) -> float:
 
 
 def peak_growth_mb(requests: int, nodes: int) -> float:
-    """Plan, render and watch these nodes in this process; how far its peak rises."""
+    """Plan, render and watch these nodes in this process. Return the growth of its peak memory in MB."""
     jobs = nodes * JOBS_PER_GROUP // (JOBS_PER_GROUP + NODES_AROUND_JOBS)
     params: dict[str, Any] = {"files_per_job": 1}
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of starting up
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory of the start
     before = _memory_kb("VmRSS")
     for _ in range(requests):
         plan_and_render(jobs, params)
@@ -66,7 +65,7 @@ def peak_growth_mb(requests: int, nodes: int) -> float:
 
 
 def plan_and_render(jobs: int, params: dict[str, Any]) -> None:
-    """What `plan_round` holds in memory: files, plan and layout, and each file while it is written."""
+    """Hold in memory what `plan_round` does: files, plan and layout, and each file while it is written."""
     spec = plan_spec(SplittingAlgo.FILE_BASED, params)
     plan = build_plan(spec=spec, files=ledger_rows(jobs), estimate=ESTIMATE)
     layout = LayoutSpec(
@@ -95,7 +94,7 @@ def plan_and_render(jobs: int, params: dict[str, Any]) -> None:
 
 
 def watch(path: Path, jobs: int) -> FileStamp:
-    """What monitoring keeps of a DAG once it has looked at it."""
+    """Read a DAG as the monitor does, with what it keeps in memory."""
     groups = -(-jobs // JOBS_PER_GROUP)
     path.write_text(status_text(groups, done=groups // 2))
     reading = read_status(path)

@@ -1,4 +1,4 @@
-"""B9, B10: a page of GET /requests among a million. B11: the console's list."""
+"""B9, B10: a page of GET /requests with a million requests. B11: the console's list."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ SELECT json_build_object('next', %(next)s::text, 'previous', NULL, 'results', js
 
 
 def seconds_of(work: Callable[[], object], *, times: int) -> list[float]:
-    """The seconds of each of so many calls, after one that warms up."""
+    """Return the seconds of each call, after one call to warm up."""
     work()
     sample = stopped(work)
     return [sample() for _ in range(times)]
 
 
 def first_page(run: Run) -> Measured:
-    """B9."""
+    """B9: the first page of GET /requests."""
     everything = population(run)
     everything.databases.use(everything.many)
     with everything.databases.connect(everything.many) as server:
@@ -89,7 +89,7 @@ def first_page(run: Run) -> Measured:
 
 
 def _check_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """A reference that shows something else would be none."""
+    """Check that application and reference return the same rows."""
     assert [row.keys() for row in ours["results"]] == [row.keys() for row in theirs["results"]]
     for one, other in zip(ours["results"], theirs["results"], strict=True):
         for name in ("request_name", "workflow", "links"):
@@ -99,7 +99,7 @@ def _check_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 
 def deep_page(run: Run) -> Measured:
-    """B10."""
+    """B10: a page far from the start of GET /requests."""
     everything, times = population(run), run.size(100, 3)
     everything.databases.use(everything.many)
     before = EPOCH + timedelta(seconds=everything.deep + 1)
@@ -115,12 +115,12 @@ def deep_page(run: Run) -> Measured:
 
 
 def rest_page(everything: Population, path: str) -> Callable[[], bytes]:
-    """Fetches the page as a client with a token does, through the whole application."""
+    """Return a function that fetches the page as a client with a token, through the whole application."""
     return lambda: content(everything.browser, path, authorization=f"Bearer {everything.token}")
 
 
 def console_list(run: Run) -> Measured:
-    """B11."""
+    """B11: the list of requests in the console."""
     everything, times = population(run), run.size(10, 2)
 
     def page_in(database: str) -> Sample:

@@ -1,4 +1,7 @@
-"""B2: our splitter against WMCore's, on the same input. The peer is optional and runs in its own Python."""
+"""B2: the splitter of WMS2 against WMCore's, on the same input.
+
+WMCore is optional and runs in its own Python.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ FILES = 20_000  # WMCore needs seconds for these already
 
 
 def split_beside_wmcore(run: Run) -> Measured:
-    """B2."""
+    """B2: split the same input with both splitters and compare their jobs."""
     files, algo = run.size(FILES, 200), planning.algorithm()
     params = {key: value for key, value in planning.parameters(files).items() if key != "lumi_mask"}
     rows = planning.ledger_rows(files)
@@ -40,7 +43,7 @@ def split_beside_wmcore(run: Run) -> Measured:
 
 
 class Peer:
-    """A running peer that has its input ready."""
+    """A process with WMCore that has built its input."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin is not None
@@ -53,7 +56,7 @@ class Peer:
         self.jobs = int(self._split()["jobs"])
 
     def sample(self) -> float:
-        """Processor seconds of one splitting."""
+        """Return the CPU seconds of one splitting."""
         return float(self._split()["seconds"])
 
     def _split(self) -> dict[str, Any]:
@@ -65,13 +68,13 @@ class Peer:
 
 @contextmanager
 def wmcore(algo: SplittingAlgo, files: int, params: dict[str, Any]) -> Iterator[Peer]:
-    """The peer, ended afterwards."""
+    """Start the process with WMCore; end it afterwards."""
     python = os.environ.get(PYTHON)
     if not python:
         raise NotRun(f"WMCore is optional: run ./wms2 bench B2, or name a Python that has it in {PYTHON}")
     named = params | {"splitOnRun": params["split_on_run"]}
     command = [python, str(SCRIPT), algo, str(files), json.dumps(named)]
-    # Its own environment: the peer must not see our packages.
+    # a separate environment, so that WMCore does not import packages of WMS2
     try:
         process = subprocess.Popen(
             command,

@@ -1,4 +1,4 @@
-"""Where benchmarks may work: a database, a Redis number and a directory of their own, never the stack's."""
+"""Resources of the benchmarks: databases, a Redis number and a directory, separate from the stack's."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ REDIS_NUMBER = 3
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the benchmarks were given; empty where it is missing."""
+    """The configured resources; empty if missing."""
 
-    database_server: str  # a URL with any database of the server; only databases of ours are opened
+    database_server: str  # a URL with any database of the server; only databases of the benchmarks are opened
     redis: str
     submit_root: str
 
 
 def take_places(environ: MutableMapping[str, str]) -> Places:
-    """Read what is given and point the application, not yet loaded, at places of our own."""
+    """Read the environment and configure the application, not yet loaded, for the benchmarks' resources."""
     server = environ.get("WMS2_MIGRATE_DATABASE_URL") or environ.get(
         "DATABASE_URL", ""
     )  # it creates databases
@@ -42,7 +42,7 @@ def take_places(environ: MutableMapping[str, str]) -> Places:
     environ.setdefault("DJANGO_SETTINGS_MODULE", "wms2_project.settings")
     environ.setdefault("WMS2_LAB", "1")
     environ.setdefault("SECRET_KEY", token_hex())
-    # What is measured is the work, not the log of it and not the guard against too many requests.
+    # Logging and throttles are not part of the measured work.
     environ["WMS2_LOG_LEVEL"] = "ERROR"
     environ["WMS2_THROTTLE_USER"] = "100000000/minute"
     return places
@@ -60,13 +60,13 @@ def is_empty(url: str) -> bool:
 
 
 def with_path(url: str, path: str) -> str:
-    """The same server, another database."""
+    """Return the URL with another database of the server."""
     return urlsplit(url)._replace(path=f"/{path}").geturl()
 
 
 @contextmanager
 def submit_root(environ: MutableMapping[str, str]) -> Iterator[Path]:
-    """A directory for DAGs on the disk the stack submits from; the application is pointed there too."""
+    """Create a directory for DAGs on the disk that the stack submits from, and set it in the application."""
     root = Path(mkdtemp(prefix="bench-", dir=environ.get("WMS2_SUBMIT_ROOT") or None))
     root.chmod(0o755)
     environ["WMS2_SUBMIT_ROOT"] = str(root)
@@ -77,9 +77,10 @@ def submit_root(environ: MutableMapping[str, str]) -> Iterator[Path]:
 
 
 def record_path(given: str | None, environ: MutableMapping[str, str]) -> Path:
-    """Where the JSON goes: a relative path, and the default, lie in the state directory.
+    """Return the path of the JSON record; a relative path, and the default, are in the state directory.
 
-    A state directory made for this run alone is removed after success; then it is the one above.
+    A state directory that was made for this run is removed after success; then the directory above it is
+    used.
     """
     state = environ.get("WMS2_HOME") or environ.get("WMS2_STATE")
     base = Path(state) if state else Path.cwd()

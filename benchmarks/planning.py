@@ -20,12 +20,12 @@ FILES = 100_000
 
 
 def algorithm() -> SplittingAlgo:
-    """The hardest algorithm this installation has."""
+    """Return the most expensive algorithm of this version."""
     return next(algo for algo in WANTED if algo in SPLITTERS)
 
 
 def parameters(files: int) -> dict[str, Any]:
-    """What a request for that many files says."""
+    """Return the splitting parameters of a request for this number of files."""
     return {
         "files_per_job": 5,
         "lumis_per_job": 100,
@@ -36,7 +36,7 @@ def parameters(files: int) -> dict[str, Any]:
 
 
 def plan_spec(algo: SplittingAlgo, params: dict[str, Any]) -> PlanSpec:
-    """A request as planning sees it."""
+    """Return the input of planning for a request."""
     return PlanSpec(
         workflow_id="0b8e5a3c-7a51-4d6a-9a3f-0d5f3c1e2b44",
         request_name="benchmark",
@@ -48,7 +48,7 @@ def plan_spec(algo: SplittingAlgo, params: dict[str, Any]) -> PlanSpec:
 
 
 def ledger_rows(files: int) -> list[FileSpec]:
-    """The dataset as the ledger gives it, before any mask."""
+    """Return the dataset as ledger rows, without a mask."""
     places: dict[tuple[str, ...], frozenset[str]] = {names: frozenset(names) for names in dataset.PLACES}
     return [
         FileSpec(
@@ -63,7 +63,7 @@ def ledger_rows(files: int) -> list[FileSpec]:
 
 
 def plain_pass(files: list[list[tuple[int, int]]]) -> int:
-    """Touch every lumi once."""
+    """Iterate over every lumi once."""
     highest = 0
     for lumis in files:
         for _run, lumi in lumis:
@@ -73,10 +73,10 @@ def plain_pass(files: list[list[tuple[int, int]]]) -> int:
 
 
 def split_and_group(run: Run) -> Measured:
-    """B1."""
+    """B1: split and group, against one pass over the lumis."""
     files = run.size(FILES, 1000)
     plain = [dataset.lumis_of(number) for number in range(files)]
-    gc.freeze()  # the reference's two million lumis are no garbage collector's business but ours
+    gc.freeze()  # keep the garbage collector from scanning the two million lumis of the reference
     rows, algo = ledger_rows(files), algorithm()
     spec = plan_spec(algo, parameters(files))
     plans: list[Plan] = []

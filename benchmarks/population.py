@@ -1,4 +1,4 @@
-"""Two databases for the pages: one with a million requests, one with a thousand; the newest are at work."""
+"""Two databases for the pages: a million requests and a thousand; the newest requests are running."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from wms2_project.access.tokens import issue_token
 MANY, FEW = 1_000_000, 1000
 PAGE = 50
 DEEP_PAGE = 10_000
-AT_WORK = 200  # newest requests that have rounds, files and outputs; as many around the deep page
+AT_WORK = 200  # newest requests with rounds, files and outputs; as many around the deep page
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The databases, and a browser and a token that are good in both."""
+    """The databases, and a browser session and a token that are valid in both."""
 
     databases: Databases
     many: str
@@ -68,19 +68,19 @@ def _fill(made: Databases, name: str, *, rows: int, deep: int | None = None) -> 
 
 
 def hurry(server: psycopg.Connection[Any]) -> None:
-    """The rows are right by construction: no checks of references, if we may, and no waits for the disk."""
+    """Switch off waits for the disk and, if permitted, checks of foreign keys: the rows are consistent."""
     server.execute("SET synchronous_commit = off")
     with suppress(psycopg.errors.InsufficientPrivilege):
         server.execute("SET session_replication_role = replica")
 
 
 def population(run: Run) -> Population:
-    """The databases of this run, filled when first needed."""
+    """Return the databases of this run, filled at the first call."""
     return run.shared("population", lambda: _populate(run))
 
 
 def content(browser: Client, path: str, **headers: Any) -> bytes:
-    """The body of a page that must be there."""
+    """Return the body of the page. Raise unless its status is 200."""
     answer = browser.get(path, headers=headers or None)
     assert answer.status_code == 200, f"{path} answered {answer.status_code}"
     return bytes(answer.content)

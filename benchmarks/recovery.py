@@ -1,6 +1,8 @@
-"""B14: how soon a finished group is in the database. B15: how soon a killed worker's work goes on.
+"""B14: delay until a finished group is in the database.
 
-Both watch the stack itself, its own workers and database, from outside: by its API, its files, its rows.
+B15: delay until the work of a killed worker continues.
+
+Both observe the running stack, with its workers and database, from outside: by API, files and rows.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from benchmarks.submission import document, jobs_for
 
 LONGEST_SEC = 240.0
 LOOK_SEC = 0.02
-TOO_MUCH_MEMORY_MB = 900_000  # no machine has it: the DAG is planned and queued, and its jobs never run
+TOO_MUCH_MEMORY_MB = 900_000  # more than any machine has, so that queued jobs never run
 GROUPS = """
     SELECT g.id, d.submit_dir, g.index, g.status FROM dags_app_mergegroup g
       JOIN dags_app_round r ON r.id = g.round_id JOIN dags_app_workflow w ON w.id = r.workflow_id
@@ -35,19 +37,19 @@ class Stack:
 
     def __init__(self, run: Run) -> None:
         if not os.environ.get("WMS2_URL") or not os.environ.get("CONDOR_CONFIG"):
-            raise NotRun("no stack runs around this: run ./wms2 bench")
+            raise NotRun("no stack is running: run ./wms2 bench")
         self._url = f"{os.environ['WMS2_URL']}/api/v1"
         self._headers = {"Authorization": f"Bearer {os.environ['WMS2_TOKEN']}"}
         self.rows: psycopg.Connection[Any] = psycopg.connect(run.places.database_server, autocommit=True)
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask the API for something."""
+        """POST to the API."""
         answer = requests.post(f"{self._url}/{path}", json=body, headers=self._headers, timeout=30)
         assert answer.ok, answer.text
         return dict(answer.json())
 
     def request(self, name: str) -> tuple[str, str]:
-        """Status and owner of a request, from its row."""
+        """Return status and owner of a request from its row."""
         sql = "SELECT status, owner FROM requests_app_request WHERE request_name = %s"
         row = self.rows.execute(sql, [name]).fetchone()
         assert row is not None
@@ -55,8 +57,8 @@ class Stack:
 
 
 def see_groups(run: Run) -> Measured:
-    """B14: from the end of a group's DAGMan to its outputs in our tables, p99 over all groups."""
-    from lab.seed.__main__ import seed  # the lab is absent when production is measured
+    """B14: seconds from the end of a group's DAGMan to the rows of its outputs, p99 over all groups."""
+    from lab.seed.__main__ import seed  # the package is absent if an installation without the lab is measured
     from lab.seed.storage import Storage
 
     stack, suffix = Stack(run), f"bench{os.getpid()}"
@@ -82,7 +84,7 @@ def see_groups(run: Run) -> Measured:
 
 
 def resume_killed(run: Run) -> Measured:
-    """B15: a worker is killed in the middle of planning; until another one works on the request."""
+    """B15: kill a worker while it plans; seconds until another one works on the request."""
     stack = Stack(run)
     taken = [_kill_andwait_for(stack, jobs=jobs_for(run.size(10_000, 2_000))) for _ in range(run.repeat)]
     spread = percentile(taken, 25), percentile(taken, 75)
@@ -117,7 +119,7 @@ def _kill_andwait_for(stack: Stack, *, jobs: int) -> float:
 
 
 def wait_for(done: Callable[[], bool], *, message: str, pause: float) -> None:
-    """Wait until it is done, for a bounded time."""
+    """Wait until the condition holds. Raise after the timeout."""
     end = time.monotonic() + LONGEST_SEC
     while not done():
         assert time.monotonic() < end, message

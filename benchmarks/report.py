@@ -1,4 +1,4 @@
-"""The table a person reads and the record a machine reads."""
+"""Results of a run as a table for the terminal and as a JSON record."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ COLUMNS = ("ID", "what", "measured", "spread", "recorded", "against", "bar", "ve
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "redis", "psycopg", "htcondor")
 VERDICT = COLUMNS.index("verdict")
 PIPED_WIDTH = 260
-BEYOND_A_LIMIT = 115  # percent of a theoretical limit: beyond it the measurement is noise
+BEYOND_A_LIMIT = 115  # percent of a theoretical limit; larger values are measurement errors
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """When, how and on what it was measured."""
+    """Time, versions and load of the run."""
 
     quick: bool
     started_at: datetime
@@ -47,12 +47,12 @@ class Conditions:
 
     @property
     def is_busy(self) -> bool:
-        """Was the machine at work already? Then ratios of unlike work are worth less."""
+        """Whether the machine was busy before the run, which makes some ratios less reliable."""
         return self.load_before[0] > (os.cpu_count() or 1)
 
 
 def row_of(result: Result) -> tuple[str, ...]:
-    """A result as the columns of the table."""
+    """Return a result as the columns of the table."""
     bar, measured = result.bar, result.measured
     head = (bar.id, bar.what)
     if measured is None:
@@ -78,7 +78,7 @@ def _note(result: Result) -> str:
 
 
 def print_table(results: Sequence[Result], conditions: Conditions, *, out: TextIO | None = None) -> None:
-    """The table: with lines and colours on a terminal, plain when piped."""
+    """Print the table: with lines and colours on a terminal, plain in a pipe."""
     out = out or sys.stdout
     on_terminal = out.isatty()
     console = Console(file=out, width=None if on_terminal else PIPED_WIDTH, no_color=not on_terminal)
@@ -99,7 +99,7 @@ def print_table(results: Sequence[Result], conditions: Conditions, *, out: TextI
 
 
 def write_record(path: Path, results: Sequence[Result], conditions: Conditions) -> None:
-    """Every sample, and what is needed to judge them later."""
+    """Write every sample, and the conditions of the measurement, as JSON."""
     record = {
         "schema": 1,
         "quick": conditions.quick,
@@ -144,7 +144,7 @@ def _as_json(result: Result) -> dict[str, Any]:
 
 
 def package_versions() -> dict[str, str]:
-    """Of Python and of what the application is built on."""
+    """Return the versions of Python and of the main packages."""
     found = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -53,7 +53,7 @@ PAN = """() => new Promise((resolve) => {
 
 
 def open_request_page(run: Run) -> Measured:
-    """B27: the larger share of the two bars that is used."""
+    """B27: the larger of server time and browser time, each divided by its limit."""
     made = databases(run)
     database = made.copy("request_page")
     made.use(database)
@@ -91,7 +91,7 @@ def _seconds(browser: Client, path: str) -> float:
 
 
 def _running_request(nodes: int) -> Request:
-    """Make a request with a running DAG: half of its groups are collected, the others run."""
+    """Create a request with a running DAG: half of its groups are collected, the others run."""
     row = first_request(status=RequestStatus.ACTIVE)
     groups, jobs = nodes // NODES_PER_GROUP, NODES_PER_GROUP - NODES_AROUND_JOBS
     directory = scratch() / "dag"
@@ -139,13 +139,13 @@ def _write_status(group: Path, *, first_job: int, jobs: int) -> None:
 
 @contextmanager
 def _chromium() -> Iterator[Any]:
-    """A Chromium without a window."""
+    """Start a headless Chromium."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
         raise NotRun("playwright is not installed") from error
     if not Path(CHROMIUM).exists():
-        raise NotRun("there is no Chromium: install the package chromium")
+        raise NotRun("Chromium is not installed: install the package chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
@@ -155,7 +155,10 @@ def _chromium() -> Iterator[Any]:
 
 
 def _open(context: Any, url: str) -> dict[str, float]:
-    """Open the page; return when it was painted, interactive and complete (s), and the frames of a pan."""
+    """Open the page.
+
+    Return the seconds until it was painted, interactive and complete, and the frames of a pan.
+    """
     page = context.new_page()
     page.goto(url)
     page.wait_for_function(READY)

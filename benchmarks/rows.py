@@ -1,6 +1,6 @@
-"""Requests by the million, made inside PostgreSQL by copying one that the models made.
+"""Millions of requests, made in PostgreSQL by copying one that the models made.
 
-Request n has ids that follow from n and is one second younger than request n - 1.
+The ids of request n follow from n, and it is one second younger than request n - 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def first_request(**changes: Any) -> Request:
-    """The request all others are copies of, number 0."""
+    """Create request number 0, which all others are copied from."""
     workflow = Workflow.objects.create(
         request_name="benchmark_0",
         input_dataset=DATASET,
@@ -53,7 +53,7 @@ def first_request(**changes: Any) -> Request:
 
 
 def add_requests(server: psycopg.Connection[Any], first: Request, *, count: int) -> None:
-    """Requests 1 to `count`, each with its workflow."""
+    """Insert requests 1 to `count`, each with its workflow."""
     numbers = f"generate_series(1, {count}) AS n"
     name = {"request_name": "'benchmark_' || n"}
     born = {"created_at": f"timestamptz '{EPOCH.isoformat()}' + n * interval '1 second'"}
@@ -63,7 +63,7 @@ def add_requests(server: psycopg.Connection[Any], first: Request, *, count: int)
 
 
 def add_work(server: psycopg.Connection[Any], *, first: int, last: int) -> None:
-    """What running requests have, for requests first to last: a round, groups, files, a block of outputs."""
+    """Insert round, groups, files and an output block for each of the requests first to last."""
     number = f"generate_series({first}, {last}) AS n"
     round_, group, file, dataset, block, output = work_rows()
     own = {"id": _id("r"), "workflow_id": _id("w")}
@@ -106,7 +106,7 @@ def _id(kind: str) -> str:
 
 
 def work_rows() -> tuple[Round, MergeGroup, InputFile, OutputDataset, OutputBlock, OutputFile]:
-    """One of each, of request number 0; made once."""
+    """Return the rows of request number 0, created at the first call."""
     workflow = Workflow.objects.get(request_name="benchmark_0")
     round_, _ = Round.objects.get_or_create(workflow=workflow, number=0, defaults={"jobs": 32})
     group, _ = MergeGroup.objects.get_or_create(

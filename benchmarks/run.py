@@ -1,4 +1,4 @@
-"""One run of benchmarks: how large, how often, where, and what they share."""
+"""One run of benchmarks: sizes, repetitions, resources, and shared objects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class NotRun(Exception):
-    """The benchmark cannot run here; the message says why."""
+    """The benchmark cannot run here. The message is the reason."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What a benchmark is given: how large to be, how often to repeat, where to work, what others opened."""
+    """Input of a benchmark: sizes, repetitions, resources, and objects shared with others."""
 
     places: Places
     quick: bool = False
@@ -30,22 +30,22 @@ class Run:
     _shared: dict[str, Any] = field(default_factory=dict)
 
     def size(self, full: int, quick: int) -> int:
-        """How many, in a measurement or in a smoke test."""
+        """Return the first number in a measurement, the second in a smoke test."""
         return quick if self.quick else full
 
     @property
     def repeat(self) -> int:
-        """How often, unless it is slow."""
+        """Return the number of repetitions, fewer for slow samples."""
         return QUICK_REPEAT if self.quick else REPEAT
 
     def shared(self, name: str, opened: Callable[[], AbstractContextManager[T]]) -> T:
-        """Something several benchmarks use: opened by the first, closed after the last."""
+        """Return a shared object: opened at the first call, closed after the last benchmark."""
         if name not in self._shared:
             self._shared[name] = self._stack.enter_context(opened())
         value: T = self._shared[name]
         return value
 
     def close(self) -> None:
-        """Close what is shared, the last first."""
+        """Close the shared objects in reverse order."""
         self._shared.clear()
         self._stack.close()

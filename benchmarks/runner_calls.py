@@ -1,4 +1,4 @@
-"""B23: the calls of runners over HTTP, in the mix of jobs of an hour with five files and a pulse a minute."""
+"""B23: calls of runners over HTTP, mixed as by one-hour jobs with five files and a heartbeat a minute."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from requests_app.states import RequestStatus
 from sites_app.models import Site
 
 CLIENTS = 64
-FILES, PULSES = 5, 12  # of a job; pulses before each file
+FILES, PULSES = 5, 12  # of a job; heartbeats before each file
 LONGEST_SEC = 0.5
 CONTENT = b"x"  # of an output
 Taken = list[tuple[str, float]]

@@ -11,7 +11,7 @@ from benchmarks.run import Run
 
 CLIENT = Path(__file__).resolve().parents[1] / "cli"
 CLOSED = "http://127.0.0.1:1"  # nothing listens there: the call ends at once
-REPEAT = 15  # a process is quick to start
+REPEAT = 15  # starts of a process are short
 
 
 def start_client(run: Run) -> Measured:

@@ -1,4 +1,4 @@
-"""B32: small files to a site's storage and back, by WebDAV with a token, against plain copies."""
+"""B32: write small files to a site's storage and read them, by WebDAV with a token, against plain copies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCOPE = "storage.read:/store storage.modify:/store"
 
 
 def move_small_files(run: Run) -> Measured:
-    """B32. Both write every file to disk before the next one; the storage verifies it as well."""
+    """B32. Both sync every file to disk before the next one; the storage also verifies it."""
     if not os.environ.get(GRID):
         raise NotRun(f"{GRID} names no grid: run it by ./wms2 bench")
     grid = json.loads(Path(os.environ[GRID]).read_text())

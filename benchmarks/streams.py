@@ -41,18 +41,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class Arrivals:
-    """When a page showed how many held requests, and how many bytes it read."""
+    """Data received by a page: times at which it showed numbers of held requests, and bytes read."""
 
     seen: list[tuple[float, int]] = field(default_factory=list)
     received: int = 0  # bytes
 
     def delay(self, held: int, changed_at: float) -> float | None:
-        """Seconds until the page showed the change after which so many requests were held."""
+        """Return the seconds until the page showed that this number of requests is held."""
         return next((at - changed_at for at, count in self.seen if count >= held), None)
 
 
 def keep_pages_live(run: Run) -> Measured:
-    """B26: the larger share of the two bars that is used."""
+    """B26: the larger of CPU at rest and delay, each divided by its limit."""
     made = databases(run)
     name = made.copy("streams")
     made.use(name)
@@ -113,7 +113,7 @@ async def _measure(
 
 
 async def _hold_requests(changes: int) -> dict[int, float]:
-    """Hold one request after the other; return when how many were held."""
+    """Hold one request after the other. Return the time of each change by the number of held requests."""
     held = await Request.objects.filter(status=RequestStatus.HELD).acount()
     rows = [row async for row in Request.objects.filter(status=RequestStatus.ACTIVE)[:changes]]
     changed = {}
@@ -128,7 +128,7 @@ async def _hold_requests(changes: int) -> dict[int, float]:
 
 
 async def _page(port: int, cookie: str, arrivals: Arrivals, opened: asyncio.Event) -> None:
-    """Behave as an open home page: subscribe, and note what arrives."""
+    """Behave like an open home page: subscribe, and record what arrives."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
     query = "fragment=home/&etag=none"
     headers = f"Host: 127.0.0.1\r\nCookie: {settings.SESSION_COOKIE_NAME}={cookie}\r\n\r\n"
@@ -156,7 +156,7 @@ def _cpu_seconds(pid: int) -> float:
 
 @contextmanager
 def serving(database: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Run a streams process of our own on this database; yield its port and process."""
+    """Run a separate streams process on this database; yield its port and process."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

@@ -1,6 +1,6 @@
-"""B12: one request from its import to a DAG of 10k nodes in the queue of a real schedd. B13: a hundred.
+"""B12: one request, from its import to a DAG of 10k nodes in the queue of a real schedd. B13: a hundred.
 
-The only site it may use has no machines, so nothing of it ever runs; it is removed at once.
+The only allowed site has no machines, so that no job runs. The DAG is removed at once.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ NODES_AROUND_JOBS = 3  # in each group: landing, merge, cleanup
 NOWHERE = "T3_XX_Nowhere"
 EVENTS_PER_JOB = 1000
 GONE_WITHIN_SEC = 60.0
-STEPS = 10  # far more than the statuses between import and submission
+STEPS = 10  # limit of steps, far more than the statuses between import and submission
 _numbers = count(1)
 
 
 def queue_one(run: Run) -> Measured:
-    """B12."""
+    """B12: queue the DAG of one request."""
     jobs = jobs_for(run.size(NODES, 110))
     _open(run, "dag")
     made: list[DAG] = []
@@ -50,7 +50,7 @@ def queue_one(run: Run) -> Measured:
 
 
 def queue_hundred(run: Run) -> Measured:
-    """B13."""
+    """B13: queue the DAGs of a hundred requests."""
     jobs, requests = jobs_for(run.size(NODES, 110)), run.size(REQUESTS, 2)
     _open(run, "dags")
     made: list[DAG] = []
@@ -66,7 +66,7 @@ def queue_hundred(run: Run) -> Measured:
 
 
 def jobs_for(nodes: int) -> int:
-    """How many jobs make a DAG of so many nodes."""
+    """Return the number of jobs of a DAG with this number of nodes."""
     per_group = int(settings.JOBS_PER_GROUP)
     return nodes * per_group // (per_group + NODES_AROUND_JOBS)
 
@@ -84,7 +84,7 @@ def _open(run: Run, suffix: str) -> None:
 def queue_request(*, jobs: int, groups_at_once: int | None = None) -> DAG:
     """Import a request and take every step until its DAG is queued."""
     request, _ = import_request(document=document(jobs=jobs), actor="system:benchmark")
-    if groups_at_once is not None:  # a thousand idle DAGMans would be measured, not we
+    if groups_at_once is not None:  # a thousand idle DAGMans would distort the measurement
         throttles = {"MergeGroup": groups_at_once}
         Workflow.objects.filter(pk=request.workflow_id).update(category_throttles=throttles)
     for _ in range(STEPS):
@@ -124,7 +124,7 @@ def document(*, jobs: int) -> dict[str, object]:
 
 
 def remove_all(dags: list[DAG]) -> None:
-    """Take the DAGs out of the queue and wait until they are gone."""
+    """Remove the DAGs and wait until the queue has none of them."""
     tokens = [dag.token for dag in dags]
     while dags:
         remove_dag(dag=dags.pop(), reason="the benchmark is over")

@@ -1,4 +1,7 @@
-"""B5: one look at 300 DAGs of 10k nodes, stored. The queue's answer is made up, everything else is real."""
+"""B5: one monitoring sweep over 300 DAGs of 10k nodes.
+
+The answer of the schedd is simulated; files and tables are real.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ CHANGED_PERCENT = 1
 
 
 def running(tokens: Iterable[str]) -> FakeSchedd:
-    """A schedd in which every DAG is running."""
+    """Return a schedd in which every DAG is running."""
     queue = FakeSchedd()
     for token in tokens:
         queue.add_dag(token, JobStatus=int(JobStatus.RUNNING))
@@ -37,30 +40,30 @@ def running(tokens: Iterable[str]) -> FakeSchedd:
 
 
 class Watched:
-    """DAG directories whose status files say how many groups are done; every turn one more is."""
+    """DAG directories with status files, in which one more group is done at each `advance`."""
 
     def __init__(self, root: Path, *, dags: int, groups: int) -> None:
         self._files = [root / str(number) / "workflow.dag.status" for number in range(1, dags + 1)]
         self._groups = groups
-        self._done = groups // 2  # as in the middle of their lives
+        self._done = groups // 2  # half of the groups are done
         for file in self._files:
             file.parent.mkdir()
 
     def advance(self, *, dags: int) -> None:
-        """One more group is done in the first so many DAGs."""
+        """Finish one more group in this number of DAGs."""
         self._done += 1
         text = status_text(self._groups, done=self._done)
         for file in self._files[:dags]:
             file.write_text(text)
 
     def read(self) -> None:
-        """All the files, and nothing done with them."""
+        """Read all status files without parsing them."""
         for file in self._files:
             file.read_bytes()
 
 
 def watch_all(run: Run) -> Measured:
-    """B5: every status file has changed; the moonshot is when one in a hundred has."""
+    """B5: all status files have changed; for the moonshot one in a hundred has."""
     dags, groups = run.size(DAGS, 20), run.size(NODES, 220) // (JOBS_PER_GROUP + NODES_AROUND_JOBS)
     made = databases(run)
     name = made.copy("watching")
@@ -92,7 +95,7 @@ def watch_all(run: Run) -> Measured:
 
 
 def _add_dags(server: psycopg.Connection[Any], root: Path, *, dags: int, groups: int) -> list[str]:
-    """The rows of these DAGs and their groups; the tokens they are known by."""
+    """Insert the rows of these DAGs and their groups. Return the tokens of the DAGs."""
     first = first_request()
     round_ = Round.objects.create(workflow=first.workflow, number=0, jobs=groups * JOBS_PER_GROUP)
     dag = DAG.objects.create(

@@ -2,8 +2,9 @@
 
     python wmcore_peer.py ALGORITHM FILES PARAMETERS
 
-Says "ready" when the input is built; then answers every line on standard input with the processor
-seconds of one splitting and the number of jobs.
+Prints "ready" when the input is built. Then, for every line on standard input, prints the CPU seconds of one
+splitting
+and the number of jobs.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -29,7 +30,7 @@ PERFORMANCE = {"timePerEvent": 1, "sizePerEvent": 1.5, "memoryRequirement": 2000
 
 
 def build_files(count: int) -> set[Any]:
-    """The dataset as WMCore knows files."""
+    """Return the dataset as files of WMCore."""
     files = set()
     for number in range(count):
         lumis = dataset.lumis_of(number)
@@ -45,7 +46,7 @@ def build_files(count: int) -> set[Any]:
 
 
 def split(algorithm: str, files: set[Any], parameters: dict[str, Any]) -> tuple[float, int]:
-    """Processor seconds and jobs of one splitting."""
+    """Split once. Return the CPU seconds and the jobs."""
     fileset = Fileset(name="benchmark", files=set(files))
     subscription = Subscription(fileset=fileset, workflow=Workflow(), split_algo=algorithm, type="Processing")
     began = time.process_time()

@@ -1,8 +1,8 @@
 """`./wms2 bench years`: fill a scaled database year by year, apply the retention, and measure.
 
-All times lie in the past, because the database refuses to delete young rows by its own clock. Every year
-gets its requests with everything that production leaves behind; then the retention runs as Beat runs it, and
-the tables are vacuumed as autovacuum does it.
+All times lie in the past, because the database refuses to delete young rows by its own clock. Each year is
+filled with requests and all rows that production creates; then the retention runs as Beat runs it, and the
+tables are vacuumed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.places import is_empty, submit_root, take_places
 from benchmarks.run import Run
 
 FILES, GROUPS, STATUSES, EVENTS = 100, 5, 9, 6  # of one request
-PER_DAY = 2000  # requests of the installation that is asked about
+PER_DAY = 2000  # requests a day of the installation that sizes are extrapolated to
 LARGEST = 12  # tables shown
 SIZES = """
 SELECT relname, pg_total_relation_size(oid) FROM pg_class
@@ -33,7 +33,10 @@ SELECT relname, pg_total_relation_size(oid) FROM pg_class
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print one line per year, then sizes by table and what they mean at full rate; the exit code."""
+    """Print one line per year, then sizes by table and their extrapolation to the full rate.
+
+    Return the exit code.
+    """
     parser = argparse.ArgumentParser(prog="bench years", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--per-day", type=int, default=20, help="requests a day (20: 1 in 100)")
     parser.add_argument("--years", type=int, default=10, help="years (10)")
@@ -95,7 +98,7 @@ def _grow(run: Run, *, per_day: int, years: int) -> list[dict[str, Any]]:
 def _add_year(
     server: psycopg.Connection[Any], *, first: int, last: int, begins: datetime, per_day: int
 ) -> None:
-    """Completed requests with rounds, groups, files, outputs, status changes and events of their DAG."""
+    """Insert completed requests with rounds, groups, files, outputs, status changes and DAG events."""
     from benchmarks.database import multiply
     from benchmarks.rows import work_rows
     from dags_app.models import DAG, DAGEvent, Workflow
@@ -140,7 +143,7 @@ def _add_year(
 
 
 def _add_audit(begins: datetime, *, count: int) -> None:
-    """One sealed row per request."""
+    """Insert one sealed audit row per request."""
     from wms2_project.access import audit
     from wms2_project.models import AuditEvent
 
@@ -159,7 +162,10 @@ def _add_audit(begins: datetime, *, count: int) -> None:
 
 
 def _list_costs(server: psycopg.Connection[Any]) -> dict[str, dict[str, float]]:
-    """Return milliseconds and pages of the database that lists of requests read. Pages depend on no load."""
+    """Return milliseconds and database pages of lists of requests.
+
+    Pages do not depend on the load of the machine.
+    """
     from requests_app.models import Request
 
     newest = Request.objects.order_by("-created_at", "-id").select_related("workflow")
@@ -172,7 +178,7 @@ def _list_costs(server: psycopg.Connection[Any]) -> dict[str, dict[str, float]]:
 
 
 def _cost(server: psycopg.Connection[Any], statement: str) -> dict[str, float]:
-    """Explain the statement, whose constants Django prints without quotes."""
+    """Run EXPLAIN on the statement, after quoting the constants, which Django prints without quotes."""
     text = re.sub(r"= (\w+)(?=\)? ORDER)", r"= '\1'", statement)
     row = server.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode()).fetchone()
     assert row is not None
@@ -182,7 +188,7 @@ def _cost(server: psycopg.Connection[Any], statement: str) -> dict[str, float]:
 
 
 def _print_extrapolation(years: list[dict[str, Any]], per_day: int) -> None:
-    """Tables that grow are scaled by the growth of the last year, the others by the rate."""
+    """Print sizes at the full rate: growing tables by the growth of the last year, the others by the rate."""
     last, before = years[-1], years[-2] if len(years) > 1 else years[-1]
     factor = PER_DAY / per_day
     print(f"{'table':40} {'MB':>9} {'MB a year':>10} {'GB at ' + str(PER_DAY) + ' a day':>20}")

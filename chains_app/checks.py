@@ -20,7 +20,7 @@ QUEUES = {"INTAKE_AMQP_URL": "INTAKE_AMQP_QUEUE", "INTAKE_STOMP_URL": "INTAKE_ST
 
 @register(STARTUP)
 def check_intake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Require a queue for each broker, and addresses that the readers understand."""
+    """Require a queue for each broker, and addresses with a supported scheme."""
     found: list[CheckMessage] = []
     for name, queue in QUEUES.items():
         url = getattr(settings, name)
@@ -28,7 +28,7 @@ def check_intake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             hint = f"Use an address that begins with {' or '.join(SCHEMES[name])}."
             found.append(Error(f"WMS2_{name} is not an address of a broker.", hint=hint, id="wms2.E040"))
         if url and not getattr(settings, queue):
-            hint = "It has no default: a queue of another installation must not be emptied by mistake."
+            hint = "It has no default, so that the queue of another installation is not emptied by mistake."
             found.append(Error(f"WMS2_{queue} is not set.", hint=hint, id="wms2.E041"))
     for name in settings.INTAKE_POLL_NAMES:
         if not POLLED.fullmatch(name):

@@ -33,7 +33,7 @@ class InputState:
 
     ready: bool
     reason: str = ""
-    lost: bool = False  # it was ready before, or can never be
+    lost: bool = False  # it was ready before and is not any more, or can never be ready
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Decision:
 
 
 def settle(facts: StepFacts) -> StepStatus | None:
-    """Return the status that a step takes because of its request; None if it stays as it is."""
+    """Return the next status of a step, derived from its request; None if it does not change."""
     request = facts.request_status
     if not request or facts.status not in (StepStatus.RUNNING, StepStatus.HELD):
         return None
@@ -68,7 +68,7 @@ def hold_reason(facts: StepFacts, key: Key) -> tuple[str, str]:
             f"{shown}: request {facts.request_name} is {facts.request_status}",
             "Retry or skip the step, or cancel the chain",
         )
-    return f"{shown}: request {facts.request_name} is held", "Release the request; the chain then goes on"
+    return f"{shown}: request {facts.request_name} is held", "Release the request; the chain then continues"
 
 
 def lookup_of(steps: Mapping[Key, StepFacts]) -> Any:
@@ -101,7 +101,7 @@ def decide(
     inputs: Mapping[str, InputState],
     approvals: frozenset[str],
 ) -> Decision:
-    """Return what to do. `needs`: outside datasets that a call reads; `approvals`: steps that need one."""
+    """Return the decision. `needs`: outside datasets that a call reads; `approvals`: steps that need one."""
     found = Decision()
     started = any(one.status != StepStatus.DEFINED for one in steps.values())
     for call in wiring.calls:

@@ -46,7 +46,7 @@ def matches_everything(mask: str) -> bool:
 
 
 def try_examples(mask: str, names: Iterable[str]) -> dict[str, bool]:
-    """Return for each example whether the mask matches it."""
+    """Return each example with whether the mask matches it."""
     found = compile_mask(mask)
     return {name: found.search(name) is not None for name in names}
 

@@ -99,7 +99,7 @@ class Announcement(models.Model):
 
 
 class Chain(Leased):
-    """The steps that one template takes one announced dataset through."""
+    """One run of a template on one announced dataset."""
 
     id = models.BigAutoField(primary_key=True)
     template = models.ForeignKey(Template, on_delete=models.PROTECT, related_name="chains")
@@ -129,7 +129,7 @@ class Chain(Leased):
 
 
 class ChainStep(models.Model):
-    """One call of a step. From its start on it is a request."""
+    """One call of a step. A started call has a request."""
 
     id = models.BigAutoField(primary_key=True)
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="steps")
@@ -241,7 +241,7 @@ class ChainCallback(CallbackRow):
 
 
 class ChainEvent(models.Model):
-    """Something that happened to a chain. Append-only: a trigger refuses edits and deletions."""
+    """An event in the history of a chain. Append-only: a trigger refuses edits and deletions."""
 
     id = models.BigAutoField(primary_key=True)
     chain = models.ForeignKey(Chain, on_delete=models.PROTECT, related_name="events")

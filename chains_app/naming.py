@@ -29,7 +29,7 @@ class CallName:
 
     @property
     def label(self) -> str:
-        """The words that all names of the call have in common."""
+        """The part that all names of the call have in common."""
         words = f"{self.template}_{self.step}"
         clean = re.sub(r"[^A-Za-z0-9_]", "_", words)
         if clean != words.replace("/", "_") or "_" in self.step or len(clean) > _MAX_LABEL:

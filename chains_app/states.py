@@ -12,7 +12,7 @@ from wms2_project.tables import check_complete
 
 
 class TemplateStatus(StrEnum):
-    """Status of a template. Only active templates start chains."""
+    """Status of a template. Only actual templates start chains."""
 
     LOADED = "loaded"
     ACTUAL = "actual"
@@ -69,7 +69,7 @@ class DatasetStatus(StrEnum):
 
 
 class CleanupStrategy(StrEnum):
-    """When the intermediate datasets of a chain are removed."""
+    """Time at which the intermediate datasets of a chain are removed."""
 
     KEEP = "keep"
     SAFE = "safe"  # once every final dataset is complete
@@ -84,7 +84,7 @@ class StepMode(StrEnum):
 
 
 class StepStart(StrEnum):
-    """When a step starts."""
+    """Condition under which a step starts."""
 
     COMPLETE = "complete"  # its input is complete
     FIRST_FILE = "first_file"  # its producer has started; it processes each file as it is confirmed
@@ -99,7 +99,7 @@ class Device(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is declared about one status: its meaning, the statuses it leads to, its colour in the console."""
+    """Declaration of one status: its meaning, the statuses it leads to, its colour in the console."""
 
     why: str
     leads_to: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from chains_app.services.deadlines import raise_overdue
 from chains_app.services.sweeping import claim_callbacks, claim_chains, claim_removals
 from wms2_project.celery import app
 
-MATCH_SEC = 10.0  # of one task; the next one goes on
+MATCH_SEC = 10.0  # of one task; the next task continues
 
 
 @shared_task(ignore_result=True)

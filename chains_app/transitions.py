@@ -117,7 +117,7 @@ def record_event(
     after: str = "",
     **detail: Any,
 ) -> None:
-    """Append an event to the history of a chain, and tell open pages."""
+    """Append an event to the history of a chain, and notify open pages."""
     announce(chain_topic(chain.pk))
     ChainEvent.objects.create(
         chain=chain,

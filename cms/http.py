@@ -136,7 +136,7 @@ class JsonService:
 
     @span("CMS call", kind=SpanKind.CLIENT)
     def download(self, path: str, *, max_bytes: int, max_sec: float) -> bytes:
-        """Return a file as it is. Raises TooLarge above the limit, whatever length the service announces."""
+        """Return a file as it is. Raises TooLarge above the limit, regardless of the announced length."""
         url = f"{self._base_url}/{path}"
         where = f"{self.service}: GET {urlsplit(url).path}"
         note(where, service=self.service)

@@ -155,7 +155,7 @@ class RucioClient:
     def delete_rule(self, rule_id: str) -> None:
         """Delete the rule. Rucio keeps it for up to an hour; a missing rule is not an error.
 
-        Rules of other accounts are refused, whatever rights this account has in Rucio.
+        Rules of other accounts are refused, regardless of the rights of this account in Rucio.
         """
         found = self.rule(rule_id)
         if found is None:

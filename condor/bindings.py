@@ -37,7 +37,7 @@ def locate(name: str) -> Any:
 
 
 def describe(schedd: str, attributes: list[str]) -> dict[str, Any]:
-    """The schedd's whole ad: `locate` returns only the address of one that is named."""
+    """Return the schedd's whole ad: `locate` returns only the address of a named schedd."""
     ads = htcondor2.Collector().query(htcondor2.AdType.Schedd, f'Name == "{schedd}"') if schedd else []
     return _plain(ads[0] if ads else locate(schedd), attributes)
 

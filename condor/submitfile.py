@@ -272,7 +272,7 @@ def _job_entries(description: SubmitDescription) -> dict[str, str]:
 
 
 def _variables(description: SubmitDescription) -> str:
-    """The environment of the job: numbers, and the name of its token's file, never a secret."""
+    """Return the environment of the job: numbers and the name of its token's file, no secrets."""
     variables = "WMS2_ATTEMPT=$(RETRY) WMS2_MEMORY_MB=$INT(memory_wanted)"
     if description.with_token:
         variables += f" WMS2_TOKEN_FILE={token_file_name(description.workflow_id)}"

@@ -29,7 +29,7 @@ class InputFile(models.Model):
     state = enum_field(FileState, default=FileState.FRESH)
     attempts = models.PositiveSmallIntegerField(default=0)
     # Ranges [[run, first, last], …] of lumis, or of events (run 0) where the workflow cuts by events:
-    # what the request wants of the file, if not all it selects, and what collected groups have read.
+    # the part of the file that the request selects, if not all, and the part that collected groups have read.
     # An empty `wanted` marks a file beyond the request's early stop: excluding it leaves no gap.
     wanted = models.JSONField(null=True, blank=True)
     done = models.JSONField(default=list, blank=True)

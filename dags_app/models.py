@@ -1,7 +1,8 @@
 """Models of execution: Schedd, Workflow, Round, DAG, DAGEvent, MergeGroup; see also `input_models`.
 
-These tables do not know requests or their statuses. There is no row per job: jobs exist in the groups'
-manifests on disk and in HTCondor. Runners are the exception (`dags_app.pull.models`): files are lent to them.
+These tables have no reference to requests or their statuses. There is no row per job: jobs exist in the
+groups' manifests on disk and in HTCondor. Runners are the exception (`dags_app.pull.models`): files are lent
+to them.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class Workflow(models.Model):
 
     @property
     def pulls(self) -> bool:
-        """Whether jobs ask for their files instead of getting them by the plan."""
+        """Whether jobs request their files instead of getting them by the plan."""
         return self.allocation == "pull"
 
     @property
@@ -281,7 +282,7 @@ class DAG(models.Model):
     applied_version = models.PositiveIntegerField(default=0)
     # Sites that its landings use; null in older DAGs
     applied_sites = ArrayField(name_field(Name.SITE), null=True, blank=True)
-    # Since when replicas of its files have changed and its landings do not know
+    # Since when replicas of its files have changed without an update of its landings
     landings_stale_since = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True, default="")

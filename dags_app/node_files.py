@@ -39,7 +39,7 @@ class NodeAttempt:
     site: str
     exit_code: int
     category: str
-    action: Annotated[str, "What DAGMan was asked to do."]
+    action: Annotated[str, "Action that POST requested of DAGMan."]
     reason: str
     message: str
     wall_time_sec: float

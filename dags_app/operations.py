@@ -122,7 +122,7 @@ DAG_OPERATIONS = tuple(
         (DagAction.RELEASE, "Every DAGMan that is held is released.", "play_arrow", Weight.USUAL),
         (
             DagAction.REMOVE,
-            "The DAG and its jobs leave the queue and its request is held. Rescue files keep what is done.",
+            "The DAG and its jobs leave the queue and its request is held. Rescue files keep finished nodes.",
             "cancel",
             Weight.FINAL,
         ),

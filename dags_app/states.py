@@ -19,7 +19,7 @@ class RoundKind(StrEnum):
 
     PILOT = "pilot"  # one job that measures; its output counts
     PRODUCTION = "production"
-    PULL = "pull"  # of runners, which ask for their files
+    PULL = "pull"  # of runners, which request their files
 
 
 class RoundStatus(StrEnum):
@@ -71,7 +71,7 @@ class FileState(StrEnum):
 
 
 class RunnerState(StrEnum):
-    """State of a runner, which is a job of a pull round that asked for work."""
+    """State of a runner, which is a job of a pull round."""
 
     RUNNING = "running"  # may be lent files
     RECORDED = "recorded"  # named its outputs and uploads them
@@ -134,6 +134,6 @@ FAILED_DAG = frozenset({DAGStatus.PARTIAL, DAGStatus.FAILED})
 # Ended incomplete without a stop by WMS2.
 ENDED_BY_ITSELF = FAILED_DAG | {DAGStatus.REMOVED}
 LIVE_RUNNER = frozenset({RunnerState.RUNNING, RunnerState.RECORDED})
-# Outcomes that count as failures of the round. A late runner loses nothing, a stopped one is no failure.
+# Outcomes that count as failures of the round. Late and stopped runners are not failures.
 FAILED_RUNNER = frozenset({RunnerOutcome.UNPROCESSED, RunnerOutcome.FAILED, RunnerOutcome.LOST})
 UNFINISHED_FILE = frozenset({FileState.FRESH, FileState.ASSIGNED, FileState.ATTEMPTED})

@@ -161,7 +161,7 @@ class Stack:
             except KeyboardInterrupt:
                 self._supervisor.send_signal(signal.SIGTERM)
             if time.monotonic() > end:
-                self._supervisor.kill()  # its children die with it
+                self._supervisor.kill()  # its children end with it
         self.relay.pump()
         self._supervisor = None
         clear_leftovers(self.layout)

@@ -1,4 +1,4 @@
-"""The small commands: up, down, status, env, cli, manage, logs."""
+"""The commands up, down, status, env, cli, manage and logs."""
 
 from __future__ import annotations
 

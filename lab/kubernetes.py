@@ -1,8 +1,8 @@
 """`python -m lab.kubernetes`: write deploy/kubernetes/wms2.yaml from docker-compose.yml.
 
-Compose names commands, variables, limits and checks of every process; here they become Deployments, a Job
-and Services. Variables whose names tell a secret come from the Secret `wms2`, each process getting its own;
-the others are the ConfigMap `wms2`. PostgreSQL, Redis and the proxy are the cluster's own.
+Commands, variables, limits and checks of the Compose services become Deployments, a Job and Services.
+Variables with names of secrets come from the Secret `wms2`, only in the processes that need them; the others
+are the ConfigMap `wms2`. PostgreSQL, Redis and the proxy are the cluster's own.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _environment(environment: dict[str, str]) -> Iterator[dict[str, Any]]:
             if used[1] not in yielded and used[1] != name:
                 yield _reference(used[1], optional=False)
                 yielded.add(used[1])
-        # a variable that adds to its own value gets that from a neighbour of another name
+        # a variable that extends its own value reads it through a second variable
         yield from _composed(name, str(value))
 
 
@@ -231,7 +231,7 @@ def _probes(name: str, service: dict[str, Any]) -> dict[str, Any]:
 
 
 def _get(name: str, path: str) -> dict[str, Any]:
-    """Ask by an address that WMS2_ALLOWED_HOSTS always has."""
+    """Return an HTTP probe with a host that WMS2_ALLOWED_HOSTS always has."""
     return {"path": path, "port": "http", "httpHeaders": [{"name": "Host", "value": "127.0.0.1"}]}
 
 

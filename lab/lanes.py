@@ -28,11 +28,11 @@ class Lane:
     redis: int | None = None  # a Redis database of its own; the benchmarks empty number 3
 
     def arguments(self) -> list[str]:
-        """The arguments of pytest."""
+        """Return the arguments of pytest."""
         return [*self.paths, *(f"--ignore={path}" for path in self.left_out)]
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment that isolates the lane."""
+        """Return the environment that isolates the lane."""
         own = {LANE: self.name}
         if self.redis is not None:
             own["REDIS_URL"] = urlunsplit(urlsplit(given["REDIS_URL"])._replace(path=f"/{self.redis}"))
@@ -51,7 +51,7 @@ DISTURBING = (
 ON_STORAGE_SERVERS = ("tests/e2e/test_storage_faults.py",)
 _ON_THE_POOL = (
     "tests/integration/condor",
-    "tests/integration/admin/test_three_doors.py",
+    "tests/integration/admin/test_operation_calls.py",
     "tests/integration/api/test_fuzzing.py",
     "tests/integration/auth/test_audited_writes.py",
     "tests/faults",

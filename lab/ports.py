@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.errors import LabError
 from lab.files import read_json, write_atomically
 
-# below the ephemeral range, so that no outgoing connection can sit on one between two starts
+# below the ephemeral range, so that no outgoing connection occupies one between two starts
 RANGE = range(20000, 32000)
 TRIES = 200
 

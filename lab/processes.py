@@ -29,7 +29,7 @@ def mark(layout: Layout, part: str) -> dict[str, str]:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of orphaned grandchildren, so that they are reaped."""
+    """Become the parent of orphaned grandchildren, so that this process reaps them."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -51,7 +51,7 @@ def dying_with_us(sig: signal.Signals) -> Callable[[], None]:
 
     def in_child() -> None:
         libc.prctl(PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
-        if os.getppid() != parent:  # we died between fork and prctl
+        if os.getppid() != parent:  # this process ended between fork and prctl
             os._exit(1)
 
     return in_child

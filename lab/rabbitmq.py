@@ -105,7 +105,7 @@ def _await(condition: Callable[[], bool], *, seconds: float) -> None:
 
 @contextmanager
 def running_broker(directory: Path) -> Iterator[Broker]:
-    """A started broker. Raises LabError where RabbitMQ is not installed."""
+    """Yield a started broker. Raises LabError where RabbitMQ is not installed."""
     home = installation()
     if home is None:
         raise LabError("RabbitMQ is not installed: ./wms2 test installs it where apt can fetch it")

@@ -97,7 +97,7 @@ def read_results(path: Path, *, ended: bool = True) -> list[Result]:
 
 
 def unexplained(name: str, code: int, results: Sequence[Result]) -> list[Result]:
-    """Return a failure for a pytest whose exit code no test explains."""
+    """Return a failure for a pytest with a non-zero exit code and no failed test."""
     if code in (0, NO_TESTS_COLLECTED) or any(result.outcome == FAILED for result in results):
         return []
     return [Result(name, FAILED, reason=f"pytest ended with exit code {code}, see its output above")]

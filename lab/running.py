@@ -90,7 +90,7 @@ class Commands:
         return self.started[-1]
 
     def wait(self, *running: Running) -> None:
-        """Wait for these, or for all; report progress now and then."""
+        """Wait for these, or for all; report progress periodically."""
         wanted, reported = running or tuple(self.started), time.monotonic()
         while any(one.process.poll() is None for one in wanted):
             for one in self.started:

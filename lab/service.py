@@ -44,7 +44,7 @@ class Service:
     restarts: int = 0
     started: float = 0.0  # by the monotonic clock
     restart_due: float | None = None
-    held: bool = False  # it ended by request and waits for its release
+    held: bool = False  # it was stopped by a hold and waits for its release
     _process: subprocess.Popen[bytes] | None = None  # kept: a garbage-collected Popen would reap it
     _log_start: int = 0
 

@@ -26,7 +26,7 @@ BASE = {
     "postgres": postgres.build,
     "redis": redis.build,
     "grid": grid.build,
-    "cms_world": cms_world.build,  # after the grid: it tells where the sites' storage is
+    "cms_world": cms_world.build,  # after the grid, which has the addresses of the sites' storage
     "broker": broker.build,  # nothing where RabbitMQ is not installed
 }
 LATE = ("epmd", "broker")  # started when the stack is ready, which waits for neither
@@ -104,16 +104,14 @@ def bring_up(supervisor: Supervisor, ground: Ground) -> None:
     for part in provided:
         settings |= part.settings
     private = [name for part in provided if part.services for name in part.settings if name in SERVERS]
-    settings["WMS2_PRIVATE"] = " ".join(
-        private
-    )  # what a later ./wms2 must not take for a server from outside
+    settings["WMS2_PRIVATE"] = " ".join(private)  # a later ./wms2 must not treat these as external servers
     services = [service for part in provided for service in part.services]
     pool = [service for service in services if service.name == "condor"]
     late = [service for service in services if service.name in LATE]
     others = [service for service in services if service not in (*pool, *late)]
     supervisor.start(*pool, *others)
     supervisor.wait_ready(*others)
-    if APPLICATION in wanted:  # the pool is the slowest to come: what does not use it starts meanwhile
+    if APPLICATION in wanted:  # the pool starts slowest; services that do not use it start meanwhile
         set_up_database(supervisor, ground, settings)
         parts = application.build(ground, addresses, settings)
         beat = [part for part in parts if part.name == "beat"]

@@ -31,7 +31,7 @@ class ServiceState:
     since: float
     restarts: int
     deaths: int = 0  # in a row
-    failing: bool = False  # it died too often in a row, and has not stayed up since
+    failing: bool = False  # it ended too often in a row, and has not stayed up since
     last_death: str = ""
     held: bool = False  # kept down by request
     log: str = ""

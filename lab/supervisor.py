@@ -64,7 +64,7 @@ class Supervisor:
         self.remember()
 
     def remember(self) -> None:
-        """Store what runs, for status, down and tests."""
+        """Write the state of the services, for status, down and tests."""
         state = StackState(
             pid=os.getpid(),
             started_at=started_at(os.getpid()),
@@ -207,7 +207,7 @@ class Supervisor:
         note(f"{signal.Signals(signum).name}: {how}")
 
     def stop(self, order: Sequence[Sequence[str]], *, budget_sec: float = STOP_BUDGET_SEC) -> None:
-        """Stop the main processes, one group of names after the other, and kill those that are late."""
+        """Stop the main processes, one group of names after the other; kill those that exceed the time."""
         began = time.monotonic()
         self.stop_requests = max(self.stop_requests, 1)
         self.enter(Phase.STOPPING)
@@ -221,7 +221,7 @@ class Supervisor:
     def _stop_together(self, services: Sequence[Service], *, deadline: float) -> None:
         for service in services:
             send(service.pid, service.stop_signal)
-            send(service.pid, signal.SIGCONT)  # a frozen process would not notice
+            send(service.pid, signal.SIGCONT)  # a frozen process cannot handle the signal
         sent = time.monotonic()
         left_sec = max(STOP_AT_LEAST_SEC, deadline - sent)
         insisting = [service for service in services if service.insist_signal]

@@ -33,7 +33,7 @@ STACK_SETTINGS = {  # of the stack the tests run on
     "WMS2_DEFAULT_PAYLOAD": "toy",
     "WMS2_LAB_BROKER": "0",  # tests of the intake have a broker of their own
     "WMS2_TRACES": "otlp",
-    "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only of calls that ask for it
+    "OTEL_TRACES_SAMPLER": "parentbased_always_off",  # only for calls that request it
     "OTEL_BSP_SCHEDULE_DELAY": "500",
 }
 TESTS_OWN = {"WMS2_TRACES": ""}  # a test sets the exporter of its process
@@ -109,7 +109,7 @@ def run_some(layout: Layout, plan: TestPlan) -> int:
 
 
 def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
-    """Run every test, whatever fails before, and print one summary."""
+    """Run every test, also after failures, and print one summary."""
     discard_old_runs(layout)
     layout.make()
     began, before = time.monotonic(), snapshot(layout.app)

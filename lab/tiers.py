@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """pytest-django moves tests that use the database to the front; unit tests should still fail first."""
+    """Sort the tests by tier, after pytest-django moved tests with a database to the front."""
     tests = config.rootpath / "tests"
     items.sort(
         key=lambda item: (

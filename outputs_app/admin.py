@@ -83,7 +83,7 @@ class RuleTable(ReadOnlyTable):
 
 @admin.register(OutputBlock)
 class OutputBlockAdmin(ReadOnlyAdmin):
-    """Output blocks and their way through the pipeline."""
+    """Output blocks and their steps in the pipeline."""
 
     topics = (Topic.OUTPUTS,)
     list_display = (

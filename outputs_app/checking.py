@@ -1,7 +1,7 @@
 """Check of a block before its registration in DBS: compares every file on the storage with its manifest.
 
-Files that differ stop the block and are all named; a storage that does not answer is asked again. What was
-checked is recorded file by file, so that a large block continues where the last task stopped.
+Files that differ stop the block and are all named; the check of a storage that does not answer is retried.
+What was checked is recorded file by file, so that a large block continues where the last task stopped.
 """
 
 from __future__ import annotations

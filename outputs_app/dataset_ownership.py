@@ -36,10 +36,10 @@ def claims_on(*names: str) -> QuerySet[DatasetClaim]:
 
 
 def find_conflict(name: str, catalogue: DbsClient, *, workflow_id: UUID | None = None) -> str:
-    """Describe what DBS has under this name that WMS2 did not register; empty if there is nothing.
+    """Describe content of DBS under this name that WMS2 did not register; empty if there is none.
 
-    A dataset without blocks belongs to WMS2 only if DBS names it as the creator and a registration was
-    begun. Blocks that only the notes of the workflow know were registered before a restore of the database.
+    A dataset without blocks belongs to WMS2 only if DBS names it as the creator and a registration was begun.
+    Blocks that only the notes of the workflow know were registered before a restore of the database.
     """
     found = catalogue.content(name)
     if found is None:

@@ -1,4 +1,4 @@
-"""Count what ROOT files hold, in a process of its own: jobs wrote these files, so nothing in them is trusted.
+"""Count what ROOT files hold, in a process of its own: the files are written by jobs and untrusted.
 
 Reads {"urls": […], "token": …, "ca_file": …} from standard input and writes one JSON line per file, in order:
 `events`, `trees` and `lumi_events`; or `problem` of the file; or `other` if it is no ROOT file; or

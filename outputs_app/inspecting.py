@@ -23,7 +23,7 @@ START_SEC, PER_FILE_SEC, MOST_SEC = 30.0, 60.0, 180.0  # below the time limit of
 
 
 class NotInspected(TransientError):
-    """Files could not be opened, for no fault of theirs; they are inspected again later."""
+    """Files could not be opened for an external cause. They are inspected again later."""
 
     code = "not_inspected"
 
@@ -41,7 +41,7 @@ Inspected = tuple[str, Content | Uninspectable | None]
 def inspect_files(
     urls: Collection[str], *, token: str = "", ca_file: str = "", child: str = CHILD
 ) -> Iterator[Inspected]:
-    """Yield what is in each file, in order; None for a file that is no ROOT file.
+    """Yield the content of each file, in order; None for a file that is not a ROOT file.
 
     Raise NotInspected where the storage does not answer. A file on which the process runs out of memory or
     CPU time is uninspectable. `child` is the module that the process runs.

@@ -15,8 +15,8 @@ from wms2_project.tables import check_complete
 
 
 class Step(StrEnum):
-    """One effect in an outside service; checking has none, and announcing is only noted: DBS hears of
-    whole datasets.
+    """One effect in an outside service; checking has none, and announcing is only recorded: DBS has a status
+    per dataset.
     """
 
     CHECK = "check"

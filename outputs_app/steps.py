@@ -240,7 +240,7 @@ def _primary_type(dataset: OutputDataset) -> str:
         found = dbs().dataset(read)
         if found is None or not found.primary_type:
             raise ServiceRejected(
-                f"DBS does not say what kind of data {read} is", cure="Have the input dataset restored in DBS"
+                f"DBS has no data type of {read}", cure="Have the input dataset restored in DBS"
             )
         dataset.primary_type = found.primary_type
         dataset.save(update_fields=["primary_type"])

@@ -25,7 +25,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class StorageUnavailable(TransientError):
-    """The storage of a site cannot be read now, which says nothing about its files."""
+    """The storage of a site cannot be read now, which is not evidence about its files."""
 
     code = "storage_unavailable"
 
@@ -50,7 +50,7 @@ def _is_file(url: str) -> bool:
 
 
 class BlockStorage:
-    """The storage of a block's site: by the settings, else as the jobs that wrote the files knew it."""
+    """The storage of a block's site: by the settings, else by the files of the jobs that wrote it."""
 
     def __init__(self, block: OutputBlock) -> None:
         self._block = block
@@ -122,7 +122,7 @@ class BlockStorage:
             raise StorageUnavailable(error.message) from error
 
     def _places_of(self, file: OutputFile) -> Places:
-        """Return the prefixes as the DAG's jobs know them. All DAGs of a round share a directory."""
+        """Return the prefixes that the DAG's jobs have. All DAGs of a round share a directory."""
         if self._block.site in settings.SITE_STORAGE:
             return storage_places(prefixes={})
         round_id = file.group.round_id

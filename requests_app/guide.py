@@ -77,7 +77,7 @@ _ALERTS = (
     Entry(
         "dag_unreadable", "The status of a DAG cannot be read",
         "The status file is missing, damaged or not readable. The last good reading stays valid.",
-        ("Look at the file system of WMS2_SUBMIT_ROOT: space, mounts, rights.",
+        ("Check the file system of WMS2_SUBMIT_ROOT: space, mounts, rights.",
          "The DAG continues. Monitoring resumes automatically when the file is readable."),
     ),
     Entry(
@@ -119,7 +119,7 @@ _ALERTS = (
     Entry(
         "slow_dag", "A DAG runs for more than 30 days",
         "The schedd answers and the DAG is in its queue.",
-        ("Look at its progress and failures. Stop and release the request to plan the rest again.",),
+        ("Check its progress and failures. Stop and release the request to plan the rest again.",),
     ),
     Entry(
         "stop_overdue", "A stop takes more than an hour",
@@ -146,7 +146,7 @@ _HOLDS = (
     Entry(
         "stopped-by-operator", "Stopped by an operator",
         "An operator stopped the request with “stay held” and gave the reason.",
-        ("Ask the person in the timeline, then release it.",),
+        ("Ask the operator named in the timeline, then release it.",),
         pattern=r"^stopped by an operator",
     ),
     Entry(
@@ -219,7 +219,7 @@ _HOLDS = (
         pattern=r"failed in every round",
     ),
     Entry(
-        "runners-without-files", "Runners asked for files and got none",
+        "runners-without-files", "Runners requested files and received none",
         "Pull mode: no file that is left can be read where the runners of the round ran.",
         ("See where the remaining files are and where runners ran. Extend the site list, or replicate them.",
          "Release: a new round starts runners at the usable sites."),
@@ -240,7 +240,7 @@ _HOLDS = (
     Entry(
         "too-long-in-status", "A step took longer than its limit",
         "Resolving, planning or deciding did not end in time.",
-        ("The evidence has the last error. Release when its cause is gone.",),
+        ("The evidence has the last error. Release when the cause is fixed.",),
         pattern=r"the limit is \d",
     ),
     Entry(

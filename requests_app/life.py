@@ -20,8 +20,10 @@ FILLS = {
 HEADER = """# Life of a request
 
 Written by `./wms2 manage reference life-of-a-request` from the table of statuses (`requests_app/states.py`).
-Thick arrows are the way without trouble, dashed ones what operators and failures do. Two kinds of arrows are
-left out, see the table: to `held`, where an operator decides, and to `aborted`, by requestors and operators.
+Thick arrows are the path without errors; dashed arrows are caused by operators and failures. Two kinds of
+arrows
+are left out, see the table: to `held`, where an operator decides, and to `aborted`, by requestors and
+operators.
 """
 
 

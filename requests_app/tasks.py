@@ -111,7 +111,7 @@ def declare_replicas() -> None:
 
 @shared_task(ignore_result=True)
 def sync_sites() -> None:
-    """Take over sites, their storages and states from CRIC."""
+    """Update sites, their storages and states from CRIC."""
     sites.sync_on_schedule(now=timezone.now())
 
 

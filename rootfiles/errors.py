@@ -17,7 +17,7 @@ OUT_OF_MEMORY = "out-of-memory"
 
 
 class RootFileError(Exception):
-    """`kind` is one of the words above; `source` is the file concerned, '' if it is none of the inputs."""
+    """`kind` is one of the words above; `source` is the file concerned, '' if it is not one of the inputs."""
 
     def __init__(self, kind: str, message: str, *, source: str = "") -> None:
         super().__init__(message)

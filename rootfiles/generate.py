@@ -105,7 +105,7 @@ def _branches(rows: Array, first: int, plan: Generation) -> Chunk:
 
 
 def _numpy_engine(seed: int) -> Callable[[int], Array]:
-    """A Breit-Wigner Z with a falling pt and flat rapidity, decayed isotropically: fast, no physics."""
+    """Generate a Breit-Wigner Z with falling pt and flat rapidity, decayed isotropically, for fast tests."""
     rng = np.random.default_rng(seed)
 
     def draw(events: int) -> Array:

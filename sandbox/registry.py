@@ -37,7 +37,7 @@ class Registry:
         return next(found, "")
 
     def kind_of(self, payload: Mapping[str, Any]) -> Kind:
-        """Return the kind of a payload_config. Raises JobFailure if it is none of these."""
+        """Return the kind of a payload_config. Raises JobFailure for an unknown kind."""
         name = self.named_kind(payload)
         if name not in self.kinds:
             raise _refused("kind", payload.get("kind"), self.kinds)

@@ -35,7 +35,7 @@ def open_for_work(*, now: datetime) -> Q:
 def usable_sites(
     *, workflow: Workflow, now: datetime, secondary: Sequence[SecondaryDataset] | None = None
 ) -> SitePool:
-    """The sites this workflow may land on: enabled, wanted by its lists, not banned, with its pileup.
+    """Return the sites this workflow may land on: enabled, allowed by its lists, not banned, with its pileup.
 
     `secondary`: the secondary datasets, if not those that are stored for the workflow.
     """

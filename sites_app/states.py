@@ -15,11 +15,11 @@ class SiteStatus(StrEnum):
 
 
 class CricState(StrEnum):
-    """State of a site in CRIC. Only active sites receive new work, whatever their status."""
+    """State of a site in CRIC. Only active sites receive new work, regardless of their status."""
 
     ACTIVE = "active"
     INACTIVE = "inactive"  # listed, but not in operation
-    ABSENT = "absent"  # listed once, and no longer
+    ABSENT = "absent"  # was listed earlier
 
 
 BY_CRIC = "system:cric"  # actor of changes that follow CRIC

@@ -27,7 +27,7 @@ OWNER_URL = "WMS2_MIGRATE_DATABASE_URL"
 
 
 def _become_owner() -> None:
-    """Tests create databases, migrate and empty tables, which the role WMS2 runs as may not."""
+    """Connect as the owner of the tables: tests create databases, migrate and empty tables."""
     owner = os.environ.get(OWNER_URL)
     if owner and owner != os.environ["DATABASE_URL"]:
         os.environ[RUN_URL], os.environ["DATABASE_URL"] = os.environ["DATABASE_URL"], owner
@@ -54,7 +54,7 @@ hypothesis_settings.load_profile("wms2")
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
-    """pytest-django's own suffix, and the lane's; copied from a migrated database if the stack has one."""
+    """Add the lane's suffix to that of pytest-django; copy the migrated database if the stack has one."""
     settings, lane = connections["default"].settings_dict, lane_name()
     if lane:
         settings["TEST"]["NAME"] = f"{settings['TEST'].get('NAME') or 'test_' + settings['NAME']}_{lane}"
@@ -70,14 +70,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 
 @pytest.fixture
 def adapt() -> Iterator[Callable[..., None]]:
-    """A function that injects the adapters given to it until the test ends."""
+    """Yield a function that injects adapters until the end of the test."""
     with ExitStack() as stack:
         yield lambda **given: stack.enter_context(use_adapters(**given))
 
 
 @pytest.fixture
 def fake_schedd(adapt: Callable[..., None]) -> FakeSchedd:
-    """A schedd in memory that answers for every name."""
+    """Return a schedd in memory that answers for every name."""
     made = FakeSchedd()
     adapt(schedd=made)
     return made
@@ -85,7 +85,7 @@ def fake_schedd(adapt: Callable[..., None]) -> FakeSchedd:
 
 @pytest.fixture
 def fake_pool(adapt: Callable[..., None]) -> FakePool:
-    """Schedds in memory, one for each name."""
+    """Return schedds in memory, one for each name."""
     made = FakePool()
     adapt(schedd=made)
     return made

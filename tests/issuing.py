@@ -1,4 +1,4 @@
-"""A token issuer for tests: the lab's own, in this process, or one whose answers the test chooses."""
+"""A token issuer for tests: the lab's own, in this process, or one with answers set by the test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = Callable[[str, dict[str, str]], tuple[int, Any]]
 
 @dataclass
 class RunningIssuer:
-    """Where the issuer is, whom it knows, and the forms that were posted to it."""
+    """Address and client of the issuer, and the forms that were posted to it."""
 
     url: str
     ca: Path
@@ -88,7 +88,7 @@ def scripted_issuer(
             self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
-            """Silence."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,4 @@
-"""Rules of migrations that old and new processes survive side by side: "A migration" in docs/patterns.md."""
+"""Rules of migrations that let old and new processes run side by side: "A migration" in docs/patterns.md."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SQL = (
 
 
 def find_dangers(migration: Migration, before: ProjectState) -> Iterator[str]:
-    """Yield one sentence per operation that old and new processes would not survive.
+    """Yield one sentence per operation that would break old or new processes.
 
     `before` is the state before the migration. A migration that takes something away declares `unused_since`,
     the version since which no process uses it.

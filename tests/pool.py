@@ -1,4 +1,4 @@
-"""The lab's pool from a test's point of view: its schedds, their processes, what is in their queues."""
+"""Access to the lab's pool for tests: its schedds, their processes and queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPARE_ARGUMENT = b"-local-name"
 
 
 def schedd_names() -> list[str]:
-    """The schedds of the stack, the first one and its spare."""
+    """Return the schedds of the stack, the first one and its spare."""
     listed = os.environ.get("WMS2_SCHEDDS", "")
     return (
         listed.split(",")
@@ -26,14 +26,14 @@ def schedd(name: str) -> htcondor2.Schedd:
 
 
 def queued(token: str) -> int:
-    """Jobs of the DAG in any queue, its DAGMans included."""
+    """Return jobs of the DAG in any queue, its DAGMans included."""
     return sum(
         len(schedd(name).query(f'JobBatchName == "{token}"', ["ClusterId"])) for name in schedd_names()
     )
 
 
 def clusters(token: str) -> list[tuple[str, int]]:
-    """Every outer DAGMan the token was ever given to: in a queue now, or in a history."""
+    """Return the cluster ids of all outer DAGMans with this token, in a queue or in a history."""
     outer = f'JobBatchName == "{token}" && DAGManJobId is undefined && JobUniverse == 7'
     found = []
     for name in schedd_names():
@@ -43,7 +43,7 @@ def clusters(token: str) -> list[tuple[str, int]]:
 
 
 def schedd_pid(*, spare: bool = False) -> int:
-    """This pool's own schedd: the child of its master, whose process id stands in the address."""
+    """Return this pool's schedd: the child of its master, whose process id is in the address."""
     address = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)["MyAddress"]
     found = re.search(r"sock=schedd_([0-9]+)_", address)
     assert found, f"{address} names no master"
@@ -58,7 +58,7 @@ def schedd_pid(*, spare: bool = False) -> int:
 
 
 def dagman_pid(submit_dir: str) -> int:
-    """The outer DAGMan's process: the one that works in the DAG's own directory."""
+    """Return the process of the outer DAGMan, whose working directory is the DAG's."""
     found = [
         int(path.name)
         for path in Path("/proc").glob("[0-9]*")

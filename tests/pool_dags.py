@@ -86,7 +86,7 @@ def sandbox_assets(directory: Path) -> tuple[Asset, ...]:
 def manifest(storage: Path, jobs: int) -> bytes:
     """Return the jobs.json of a group of generating jobs that the real sandbox accepts.
 
-    The directories that play the sites' storages are made: a job makes no storage that is not there.
+    The directories that play the sites' storages are made: a job does not create missing storage.
     """
     for site in pool_sites():
         (storage / site).mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def manifest(storage: Path, jobs: int) -> bytes:
 
 @dataclass
 class Bench:
-    """Writes DAGs, submits them, waits for things to happen, and clears the queue afterwards."""
+    """Writes DAGs, submits them, waits for conditions, and clears the queue afterwards."""
 
     schedd: Any  # a Schedd; a stand-in may write and submit
     root: Path
@@ -173,7 +173,7 @@ class Bench:
         return name
 
     def jobs(self, name: str, *attributes: str) -> list[dict[str, Any]]:
-        """The batch's jobs in the queue, DAGMans included."""
+        """Return the batch's jobs in the queue, DAGMans included."""
         wanted = ["ClusterId", "JobUniverse", "JobStatus", "DAGNodeName", *attributes]
         found: list[dict[str, Any]] = self.schedd._query(f'JobBatchName == "{name}"', wanted)
         return found
@@ -187,7 +187,7 @@ class Bench:
         }
 
     def past(self, name: str, *attributes: str) -> list[dict[str, Any]]:
-        """The batch's finished vanilla jobs, oldest first."""
+        """Return the batch's finished vanilla jobs, oldest first."""
         ads = self.schedd._call(
             "history",
             constraint=f'JobBatchName == "{name}" && JobUniverse == 5',

@@ -11,7 +11,7 @@ from dags_app.models import InputFile
 
 
 class FromSettings:
-    """An adapter that is built at its first use, from the settings as they are then."""
+    """An adapter that is built from the settings at its first use."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = cache(build)
@@ -31,7 +31,7 @@ class Overridden:
 
 
 class OwnFilesDbs:
-    """A DBS in which every input dataset is valid and has the files of our tables; it has no output."""
+    """A DBS in which every input dataset is valid and has the files of the tables; it has no output."""
 
     def dataset(self, name: str) -> DatasetInfo:
         return DatasetInfo(name, "VALID", "data", "", 1, "", "", 1, 1, 1, 1, 1)

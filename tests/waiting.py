@@ -10,7 +10,7 @@ from django.db import connection
 
 
 def until(what: Callable[[], Any], *, seconds: float = 900, why: str = "") -> Any:
-    """Return what it finds as soon as that is true; fail if it never is. The limit is for what hangs."""
+    """Return the result of the function as soon as it is true; fail after a limit for hanging tests."""
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, why or "it did not happen in time"
@@ -19,7 +19,7 @@ def until(what: Callable[[], Any], *, seconds: float = 900, why: str = "") -> An
 
 
 def another_session_waits() -> bool:
-    """Does another session wait for a lock of this one's transaction?"""
+    """Return whether another session waits for a lock of this transaction."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"

@@ -1,6 +1,7 @@
 """Announcements of changes to open pages: topics, and their publication after the commit.
 
-Announcements travel by Redis and may be lost; pages read the tables, which have the truth. Nothing waits for
+Announcements travel by Redis and may be lost; pages read the tables, which are authoritative. Nothing waits
+for
 Redis, and the streams process notices losses by itself (console/streams).
 """
 
@@ -24,7 +25,7 @@ class Topic(StrEnum):
     ALERTS = "alerts"
     SITES = "sites"  # their slots; decisions on sites are in the audit
     OUTPUTS = "outputs"  # datasets, blocks, rules
-    AUDIT = "audit"  # decisions: of people, and those of WMS2 that the audit records
+    AUDIT = "audit"  # decisions of users, and those of WMS2 that the audit records
 
 
 def request_topic(name: str) -> str:

@@ -227,7 +227,7 @@ def _wrong(parse: Callable[[str], Any], text: str) -> str:
 def _missing() -> Iterator[CheckMessage]:
     if not settings.STORAGE_PREFIX and not settings.SITE_STORAGE:
         yield Error(
-            "Neither WMS2_STORAGE_PREFIX nor WMS2_SITE_STORAGE says where a site's storage is.",
+            "Neither WMS2_STORAGE_PREFIX nor WMS2_SITE_STORAGE is set, which name the sites' storage.",
             hint="Set WMS2_STORAGE_PREFIX to a path or URL with {site} in it, such as"
             " davs://se.example.org/{site}, or WMS2_SITE_STORAGE to the prefixes of each site.",
             id="wms2.E004",

@@ -1,7 +1,7 @@
 """The errors of WMS2, each with its cure.
 
-Two families decide what the lifecycle does: a TransientError is retried automatically, a PermanentError
-needs a person. Pure: every layer may import this module.
+Two families decide what the lifecycle does: a TransientError is retried automatically, a PermanentError needs
+an operator. Pure: every layer may import this module.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ COLOURS: dict[str, str] = {status: one.colour for status, one in ANNOUNCEMENTS.i
 
 @admin.register(Announcement)
 class AnnouncementAdmin(OperationAdmin):
-    """Announced datasets and what became of them."""
+    """Announced datasets with their status and the chains they started."""
 
     list_display = ("shown_name", "shown_status", "reason", "shown_chains", "actor", "received_at")
     fields = (
@@ -41,7 +41,7 @@ class AnnouncementAdmin(OperationAdmin):
 
     @display(description="dataset", header=True)
     def shown_name(self, row: Announcement) -> list[str]:
-        """Return the dataset or template, and below it the uid, without the end of a long one."""
+        """Return the dataset or template with the uid, shortened if long, below it."""
         name = row.dataset_name or row.template_name or "message that cannot be read"
         return [name, row.uid if len(row.uid) <= MAX_SHOWN else f"{row.uid[: MAX_SHOWN - 1]}…"]
 

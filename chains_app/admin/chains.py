@@ -32,7 +32,7 @@ class ChainAdmin(OperationAdmin):
     shown_status = coloured(COLOURS)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Chain]:
-        """Return the rows with what the list shows."""
+        """Return the rows with the related rows that the list shows."""
         rows: QuerySet[Chain] = super().get_queryset(request)
         final = Q(datasets__role=DatasetRole.FINAL)
         done = final & Q(datasets__producer__status__in=sorted(STEP_DONE))
@@ -41,7 +41,7 @@ class ChainAdmin(OperationAdmin):
 
     @display(description="chain", header=True)
     def shown_name(self, row: Chain) -> list[str]:
-        """Return number and template, and below them the dataset."""
+        """Return number and template with the dataset below them."""
         return [f"{row.pk} · {row.template}", row.announcement.dataset_name or "started by name"]
 
     @display(description="finals")

@@ -1,4 +1,4 @@
-"""The form of a chain started by hand, made from the inputs of its template."""
+"""Form that starts a chain manually, built from the inputs of its template."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def form_of_inputs(workflow: Workflow) -> type[forms.Form]:
 
 
 def parameters_of(workflow: Workflow, cleaned: dict[str, Any]) -> dict[str, Any]:
-    """Return the body of the start operation that a filled form means."""
+    """Return the body of the start operation for a completed form."""
     main = workflow.dataset_input
     parameters, dataset = {}, ""
     for port in workflow.inputs:
@@ -69,7 +69,7 @@ def _shown(value: Any) -> str:
 
 
 def _value(port: Port, text: Any) -> Any:
-    """Return the value a field stands for. Lists are JSON, or words separated by spaces."""
+    """Return the value of a field. Lists are JSON or words separated by spaces."""
     if isinstance(text, bool):
         return text
     if text in (None, ""):

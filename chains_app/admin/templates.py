@@ -1,4 +1,4 @@
-"""Console pages of templates: list, one version, a new one with a live check, and a chain started by hand."""
+"""Console pages of templates: list, one version, new template with a live check, manual start of a chain."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class TemplateAdmin(OperationAdmin):
 
     @display(description="template", header=True)
     def shown_name(self, row: Template) -> list[str]:
-        """Return name and version, and below them the description."""
+        """Return name and version with the description below them."""
         return [str(row), row.description[:100]]
 
     def get_urls(self) -> list[Any]:
-        """Add the pages of a new template and of a chain started by hand."""
+        """Add the pages that load a template and start a chain."""
         wrap = self.admin_site.admin_view
         own = [
             path("new/", wrap(self.new_view), name="chains_app_template_new"),
@@ -87,7 +87,7 @@ class TemplateAdmin(OperationAdmin):
         return answer
 
     def new_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the form of a new template, and load it when it is sent."""
+        """Show the form of a new template; load the template when the form is submitted."""
         operation = BY_NAME["load"]
         form = form_for(operation)(request.POST or None)
         form.order_fields(["name", "document"])
@@ -106,7 +106,7 @@ class TemplateAdmin(OperationAdmin):
         return self._page(request, "new", form=form, problems=problems, title="Load a template")
 
     def start_view(self, request: HttpRequest, template_id: int) -> HttpResponse:
-        """Show a form made from the template's inputs, and start a chain when it is sent."""
+        """Show a form built from the template's inputs; start a chain when the form is submitted."""
         template = row_at(self.get_queryset(request), str(template_id))
         workflow = workflow_of(template)
         form = form_of_inputs(workflow)(request.POST or None)

@@ -107,7 +107,7 @@ def chains_why(request: HttpRequest, number: int) -> ChainWhy:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What the cleanup of a chain does, dataset by dataset."""
+    """Cleanup plan of a chain: one entry per dataset."""
 
     chain: int
     strategy: str
@@ -116,7 +116,7 @@ class Cleanup:
 
 @reads("chains/<int:number>/cleanup")
 def chains_cleanup(request: HttpRequest, number: int) -> Cleanup:
-    """Return what the cleanup has removed or will remove, when, and what it waits for."""
+    """Return which datasets the cleanup has removed or will remove, when, and what it waits for."""
     chain = chain_by_number(number)
     return Cleanup(chain.pk, chain.template.cleanup, removal_plan(chain))
 
@@ -130,7 +130,7 @@ class LineageInput(Input):
 
 @reads("datasets/lineage", query=LineageInput)
 def datasets_lineage(request: HttpRequest, **query: Any) -> Lineage:
-    """Return what a dataset was made from, and what was made from it."""
+    """Return the ancestors and the descendants of a dataset."""
     return lineage_of(query["name"])
 
 

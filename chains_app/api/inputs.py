@@ -15,7 +15,7 @@ from wms2_project.operations.forms import FILE
 
 
 def _name(**options: Any) -> serializers.CharField:
-    help_text = "Letters, digits and `_`; a known name makes the next version."
+    help_text = "Letters, digits and `_`. An existing name creates the next version."
     return serializers.CharField(max_length=MAX_TEMPLATE_NAME, help_text=help_text, **options)
 
 
@@ -37,7 +37,7 @@ class _Settings(Input):
     )  # fmt: skip
     keep_logs = serializers.BooleanField(required=False, help_text="Keep the log datasets at cleanup.")
     delete_input = serializers.BooleanField(
-        required=False, help_text="Also delete WMS2's own rules of the first input at the end."
+        required=False, help_text="Also delete WMS2's own rules of the first input when the chain ends."
     )
     description = serializers.CharField(
         max_length=4000, required=False, allow_blank=True, help_text="Description for operators."
@@ -50,7 +50,7 @@ class TemplateInput(_Settings, ReasonInput):
     name = _name()
     document = serializers.CharField(
         max_length=MAX_BYTES, trim_whitespace=False, label="CWL document", style={FILE: True},
-        help_text="The CWL v1.2 Workflow, complete in itself.",
+        help_text="CWL v1.2 Workflow without references to other documents.",
     )  # fmt: skip
 
 
@@ -103,12 +103,12 @@ class AnnouncementInput(Input):
     uid = serializers.CharField(
         max_length=MAX_UID,
         required=False,
-        help_text="Identifier of the announcement; a known one changes nothing.",
+        help_text="Identifier of the announcement. Repeating an identifier has no effect.",
     )
-    id = serializers.CharField(max_length=MAX_UID, required=False, help_text="Another name of `uid`.")
+    id = serializers.CharField(max_length=MAX_UID, required=False, help_text="Alias of `uid`.")
     name = serializers.CharField(max_length=500, required=False, help_text="Name of the dataset.")
     template = serializers.CharField(
-        max_length=200, required=False, help_text="Template to start, whatever its mask is."
+        max_length=200, required=False, help_text="Template to start, regardless of its mask."
     )
     parameters = serializers.DictField(required=False, help_text="Values of inputs of the template.")
     priority = serializers.IntegerField(
@@ -118,14 +118,14 @@ class AnnouncementInput(Input):
         max_length=200, required=False, help_text="Identifier in the system of the caller."
     )
     callback_url = serializers.CharField(
-        max_length=500, required=False, help_text="Address that is notified when a chain ends."
+        max_length=500, required=False, help_text="URL that is notified when a chain ends."
     )
     reason = serializers.CharField(
         max_length=1000, required=False, help_text="Reason, recorded in the audit; `announced` if absent."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Take `id` for `uid`."""
+        """Accept `id` as an alias of `uid`."""
         other = attrs.pop("id", None)
         attrs["uid"] = attrs.get("uid") or other
         if not attrs["uid"]:

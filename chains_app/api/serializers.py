@@ -37,7 +37,7 @@ class TemplateDetail(TemplateRow):
 
 
 class AnnouncementRow(serializers.ModelSerializer[Announcement]):
-    """An announced dataset, and what became of it."""
+    """An announced dataset with its status and chains."""
 
     chains: Any = serializers.PrimaryKeyRelatedField(
         many=True, read_only=True, help_text="Chains it started."
@@ -117,7 +117,7 @@ class ChainDetail(ChainRow):
 
 
 class ChainEventRow(serializers.ModelSerializer[ChainEvent]):
-    """Something that happened to a chain."""
+    """An event in the history of a chain."""
 
     step = serializers.CharField(source="step.__str__", default="", read_only=True)
     detail = serializers.JSONField(read_only=True)

@@ -1,7 +1,7 @@
 """Checks a CWL document in a process of its own, with limits: nothing in the document is trusted.
 
 Reads {"text": …, "wiring_only": …} from standard input, writes `workflow`, `problems` and `places` as JSON.
-cwltool sees the document alone: whatever it points to is refused, never fetched.
+cwltool reads only this document: references to other documents are refused, never fetched.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def _cwltool_problems(text: str) -> list[Problem]:
     from schema_salad.fetcher import Fetcher
 
     class OnlyThis(Fetcher):
-        """Gives out the document and nothing else."""
+        """Fetcher that serves only the document and refuses every other address."""
 
         def __init__(self, cache: Any, session: Any) -> None:
-            """Take what the loader passes, and use nothing of it."""
+            """Accept the arguments that the loader passes, and ignore them."""
 
         def fetch_text(self, url: str, content_types: Any = None) -> str:
             if url != URI:

@@ -17,7 +17,7 @@ from wms2_project.errors import TransientError
 CODE = Path(__file__).resolve().parents[2]
 CHILD = "chains_app.cwl.check_child"
 PATIENCE_SEC = 20.0
-_PLACES = BoundedSemaphore(2)  # checks at once, so that the other threads of a web process answer meanwhile
+_PLACES = BoundedSemaphore(2)  # concurrent checks; the other threads of a web process stay free
 PLACE_SEC = 2.0
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 _CURE = "Make the document smaller"
@@ -26,7 +26,7 @@ _CURE = "Make the document smaller"
 def check_document(text: str, *, wiring_only: bool = False) -> Reading:
     """Return the workflow of a document in normal form, or all its problems with line and column.
 
-    Raises TransientError if this process already checks as many documents as it may at once.
+    Raises TransientError if this process has reached its limit of concurrent checks.
     """
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return _refused(f"the document has more than {MAX_BYTES // 1024} kB")

@@ -1,6 +1,6 @@
-"""Static types of links: which types a link can give, and whether its sink takes one of them.
+"""Static types of links: which types a link can deliver, and whether its sink accepts one of them.
 
-A link is wrong only if no value it can give is accepted, null aside. What is not known fits everything.
+A link is wrong only if its sink accepts none of these types, null aside. Unknown types fit everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def output_types(step: Step) -> dict[str, Types]:
 
 
 def link_types(link: Link, known: Mapping[str, Types]) -> Types:
-    """Return the types of what the sources of a link give, merged and picked; Any if it is not known."""
+    """Return the types that the sources of a link deliver, merged and picked; Any if they are not known."""
     if not link.sources or link.value_from is not None or link.aggregate:
         return (ANY,)
     each = [known.get(source, (ANY,)) for source in link.sources]
@@ -48,7 +48,7 @@ def link_types(link: Link, known: Mapping[str, Types]) -> Types:
 
 
 def fits(given: Types, sink: Types) -> bool:
-    """Return whether a value of the types given can be one of the sink's. Null alone is left to the call."""
+    """Return whether the sink accepts one of the given types. Null alone is checked by the call."""
     kinds = [one for one in given if one != NULL]
     return not kinds or any(_fits(one, other) for one in kinds for other in sink)
 

@@ -1,4 +1,7 @@
-"""YAML documents with line and column of every value. What would be expensive to read is refused first."""
+"""YAML documents with line and column of every value.
+
+Documents that are expensive to read are refused first.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _KNOWN = frozenset(_TAG + one for one in ("str", "int", "float", "bool", "null",
 
 
 class Unreadable(Exception):
-    """A document that is no usable YAML."""
+    """Error: the document is not usable YAML."""
 
     def __init__(self, message: str, *, line: int = 1, column: int = 1) -> None:
         super().__init__(message)

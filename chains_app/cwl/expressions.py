@@ -206,7 +206,7 @@ class _Parser:
                 found.append(_unquoted(value) if kind == "string" else int(value))
                 self._expect("]")
                 continue
-            raise self._refused(f"{value!r} is no key of a reference")
+            raise self._refused(f"{value!r} is not a key of a reference")
         return found
 
     def _peek(self) -> str:

@@ -16,7 +16,10 @@ PortKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf, and whether it or a workflow around it is scattered, so that its calls are not known before."""
+    """A leaf.
+
+    `scattered`: it or a workflow around it is scattered, so that its calls are not known in advance.
+    """
 
     path: str
     step: Step

@@ -31,7 +31,7 @@ def read_types(raw: Any, *, nesting: int = 0) -> tuple[str, ...]:
         return _short_form(raw, nesting)
     if isinstance(raw, dict):
         return _schema(raw, nesting)
-    raise UnknownType(f"{raw!r} is no type")
+    raise UnknownType(f"{raw!r} is not a type")
 
 
 def _short_form(raw: str, nesting: int) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def _short_form(raw: str, nesting: int) -> tuple[str, ...]:
         return (raw,)
     if raw in STREAMS:
         return ("File",)
-    raise UnknownType(f"{raw!r} is no type")
+    raise UnknownType(f"{raw!r} is not a type")
 
 
 def _schema(raw: dict[str, Any], nesting: int) -> tuple[str, ...]:

@@ -221,11 +221,11 @@ class _Reader:
         known = {one.id for one in links}
         for one in scattered:
             if one not in known:
-                self.add((*path, "scatter"), f"scatter names {one}, which is no input of the step")
+                self.add((*path, "scatter"), f"scatter names {one}, which is not an input of the step")
         if len(scattered) > 1 and not method:
             self.add((*path, "scatter"), "several scattered inputs need a scatterMethod")
         if method and method not in SCATTERS:
-            self.add((*path, "scatterMethod"), f"{method} is none of {', '.join(SCATTERS)}")
+            self.add((*path, "scatterMethod"), f"{method} is not one of {', '.join(SCATTERS)}")
 
     def _check_ports(self, tool: Tool, links: list[Link], outs: tuple[str, ...], path: Path) -> None:
         given, there = {one.id for one in links}, {one.id for one in tool.outputs}
@@ -271,7 +271,7 @@ class _Reader:
         for value, known, key in ((merge, MERGES, "linkMerge"), (pick, PICKS, "pickValue"),
                                   (aggregate, AGGREGATES, AGGREGATE)):  # fmt: skip
             if value and value not in known:
-                self.add((*path, key), f"{value} is none of {', '.join(known)}")
+                self.add((*path, key), f"{value} is not one of {', '.join(known)}")
         made = Link(
             id=name,
             sources=tuple(_short(str(one), own) for one in listed),

@@ -13,7 +13,7 @@ from chains_app.states import Device, StepMode, StepStart
 HINT = "wms2:Step"
 MAX_RETRIES = 20
 MAX_PRIORITY = 1_000_000
-# Fields of a request document that the chain gives
+# Fields of a request document that the chain sets
 GIVEN = frozenset({
     "request_name", "RequestName", "output_datasets", "OutputDatasets", "log_dataset", "LogDataset",
     "callback_url", "CallbackUrl", "correlation_id", "CorrelationId", "previous_version_request",
@@ -23,7 +23,7 @@ GIVEN = frozenset({
 
 @dataclass(slots=True)
 class StepHint:
-    """What a hint says. `document` are fields of the request."""
+    """Content of a hint. `document` holds fields of the request."""
 
     mode: str = StepMode.MAP
     tier: str = ""
@@ -35,7 +35,7 @@ class StepHint:
 
 @dataclass(frozen=True, slots=True)
 class HintField:
-    """A field of the hint: which values it takes, in words, and its meaning."""
+    """A field of the hint: the values it accepts, in words, and its meaning."""
 
     accepts: Callable[[Any], bool]
     expected: str
@@ -60,7 +60,7 @@ FIELDS: dict[str, HintField] = {
         lambda value: value in list(StepMode), "map or merge",
         "`merge` passes events unchanged into fewer, larger files; `map` (default) runs the tool.",
     ),
-    "device": HintField(lambda value: value in list(Device), "cpu or gpu", "What the jobs need."),
+    "device": HintField(lambda value: value in list(Device), "cpu or gpu", "Device that the jobs need."),
     "retries": HintField(
         _whole(1, MAX_RETRIES), f"a whole number from 1 to {MAX_RETRIES}", "Retries of a failed job.",
     ),
@@ -120,7 +120,7 @@ def read_hint(body: dict[str, Any], path: Path, document: Document, problems: li
 
 
 def pulls(document: dict[str, Any]) -> bool:
-    """Return whether the jobs of a request with these fields ask for their files."""
+    """Return whether a request with these fields uses pull allocation."""
     return "pull" in (document.get("allocation"), document.get("Allocation"))
 
 

@@ -15,7 +15,8 @@ from chains_app.states import StepMode
 Entries = Callable[..., Iterator[tuple[str, dict[str, Any], Path]]]
 FACT = "wms2:fact"
 NUMBERS = ("int", "long", "float", "double")
-# Facts of an output dataset, and the types a port may give them. A number instead of a list counts it.
+# Facts of an output dataset, and the types that a port of the fact may have. A number is the length of a
+# list.
 FACTS: dict[str, tuple[str, ...]] = {
     "events": NUMBERS,
     "files": NUMBERS,
@@ -34,7 +35,7 @@ _REFUSED_FIELDS = {
 def read_tool(
     run: dict[str, Any], path: Path, document: Document, entries: Entries, problems: list[Problem]
 ) -> Tool | None:
-    """Return the tool of a step; report what a request cannot do."""
+    """Return the tool of a step; report features that a request does not support."""
     return _ToolReader(run, path, document, entries, problems).tool()
 
 
@@ -114,7 +115,7 @@ class _ToolReader:
             of, _, fact = str(body.get(FACT) or name).rpartition(".")
             if fact not in FACTS:
                 cure = f"Name it, or set {FACT} to, one of {', '.join(FACTS)}; a dataset is a Directory"
-                self.add(at, f"output {name} is no dataset and no fact of one", cure=cure)
+                self.add(at, f"output {name} is neither a dataset nor a fact", cure=cure)
                 continue
             if not set(types) - {"null"} <= {*FACTS[fact], ANY}:
                 self.add((*at, "type"), f"{fact} has one of the types {', '.join(FACTS[fact])}")
@@ -126,7 +127,7 @@ class _ToolReader:
             )
         for one in found:
             if one.of and one.of not in datasets:
-                self.add((*self.path, "outputs", one.id), f"{one.of} is no dataset of this step")
+                self.add((*self.path, "outputs", one.id), f"{one.of} is not a dataset of this step")
             yield (
                 one
                 if one.of or not one.fact or not datasets
@@ -226,7 +227,7 @@ _REQUIREMENTS: dict[str, Callable[[dict[str, Any], Mapping[str, Any]], None]] = 
 
 
 def _merged(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both objects in one; where both have a value that is no object, the stronger one's."""
+    """Merge the objects recursively. Where both have a value that is not an object, `stronger` prevails."""
     found = dict(weaker)
     for key, value in stronger.items():
         both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)

@@ -42,12 +42,12 @@ def try_workflow(
 
 
 def render_problem(problem: Problem) -> dict[str, Any]:
-    """Return a problem as plain JSON, without members that say nothing."""
+    """Return a problem as plain JSON, without empty members."""
     return {name: value for name, value in asdict(problem).items() if value}
 
 
 def given_results(results: Mapping[str, Any]) -> Lookup:
-    """Return a lookup of results as people write them."""
+    """Return a lookup in results given by a user: by step, or nested as its workflows are."""
 
     def lookup(step: str, index: Index) -> Mapping[str, Any] | None:
         found = _element(results[step], index) if step in results else _nested(results, step, index)

@@ -1,4 +1,4 @@
-"""A workflow in normal form: what a template stores, and all that running a chain needs.
+"""A workflow in normal form: the form that a template stores and that running a chain needs.
 
 Types of ports are lists of names as CWL spells them: `int`, `string`, `Directory`, `null` for optional ones,
 `Directory[]` for arrays, `(null|Directory)[]` for arrays of several types, `enum:a,b` for enumerations, and
@@ -47,7 +47,7 @@ def item_types(kind: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with a document or with the values given to it."""
+    """An error in a document or in the values given to it."""
 
     message: str
     line: int = 0
@@ -88,7 +88,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An input of a step or an output of a workflow, with what leads to it."""
+    """An input of a step or an output of a workflow, with its sources."""
 
     id: str
     sources: tuple[str, ...] = ()
@@ -124,7 +124,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a step runs. `document` are fields of its request, in which expressions are not evaluated yet."""
+    """The tool that a step runs.
+
+    `document` holds fields of its request; their expressions are not evaluated yet.
+    """
 
     inputs: tuple[Port, ...] = ()
     outputs: tuple[ToolOutput, ...] = ()

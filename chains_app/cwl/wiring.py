@@ -1,4 +1,5 @@
-"""Wiring: from the inputs of a workflow and the results so far to the calls of its steps and its outputs.
+"""Wiring: derives the calls of the steps and the outputs of a workflow from its inputs and the results so
+far.
 
 The same code serves running chains and `template try`. It follows CWL v1.2: sources are merged (linkMerge),
 picked (pickValue) and replaced by the default if null; then the step is scattered; then valueFrom is
@@ -24,7 +25,7 @@ DEFAULT_MAX_CALLS = 1000
 
 
 class _Unknown:
-    """A value that no call has given yet."""
+    """A value that no call has produced yet."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -66,7 +67,7 @@ class Call:
 
 @dataclass(slots=True)
 class Wiring:
-    """All calls that are known, those that are skipped, the outputs known so far, and what is wrong."""
+    """All known calls, the skipped calls, the outputs known so far, and the problems."""
 
     calls: list[Call] = field(default_factory=list)
     skipped: list[tuple[str, Index]] = field(default_factory=list)
@@ -84,10 +85,10 @@ def wire(
     check_types: bool = True,
     early: Lookup = _nothing_early,
 ) -> Wiring:
-    """Return the wiring with the results that `lookup(step, index)` gives; None: the call has not ended.
+    """Return the wiring. `lookup(step, index)` returns the results of a call, or None until it has ended.
 
-    `early(step, index)`: the datasets that a call writes now, by port; None: it has not started.
-    `check_types`: a call whose tool needs another value than it gets is a problem instead of a call.
+    `early(step, index)` returns the datasets that a call is writing, by port, or None until it has started.
+    With `check_types`, a call whose inputs its tool does not accept is a problem instead of a call.
     """
     run = _Run(lookup, max_calls, check_types, early)
     try:
@@ -213,7 +214,7 @@ class _Run:
 
 
 def _linked(link: Link, state: Ports) -> Any:
-    """Return the value that the sources of a link give, merged and picked, or its default."""
+    """Return the value that the sources of a link deliver, merged and picked, or its default."""
     values = [state[source] for source in link.sources]
     if any(one is UNKNOWN for one in values):
         return UNKNOWN
@@ -234,7 +235,7 @@ def _linked(link: Link, state: Ports) -> Any:
 
 
 def _known(value: Any, *, streams: bool) -> Any:
-    """Return the value; of a dataset that is still being written its name if the reader streams."""
+    """Return the value. A dataset that is still being written has a value only for a reader that streams."""
     if not isinstance(value, _Early):
         return value
     return value.name if streams else UNKNOWN

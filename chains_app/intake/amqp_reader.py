@@ -1,4 +1,4 @@
-"""Reads a queue by kombu: RabbitMQ (`amqp://`, `amqps://`), or Redis (`redis://`) where there is none."""
+"""Reads a queue through kombu: RabbitMQ (`amqp://`, `amqps://`), or Redis (`redis://`) as a replacement."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AmqpReader:
         return bound
 
     def _fill(self, connection: Connection, inbox: list[Any], *, wait: float) -> None:
-        """Wait so long for a message, then take as many as have arrived, at most a batch."""
+        """Wait for a message until the timeout, then take all that have arrived, at most a batch."""
         wait = max(wait, MORE_SEC)
         while len(inbox) < BATCH:
             try:

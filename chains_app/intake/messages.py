@@ -1,4 +1,4 @@
-"""Reads one message: an announcement, an event of Rucio, or something that cannot be used. Pure."""
+"""Parses one message: an announcement, an event of Rucio, or an unusable message. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = ("uid", "name", "template", "correlation_id", "callback_url")
 
 
 class Refused(Exception):
-    """The message cannot be used; the text says why."""
+    """Error: the message cannot be used. Its text is the reason."""
 
 
 class Announced(NamedTuple):
@@ -33,7 +33,7 @@ class Announced(NamedTuple):
 
 
 def read_message(body: bytes, *, event_types: frozenset[str]) -> Announced | None:
-    """Return what the message announces; None for an event that announces nothing.
+    """Return the announcement in a message; None for an event that announces nothing.
 
     `event_types`: the events of Rucio that announce a dataset, in lower case. Raises Refused.
     """

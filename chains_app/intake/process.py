@@ -1,4 +1,4 @@
-"""The intake process: one thread per broker, kept going whatever is lost meanwhile."""
+"""The intake process: one thread per broker, which reconnects after every lost connection."""
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ class Intake:
 
 
 def stop_on_signals(intake: Intake) -> None:
-    """Stop the intake on SIGTERM and SIGINT, after the batch in hand."""
+    """Stop the intake on SIGTERM and SIGINT, after the current batch."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: intake.stop.set())

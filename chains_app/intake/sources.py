@@ -1,4 +1,4 @@
-"""The brokers to read from, as the settings name them, and what every reader does."""
+"""The configured brokers, and the interface of their readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.conf import settings
 
 PREFETCH = 2000  # messages that the broker sends before the first is acknowledged
 BATCH = 500  # messages of one transaction
-IDLE_SEC = 0.5  # how long a reader waits for the first message before it looks whether it must stop
+IDLE_SEC = 0.5  # how long a reader waits for the first message before it checks whether to stop
 Take = Callable[[Sequence[bytes]], Future[None]]  # done when the messages may be acknowledged
 
 

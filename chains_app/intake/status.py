@@ -19,7 +19,7 @@ POLL = "poll"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a reader waits for (empty: it reads) and the error that made it wait."""
+    """State of a reader: what it waits for (empty: it reads), and the error that caused the wait."""
 
     what: str = ""
     error: str = ""

@@ -1,4 +1,4 @@
-"""Reads a destination by stomp.py: what Rucio's hermes publishes, from ActiveMQ or RabbitMQ."""
+"""Reads a destination of ActiveMQ or RabbitMQ through stomp.py, for example that of Rucio's hermes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class StompLost(Exception):
 
 
 class _Inbox(stomp.ConnectionListener):  # type: ignore[misc]
-    """Frames in the order of their arrival; a text ends them: the reason why the connection was lost."""
+    """Frames in the order of their arrival.
+
+    The last item is a text: the reason why the connection was lost.
+    """
 
     def __init__(self) -> None:
         self.frames: SimpleQueue[Frame | str] = SimpleQueue()

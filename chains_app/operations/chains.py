@@ -133,7 +133,9 @@ CHAIN_OPERATIONS = (
 def _replay(call: Call) -> Done:
     row = replaying.replay_announcement(announcement=call.row, **call.signed)
     started = row.chains.count()
-    return Done(row, f"It started {counted(started, 'chain')}." if started else f"Dead again: {row.reason}")
+    return Done(
+        row, f"It started {counted(started, 'chain')}." if started else f"Still a dead letter: {row.reason}"
+    )
 
 
 def _drop(call: Call) -> Done:

@@ -1,4 +1,4 @@
-"""One chain as people see it: graph, progress and explanation."""
+"""One chain: its graph, progress and explanation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StepNode:
     label: str
     mode: str
     level: int
-    status: Annotated[str, "That of its least advanced call; `defined` if none is known yet."]
+    status: Annotated[str, "Status of its least advanced call; `defined` if none is known yet."]
     calls: dict[str, int]
     requests: Annotated[list[str], "Requests of its calls, at most 20."]
     waits_for: str
@@ -42,7 +42,7 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True)
 class DatasetNode:
-    """The datasets that one port of a step gives, or the input of the chain."""
+    """The datasets that one port of a step writes, or the input of the chain."""
 
     id: str
     label: str
@@ -107,7 +107,7 @@ def chain_graph(chain: Chain) -> ChainGraph:
 
 
 def _unfinished_producers(chain: Chain, graph: Graph) -> dict[str, str]:
-    """Return, by step, the steps whose outputs it still waits for, in words; empty if there are none."""
+    """Return, by step, a text that names the steps it waits for; empty if it waits for none."""
     done = done_paths(chain)
     waiting = {
         leaf: sorted({path for path, _ in ports if path and path not in done})
@@ -160,7 +160,7 @@ class ChainProgress:
 
 
 def chain_progress(chain: Chain) -> ChainProgress:
-    """Return how far a chain is, counted from its steps."""
+    """Return the progress of a chain, counted from its steps."""
     counts = Counter(chain.steps.values_list("status", flat=True))
     total, done = sum(counts.values()), sum(counts[one] for one in STEP_DONE)
     finals = list(chain.datasets.filter(role=DatasetRole.FINAL).select_related("producer"))

@@ -25,7 +25,7 @@ def done_paths(chain: Chain) -> frozenset[str]:
 
 
 def waiting_consumers(dataset: ChainDataset) -> list[str]:
-    """Return, in words, everything that still needs a dataset. Empty: nothing does."""
+    """Return a description of each consumer that still needs a dataset."""
     name = dataset.dataset_name
     found = [f"request {one}" for one in unfinished_readers(dataset=name)[:20]]
     pending = Announcement.objects.filter(dataset_name=name, status=AnnouncementStatus.PENDING)

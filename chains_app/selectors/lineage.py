@@ -22,7 +22,7 @@ class Origin:
     template_version: int
     step: str
     request_name: str
-    distance: Annotated[int, "Steps between it and the dataset asked for."]
+    distance: Annotated[int, "Steps between it and the requested dataset."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Advance one chain: take over what its requests did, then start, skip or end what the wiring says.
+"""Advance one chain: copy the results of its requests, then start and skip steps according to the wiring.
 
 An advisory lock makes duplicate deliveries harmless. A request is stored in three steps, each safe to repeat:
 the row gets its document, the request is imported with the key of chain, step, index and try, the row gets
@@ -90,7 +90,7 @@ def _retry(chain: Chain, error: str) -> None:
 
 
 def _rest(chain: Chain, seconds: float, why: str) -> None:
-    """Return the lease. If the chain was woken in the meantime, check it again at once."""
+    """Release the lease. If the chain was woken in the meantime, make it due at once."""
     calm = {"attempt": 0, "last_error": "", "last_error_at": None, "wait_reason": why[:1000]}
     unwoken = Chain.objects.filter(pk=chain.pk, next_check_at=chain.next_check_at)
     if not give_back(unwoken, seconds=seconds, **calm):
@@ -98,7 +98,7 @@ def _rest(chain: Chain, seconds: float, why: str) -> None:
 
 
 def _advance(chain: Chain, now: datetime) -> tuple[float, str]:
-    """Take one look at the chain; return the seconds until the next one and what the chain waits for."""
+    """Evaluate the chain once. Return the seconds until the next evaluation and what the chain waits for."""
     graph = build_graph(workflow_of(chain.template))
     leaves = {leaf.path: leaf for leaf in graph.leaves}
     for step in _open_steps(chain):
@@ -140,7 +140,7 @@ def _open_steps(chain: Chain) -> list[ChainStep]:
 
 
 def _settle(step: ChainStep, leaf: Leaf) -> None:
-    """Take over the status of the step's request, or of the newest version that replaced it."""
+    """Move the step according to the status of its request, or of the newest version that replaced it."""
     request = newest_version(step.request)
     facts = StepFacts(StepStatus(step.status), request.request_name, request.status)
     if request != step.request:
@@ -183,7 +183,7 @@ def _lost_producer(step: ChainStep) -> str:
 
 
 def newest_version(request: Request | None) -> Request:
-    """Return the last version in the line of restarts of a request."""
+    """Return the newest version of a request among its restarts."""
     if request is None:
         raise ValueError("the step has no request")
     while newer := Request.objects.select_related("workflow").filter(previous_version=request).first():
@@ -192,7 +192,7 @@ def newest_version(request: Request | None) -> Request:
 
 
 def _follow(step: ChainStep, request: Request, leaf: Leaf) -> None:
-    """Continue with a restarted request, whose datasets have names of their own."""
+    """Continue with a restarted request, whose datasets have new names."""
     with transaction.atomic():
         ChainStep.objects.filter(pk=step.pk).update(request=request)
         for port, name in zip(leaf.dataset_ports, request.workflow.output_datasets, strict=False):
@@ -201,7 +201,7 @@ def _follow(step: ChainStep, request: Request, leaf: Leaf) -> None:
 
 
 def step_facts(chain: Chain) -> dict[Key, StepFacts]:
-    """Return what is known about the calls of a chain."""
+    """Return the facts about the calls of a chain."""
     rows = chain.steps.select_related("request").order_by("id")
     written: dict[int, dict[str, str]] = {}
     for producer, port, name in chain.datasets.exclude(producer=None).values_list(
@@ -254,7 +254,7 @@ def _apply_skips(chain: Chain, decision: Decision, leaves: dict[str, Leaf], grap
 def _apply_starts(
     chain: Chain, decision: Decision, leaves: dict[str, Leaf], graph: Graph, now: datetime
 ) -> bool:
-    """Start the calls; return whether nothing is left to do now: no time was short, and no step is held."""
+    """Start the calls. Return False if the time was not sufficient for all, or a step became held."""
     began, settled = monotonic(), True
     for number, call in enumerate(decision.start):
         if number and monotonic() - began > MOST_SEC:
@@ -282,7 +282,7 @@ def _apply_status(chain: Chain, decision: Decision) -> None:
             Chain.objects.filter(pk=chain.pk).update(hold_evidence=evidence)
         return
     if to is ChainStatus.DEFINED:
-        return  # an approval or input is awaited again: a chain never goes back
+        return  # an approval or input is awaited again: a chain never returns to defined
     with transaction.atomic():
         move_chain(
             chain=chain, to=to, reason=decision.reason[:1000] or to, actor=ACTOR,

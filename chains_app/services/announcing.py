@@ -73,8 +73,8 @@ def announce(
 ) -> Announcement:
     """Store an announcement and match it. A known uid returns the first announcement unchanged.
 
-    Raises InvalidInput, storing nothing, for values outside the grammar. What is legal but starts no chain
-    becomes a dead letter with a reason.
+    Raises InvalidInput, storing nothing, for values outside the grammar. A valid announcement that starts no
+    chain becomes a dead letter with a reason.
     """
     row = build_announcement(
         uid=uid, name=name, actor=actor, template=template, parameters=parameters, priority=priority,
@@ -177,7 +177,7 @@ def build_dead_letter(*, body: str, reason: str, actor: str, uid: str = "") -> N
 def match_pending(*, seconds: float = math.inf) -> int:
     """Match announcements that were stored and not matched yet, the oldest first; return how many.
 
-    One worker at a time does it, for at most so long. An announcement that raises an error stays pending.
+    One worker at a time matches, for a limited time. An announcement that raises an error stays pending.
     """
     until, last, matched = monotonic() + seconds, 0, 0
     with try_lock("match announcements") as held:
@@ -200,7 +200,7 @@ def _pending(*, after: int) -> list[Announcement]:
 
 
 def _bury_unmatched(rows: Sequence[Announcement]) -> set[int]:
-    """Make those that match no mask dead letters, in one statement; return their ids."""
+    """Turn announcements that match no mask into dead letters, in one statement; return their ids."""
     known = actual_masks()
     found = {row.pk for row in rows if not row.template_name and not masks.matching(known, row.dataset_name)}
     if found:

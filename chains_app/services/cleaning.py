@@ -31,7 +31,7 @@ ACTOR = "system:cleanup"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the cleanup does to one dataset of a chain."""
+    """Cleanup of one dataset of a chain: done, planned or waiting."""
 
     dataset_name: str
     role: DatasetRole

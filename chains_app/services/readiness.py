@@ -18,7 +18,7 @@ def outside_datasets(chain: Chain) -> dict[str, ChainDataset]:
 
 
 def input_states(rows: dict[str, ChainDataset]) -> dict[str, InputState]:
-    """Ask DBS for the state of each dataset, and record those that are ready for the first time."""
+    """Return the state of each dataset in DBS, and record those that are ready for the first time."""
     return {name: _state(row) for name, row in rows.items()}
 
 

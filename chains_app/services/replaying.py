@@ -18,7 +18,7 @@ from wms2_project.errors import Conflict, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many dead letters were replayed."""
+    """Number of dead letters that were replayed."""
 
     replayed: int
 

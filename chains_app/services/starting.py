@@ -1,4 +1,4 @@
-"""Start of a step: its document is stored, its request imported once, and its datasets are noted."""
+"""Start of a step: stores its document, imports its request once, and records its datasets."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def idempotency_key(step: ChainStep) -> str:
 
 
 def _plan(step: ChainStep, leaf: Leaf, call: Call) -> None:
-    """Store inputs and document of the call, once, and note which datasets it reads."""
+    """Store inputs and document of the call, once, and record which datasets it reads."""
     if step.document is not None or leaf.step.tool is None:
         return
     chain = step.chain

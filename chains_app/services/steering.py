@@ -1,4 +1,4 @@
-"""Actions of people on chains and their steps: cancel, retry, skip, approve, reject."""
+"""Operator actions on chains and their steps: cancel, retry, skip, approve, reject."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def retry_step(*, chain: Chain, step: str, actor: str, reason: str) -> Chain:
 
 
 def _next_try(call: ChainStep) -> dict[str, Any]:
-    """Give the call new names: those of its first request are taken."""
+    """Give the call new names: the names of its earlier requests exist already."""
     graph = build_graph(workflow_of(call.chain.template))
     leaf = next(one for one in graph.leaves if one.path == call.step)
     name = CallName(call.chain.template.name, call.chain_id, call.step, tuple(call.index), call.tries + 1)

@@ -1,4 +1,4 @@
-"""The sweep of chains: wake those with news, and claim what is due."""
+"""The sweep of chains: wakes chains with news, and claims due work."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _check_leaf(leaf: Leaf) -> list[Problem]:
 
 
 def _check_streaming(leaf: Leaf, graph: Graph) -> list[Problem]:
-    """Return what keeps a step from taking the files of its producer one by one."""
+    """Return why a step with `start: first_file` cannot take the files of its producer one by one."""
     if leaf.step.tool is None or not leaf.step.tool.streams:
         return []
     written = {one.path: one.dataset_ports for one in graph.leaves}

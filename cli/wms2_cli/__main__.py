@@ -1,4 +1,4 @@
-"""Entry point of `wms2`: errors are sentences with an exit code."""
+"""Entry point of `wms2`: prints an error as one sentence and exits with its code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as head, has enough
+    except BrokenPipeError:  # the reader of the pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 

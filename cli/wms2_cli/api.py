@@ -15,7 +15,7 @@ from wms2_cli.config import LOGIN, Server
 from wms2_cli.errors import FAILED, UNREACHABLE, USAGE, CliError
 
 TIMEOUT_SEC = 60.0
-PAGES = 1000  # a bound for lists
+PAGES = 1000  # default limit of lists
 
 
 class Api:
@@ -133,9 +133,9 @@ def _split(url: str) -> SplitResult:
 
 
 def _unreachable(url: str, error: Exception) -> CliError:
-    """Build the error of a call without an answer."""
+    """Build the error of a call that got no response."""
     cure = "Check the URL and the network, then try again"
-    if type(error).__name__ == "SSLCertVerificationError":  # its class would have to be imported
+    if type(error).__name__ == "SSLCertVerificationError":  # comparing classes would need a slow import
         cure = "For a private CA, log in with --ca-file, or set WMS2_CA_FILE"
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return CliError(f"{url} does not answer: {reason}", cure=cure, exit_code=UNREACHABLE)

@@ -33,7 +33,10 @@ GROUPS = {
 
 
 def build_app(words: Collection[str], *, everything: bool = False) -> typer.Typer:
-    """Return the application. Commands that none of the words names are left out: building all takes long."""
+    """Return the application.
+
+    Only commands that occur in the words are built, because building all is slow.
+    """
 
     def wanted(name: str) -> bool:
         return everything or name in words

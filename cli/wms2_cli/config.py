@@ -25,7 +25,7 @@ LOGIN = "Run `wms2 login URL`, or set WMS2_URL and WMS2_TOKEN"
 
 
 class Server(NamedTuple):
-    """Where the API is and how to authenticate. The import of dataclasses would take too long."""
+    """Address of the API and credentials. Not a dataclass, whose import would take too long."""
 
     url: str
     token: str

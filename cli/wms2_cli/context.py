@@ -1,4 +1,4 @@
-"""What the commands of one call share: the connection to the server and the output format."""
+"""State shared by the commands of one call: the connection to the server and the output format."""
 
 from __future__ import annotations
 

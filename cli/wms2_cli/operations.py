@@ -30,7 +30,7 @@ Entry = dict[str, Any]
 
 @cache
 def catalogue() -> list[Entry]:
-    """Return the operations of the server this client was made for."""
+    """Return the catalogue of operations that is shipped with this client."""
     found: list[Entry] = json.loads(CATALOGUE.read_text())
     return found
 

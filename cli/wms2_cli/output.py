@@ -18,7 +18,7 @@ LONG_TEXT = 48  # characters; longer cells are wrapped
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """Output format of results."""
 
     TABLE = "table"
     TSV = "tsv"
@@ -83,7 +83,7 @@ def print_facts(facts: Mapping[str, Any], form: Format, body: Any) -> None:
 
 
 def wrap(text: str, *, first: str = "", rest: str = "") -> str:
-    """Return text in lines that fit the terminal, with these beginnings; words are not divided."""
+    """Wrap text to the width of the terminal, with these prefixes. Words are not split."""
     import shutil  # only here: pipes need neither
     import textwrap
 
@@ -115,21 +115,21 @@ def shorten(text: str) -> str:
 
 
 def clean(value: object) -> str:
-    """Return text without control characters: what a server sends must not steer the terminal."""
+    """Return text without control characters, so that a server cannot control the terminal."""
     if value is None:
         return ""
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in str(value))
 
 
 def age(moment: str | None) -> str:
-    """Return how long ago a moment of the API was, in its largest two units."""
+    """Return the age of a time of the API in its two largest units."""
     if not moment:
         return ""
     return duration(max(_seconds_since(moment), 0))
 
 
 def relative(moment: str | None) -> str:
-    """Return a moment of the API as seen from now: `5m 3s ago`, or `in 2d 4h`."""
+    """Return a time of the API relative to now: `5m 3s ago` or `in 2d 4h`."""
     if not moment:
         return ""
     if abs(_seconds_since(moment)) < 1:
@@ -138,7 +138,7 @@ def relative(moment: str | None) -> str:
 
 
 def time_until(moment: str) -> str:
-    """Return the time left until a moment of the API."""
+    """Return the time left until a time of the API."""
     return duration(max(-_seconds_since(moment), 0))
 
 

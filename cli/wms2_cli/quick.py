@@ -79,7 +79,7 @@ def run_quickly(words: Sequence[str]) -> bool:
 
 
 def parse_plainly(words: Sequence[str], options: Options) -> dict[str, Any] | None:
-    """Return the values of the options, and of REQUEST where there are none; None if that is not certain."""
+    """Return the values of the options, or of REQUEST if there are no options; None if Typer must parse."""
     if not options:
         return {"name": words[0]} if len(words) == 1 and not words[0].startswith("-") else None
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Commands that read requests: what they ask the API and how they print it.
+"""Commands that read requests: their calls of the API and their output.
 
 Free of Typer, so that `quick` can run them without importing it.
 """

@@ -22,13 +22,13 @@ OPEN = (
     "held", "partial", "active", "stopping", "resubmitting", "planning", "pilot_running", "queued",
     "submitted",
 )  # fmt: skip
-COLUMNS = [LISTED[index] for index in (0, 1, 4, 2, 6, 5, 3)]  # what matters first, for narrow terminals
+COLUMNS = [LISTED[index] for index in (0, 1, 4, 2, 6, 5, 3)]  # most important first
 ROWS = 300
 TIMEOUT_SEC = 10.0  # for the list: it is read again soon, and a call delays the end of the program
 
 
 class Explanation(ModalScreen[None]):
-    """A text over the table, until it is closed."""
+    """Screen with an explanation, shown above the table until it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Close")]
 
@@ -43,7 +43,7 @@ class Explanation(ModalScreen[None]):
 
 
 class Reason(ModalScreen[str]):
-    """Asks for the reason of an operation."""
+    """Dialog for the reason of an operation."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel")]
 
@@ -63,7 +63,7 @@ class Reason(ModalScreen[str]):
 
 
 class Top(App[None]):
-    """The fleet: held requests first, then those that run, then those that wait."""
+    """Table of the open requests: held ones first, then running, then waiting ones."""
 
     TITLE = "WMS2"
     ENABLE_COMMAND_PALETTE = False

@@ -31,7 +31,7 @@ def watch(
 ) -> None:
     """Follow requests with progress bars until they have ended. The exit code is 0 if all completed.
 
-    A server that stops answering is called again until it answers.
+    If the server does not respond, the command retries until it does.
     """
     session: Session = ctx.obj
     ended = {**ENDED, **({"held": FAILED} if until_held else {})}

@@ -1,4 +1,4 @@
-"""The alerts page: open alerts by kind, acknowledged ones, and those of the last day that are over."""
+"""The alerts page: open alerts by kind, acknowledged alerts, and alerts closed in the last day."""
 
 from __future__ import annotations
 

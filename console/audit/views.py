@@ -1,4 +1,4 @@
-"""The audit page: changes, newest first, filtered by the address, with what differs."""
+"""The audit page: changes, newest first, filtered by the address, with differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Difference:
 
 
 def differences(detail: Mapping[str, Any]) -> list[Difference]:
-    """Return what changed, from the shapes that services record: `changes` with `previous`, or `before`."""
+    """Return the changed values from the formats of services: `changes` with `previous`, or `before`."""
     changes, previous = detail.get("changes"), detail.get("previous")
     if isinstance(changes, Mapping):
         old = previous if isinstance(previous, Mapping) else {}

@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Everything the page draws."""
+    """All shapes of the page."""
 
     width: int
     height: int

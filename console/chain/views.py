@@ -24,7 +24,7 @@ TONES: dict[str, str] = {
 
 
 def read_chain(of: str, _role: Role) -> Mapping[str, Any]:
-    """Return what the page of a chain shows."""
+    """Return the context of the page of a chain."""
     if not of.isdecimal():
         raise NotFound(f"There is no chain {of}")
     chain = chain_by_number(int(of))

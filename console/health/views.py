@@ -49,7 +49,7 @@ def _read(_of: str, role: Role) -> Mapping[str, Any]:
 
 
 def flower_view(request: HttpRequest) -> HttpResponse:
-    """Lead operators to Flower, which accepts their session."""
+    """Redirect operators to Flower, which accepts their session."""
     if role_of(request.user) < Role.OPERATOR:
         raise PermissionDenied
     if not settings.FLOWER_URL:

@@ -47,7 +47,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Matter:
-    """Something that needs a person: what, since when, examples, and the action to take."""
+    """An item that needs an operator: title, time, examples, and the action to take."""
 
     key: str
     tone: str
@@ -59,7 +59,7 @@ class Matter:
 
 
 def decisions(role: Role) -> list[Matter]:
-    """Return what needs a decision, the largest group of held requests first."""
+    """Return the items that need a decision, the largest group of held requests first."""
     return [*_stopped(), *_held(role)]
 
 
@@ -127,7 +127,7 @@ def alerts() -> Iterator[Matter]:
 
 
 def _subject(alert: Alert, sites: set[str]) -> Link:
-    """Return the request or site; what is neither, such as a disk, is explained on the page of alerts."""
+    """Return a link to the request or site; for other subjects, such as a disk, to the page of alerts."""
     if alert.request is not None:
         return Link(alert.request.request_name, _page(alert.request.pk))
     known = alert.site in sites
@@ -136,7 +136,7 @@ def _subject(alert: Alert, sites: set[str]) -> Link:
 
 
 def _stopped() -> Iterator[Matter]:
-    """Yield what an operator or an outage has stopped: admission, and schedds that do not answer."""
+    """Yield parts stopped by an operator or an outage: admission, and schedds that do not answer."""
     config = limits()
     if config.paused:
         page = address_of("admin:requests_app_admissionconfig_change", config.pk)
@@ -148,7 +148,7 @@ def _stopped() -> Iterator[Matter]:
         page = address_of("admin:dags_app_schedd_change", schedd.pk)
         yield Matter(
             f"schedd {schedd}", "danger", f"{schedd} has not answered",
-            "Its jobs may still run. Nothing is lost; WMS2 asks again.", schedd.silent_since, [],
+            "Its jobs may still run. Nothing is lost; WMS2 retries.", schedd.silent_since, [],
             Link("Open schedd", page),
         )  # fmt: skip
 

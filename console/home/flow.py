@@ -73,7 +73,7 @@ def _chart(
     *,
     stacked: bool = False,
 ) -> dict[str, Any]:
-    """Return what charts.js draws."""
+    """Return the data that charts.js draws."""
     drawn = [{"label": label, "tone": tone, "data": data} for label, tone, data in series]
     return {"kind": "bar", "stacked": stacked, "unit": unit, "labels": labels, "series": drawn}
 

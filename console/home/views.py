@@ -1,4 +1,4 @@
-"""The home page: one fragment that shows what needs a person and how the fleet is doing."""
+"""The home page: one fragment with the items that need an operator and the state of all requests."""
 
 from __future__ import annotations
 

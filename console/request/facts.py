@@ -48,7 +48,7 @@ class RoundRow:
 
 
 def facts_of(row: Request, *, gaps: str) -> list[tuple[str, Any]]:
-    """Return what the request is and asks for. Empty values are left out."""
+    """Return the identity, settings and resources of the request. Empty values are left out."""
     flow = row.workflow
     deadline = DEADLINES.get(RequestStatus(row.status))
     next_version = Request.objects.filter(previous_version=row).values_list("request_name", flat=True).first()

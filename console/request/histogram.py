@@ -1,4 +1,4 @@
-"""Histograms of what jobs used, with what was asked for and the limit. Pure.
+"""Histograms of the resources that jobs used, with markers for the requested value and the limit. Pure.
 
 Positions are percentages of the chart's width, heights of its highest bar.
 """
@@ -14,7 +14,7 @@ MARGIN = 1.08  # the axis ends a little beyond the largest value
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A vertical line: what was asked for, or the limit."""
+    """A vertical line: the requested value, or the limit."""
 
     label: str
     value: float

@@ -31,7 +31,7 @@ class NextAction:
 
 
 def only_waits(remedy: str) -> bool:
-    """Return whether a gate opens by itself, so that there is nothing to do."""
+    """Return whether a gate opens automatically, so that no action is needed."""
     return remedy == "Wait" or remedy.startswith("Wait:")
 
 

@@ -1,4 +1,4 @@
-"""Work of a request for its page: timeline bars, what jobs used, coverage of the input, output blocks."""
+"""Work of a request for its page: timeline bars, resources used, coverage of the input, output blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BLOCK_TONES = {
     BlockStatus.ANNOUNCED: "success", BlockStatus.FAILED: "danger", BlockStatus.INVALIDATED: "",
     BlockStatus.INVALIDATING: "warning",
 }  # fmt: skip
-# The way of a block that is transferred. Where nothing is, it goes from protected to announced.
+# Steps of a block that is transferred. A block without transfer goes from protected to announced.
 STEPS = [
     status for status, stage in PIPELINE.items() if stage.step and status is not BlockStatus.INVALIDATING
 ]
@@ -123,7 +123,7 @@ def _block(row: BlockRow) -> Span:
 
 
 def histograms_of(workflow: Workflow) -> list[Histogram]:
-    """Return memory and wall time of jobs and the size of merged files, with what was asked for."""
+    """Return memory and wall time of jobs and the size of merged files, with the requested values."""
     groups = MergeGroup.objects.filter(round__workflow=workflow, metrics__isnull=False).order_by("-id")
     metrics: list[Any] = list(groups.values_list("metrics", flat=True)[:MAX_MEASURED])
     files = OutputFile.objects.filter(group__round__workflow=workflow).order_by("-id")

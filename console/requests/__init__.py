@@ -1,1 +1,1 @@
-"""What the list of requests shows above its rows."""
+"""The strip of statuses above the list of requests."""

@@ -29,7 +29,7 @@ from wms2_project.operations import Operation
 
 Row = TypeVar("Row", bound=Model)
 MOST = 7  # of each kind
-MOST_CANDIDATES = 200  # open requests that are asked whether they allow an action
+MOST_CANDIDATES = 200  # open requests that are checked for an action
 SHORTEST_PART = 3  # shorter texts have no trigram: only beginnings are searched
 
 

@@ -86,7 +86,7 @@ def _shown(default: ast.expr) -> str:
 
 @cache
 def meanings() -> Mapping[str, str]:
-    """Return the meaning of each variable by the table of docs/settings.md, if the document is there."""
+    """Return the meaning of each variable from the tables of docs/settings.md; empty without the document."""
     if not DOCUMENT.exists():
         return {}
     found: dict[str, str] = {}
@@ -132,5 +132,5 @@ def _setting(one: Declaration, environment: Mapping[str, str]) -> Setting:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the value must not be shown. Names of files that hold a secret may be."""
+    """Return whether the value must not be shown. The name of a file that holds a secret may be shown."""
     return bool(_SECRET.search(name)) and not _HARMLESS.search(name)

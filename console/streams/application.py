@@ -77,7 +77,7 @@ class Application:
             state = {"pages": len(self.hub.pages), "redis": self.source.redis_answers}
             return await _reply(send, 200, state)
         if scope["path"] != "/streams/events" or scope["method"] != "GET":
-            raise Refused(404, "There is nothing here")
+            raise Refused(404, "No such address")
         allowed = allow_origin(headers.get("host", ""), headers.get("origin", ""))
         try:
             page = await self._page(headers.get("cookie", ""), scope["query_string"].decode("latin-1"))

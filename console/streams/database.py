@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-    """Call the function in a thread; connections that broke or are too old are closed before and after."""
+    """Call the function in a thread; broken and outdated connections are closed before and after."""
 
     def called() -> Result:
         close_old_connections()

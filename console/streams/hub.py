@@ -52,7 +52,7 @@ class Page:
     events: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(MAX_QUEUED))
 
     def send(self, event: bytes | None) -> None:
-        """Queue an event; if there is no room, let the page read everything again."""
+        """Queue an event. If the queue is full, make the page read everything again."""
         try:
             self.events.put_nowait(event)
         except asyncio.QueueFull:
@@ -138,7 +138,7 @@ class Hub:
                 page.deliver(ref, present)
 
     def close(self, page: Page) -> None:
-        """Forget a page, and fragments that no page shows any more."""
+        """Remove a page, and the fragments that no page shows any more."""
         self.pages.discard(page)
         shown = {ref for one in self.pages for ref in one.known}
         for ref in page.known.keys() - shown:
@@ -150,7 +150,7 @@ class Hub:
         self._news.set()
 
     def change_all(self) -> None:
-        """Note that anything that pages show may have changed. What is the same is not sent."""
+        """Mark every fragment as changed. Unchanged content is not sent."""
         self.change({topic for page in self.pages for topic in page.topics})
         self._want({ref for page in self.pages for ref in page.known})
 
@@ -164,7 +164,7 @@ class Hub:
             page.send(sent)
 
     def tell_web(self, answers: bool) -> None:
-        """Tell the pages whether the web process answers, if that has changed."""
+        """Send the pages the state of the web process if it has changed."""
         if answers != self.web_answers:
             self.web_answers = answers
             self.broadcast(event("web", answers))
@@ -177,7 +177,7 @@ class Hub:
                 page.send(None)
 
     async def spread(self) -> None:
-        """Send changes to the pages, for ever."""
+        """Send changes to the pages until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -185,7 +185,7 @@ class Hub:
             await asyncio.sleep(COLLECT_SEC)
 
     async def draw(self) -> None:
-        """Render the fragments that changed, for ever."""
+        """Render the fragments that changed, until cancelled."""
         while True:
             await self._stale.wait()
             self._stale.clear()

@@ -42,7 +42,7 @@ class Source:
         self._marks: tuple[int | None, ...] | None = None
 
     async def listen(self) -> None:
-        """Pass announcements on, for ever. After an interruption every page reads everything again."""
+        """Pass announcements on until cancelled. After an interruption every page reads everything again."""
         while True:
             try:
                 await self._subscribe()
@@ -72,13 +72,16 @@ class Source:
                     self.hub.change(topics)
 
     async def beat(self) -> None:
-        """Send every page a sign of life, so that it notices a dead connection."""
+        """Send every page a heartbeat, so that it notices a dead connection."""
         while True:
             await asyncio.sleep(BEAT_SEC)
             self.hub.broadcast(BEAT)
 
     async def compare_marks(self) -> None:
-        """Announce what the tables show and Redis did not, for ever; everything while Redis is away."""
+        """Announce changes of the tables that Redis did not announce, until cancelled.
+
+        While Redis is down, announce all.
+        """
         while True:
             if self.hub.pages:
                 try:
@@ -99,7 +102,7 @@ class Source:
         self._announced.clear()
 
     async def check_sessions(self) -> None:
-        """End the streams of ended sessions, for ever."""
+        """End the streams of ended sessions, until cancelled."""
         while True:
             await asyncio.sleep(SESSIONS_SEC)
             sessions = {page.viewer.session for page in self.hub.pages}
@@ -111,7 +114,7 @@ class Source:
                 logger.warning("sessions are not checked: %s", error)
 
     async def watch_web(self) -> None:
-        """Tell the pages whether the web process answers, for ever; one question for all pages."""
+        """Send the pages the state of the web process, until cancelled; one probe serves all pages."""
         while settings.WEB_ADDRESS:
             self.hub.tell_web(await asyncio.to_thread(web_answers))
             await asyncio.sleep(WEB_SEC)
@@ -127,7 +130,7 @@ def read_marks() -> tuple[int | None, ...]:
 def web_answers() -> bool:
     """Return whether the web process answers in time."""
     try:
-        # its own name, because the name of the container is not one that callers may use
+        # its own host name, because ALLOWED_HOSTS need not contain the name of the container
         asked = urllib.request.Request(
             f"http://{settings.WEB_ADDRESS}/api/v1/livez", headers={"Host": "127.0.0.1"}
         )

@@ -1,4 +1,4 @@
-"""Check the text of a document as the API would, and find the lines of what is wrong."""
+"""Check the text of a document as the API does, and find the line of each problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One problem: the field, what is wrong with it, and the line of the text; 0 if it has none."""
+    """One problem: the field, the message, and the line of the text; 0 if it has none."""
 
     field: str
     message: str
@@ -32,7 +32,7 @@ class Checked:
 
 
 def check_text(text: str) -> Checked:
-    """Return every problem of a document at once. Nothing is stored and no service is asked."""
+    """Return all problems of a document at once. Nothing is stored and no service is called."""
     if len(text) > MAX_CHARACTERS:
         return Checked([Wrong("document", "the document is too long: at most 1 MB", 0)])
     try:

@@ -48,7 +48,7 @@ def submit_page(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def check_view(request: HttpRequest) -> JsonResponse:
-    """Return what is wrong with the text of the body."""
+    """Return the problems of the text in the body."""
     _check_role(request)
     text = request.body.decode("utf-8", errors="replace")
     return JsonResponse(asdict(check_text(text)))

@@ -1,1 +1,1 @@
-"""Credentials of jobs and of WMS2: what a token may open, when it is renewed, when a file ends."""
+"""Credentials of jobs and of WMS2: scopes of tokens, their renewal, and the expiry of files."""

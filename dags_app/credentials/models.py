@@ -8,7 +8,7 @@ from dags_app.credentials.scopes import TokenLife
 
 
 class JobToken(models.Model):
-    """The token of a workflow with a live DAG: what it opens, when it ends, why it could not be renewed.
+    """The token of a workflow with a live DAG: its scopes, its end, and the error of the last renewal.
 
     The row is written before the file and removed after it, so that no file is left without a row.
     """

@@ -119,7 +119,7 @@ class RoundFailures:
 
     @property
     def proof(self) -> str:
-        """Why the whole DAG was aborted; empty if it was not."""
+        """Reason why the whole DAG was aborted; empty if it was not."""
         for job in self.jobs:
             if job.action == ABORTS:
                 shown = job.proof or job.message

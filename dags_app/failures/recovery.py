@@ -169,7 +169,7 @@ def decide_repair(group: BrokenGroup) -> Repair:
 
 
 def _in_the_way(group: BrokenGroup, readable: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the failed files without which the rest has a site: as few as possible."""
+    """Return the smallest set of failed files without which the other files have a common site."""
     every = frozenset(group.bad) & frozenset(readable) - group.shared
     here = frozenset(lfn for lfn in every if group.elected in group.bad[lfn].sites)
     for aside in (frozenset[str](), here):

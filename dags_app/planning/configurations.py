@@ -112,14 +112,14 @@ def _source(step: Step) -> str:
 
 
 def _check_input(steps: Sequence[Step], step: Step) -> None:
-    """Refuse a step that reads a module which the step before does not have, or does not say which."""
+    """Refuse a step that reads a module which the step before does not have, or names none."""
     if step.get("parent") is None:
         return
     before = steps[step["parent"]]
     module, labels = step.get("module", ""), sorted(before["modules"])
     if module in labels or (not module and len(labels) == 1):
         return
-    wanted = f"reads {module} of" if module else "does not say which output module it reads of"
+    wanted = f"reads {module} of" if module else "does not name the output module that it reads of"
     raise ConfigurationRefused(
         _source(before),
         f"{step['name']} {wanted} {before['name']}, whose configuration {_source(before)} has"

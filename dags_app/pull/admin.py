@@ -33,7 +33,7 @@ UPLOAD_COLOURS: dict[str, str] = {
 
 @admin.register(Runner)
 class RunnerAdmin(ReadOnlyAdmin):
-    """Runners of one workflow, or those that live now of all workflows."""
+    """Runners of one workflow, or the running ones of all workflows."""
 
     list_display = (
         "node", "of_request", "shown_state", "site", "shown_files", "shown_heartbeat", "exit_code",
@@ -69,7 +69,7 @@ class RunnerAdmin(ReadOnlyAdmin):
 
     @display(description="heartbeat", ordering="heartbeat_at")
     def shown_heartbeat(self, row: Runner) -> str:
-        """Return the age of the last heartbeat; of an ended runner nothing is expected."""
+        """Return the age of the last heartbeat; a dash for an ended runner."""
         return (
             "–" if row.state == RunnerState.ENDED else f"{age_of(row.heartbeat_at, now=timezone.now())} ago"
         )
@@ -103,7 +103,7 @@ class RunnerOutputAdmin(ReadOnlyAdmin):
 
     @display(description="site")
     def shown_sites(self, row: RunnerOutput) -> str:
-        """Return where it was uploaded, or where it may have been."""
+        """Return the site of the upload, or the sites at which it may be."""
         return row.site or ", ".join(row.sites)
 
     @display(description="size", ordering="size_bytes")

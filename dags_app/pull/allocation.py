@@ -98,7 +98,7 @@ class LentFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call of a runner for files; `avoided` are files whose copies near it are known as bad."""
+    """A call of a runner for files; `avoided` are files with bad copies near it."""
 
     workflow_id: UUID
     round_id: UUID

@@ -1,4 +1,4 @@
-"""How far a storage is from a site, and in which order a site is lent files. Pure."""
+"""Distances of storages from sites, and the order in which a site is lent files. Pure."""
 
 from __future__ import annotations
 

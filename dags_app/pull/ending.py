@@ -64,7 +64,7 @@ def return_files(*, runner: Runner, keep: Collection[int] = (), refund: bool = F
 
 
 def log_event(runner: Runner, kind: RunnerEventKind, file_ids: Iterable[int] = (), message: str = "") -> None:
-    """Record what happened, unless it concerns no file and has no message."""
+    """Record an event, unless it concerns no file and has no message."""
     found = sorted(file_ids)
     if found or message:
         RunnerEvent.objects.create(
@@ -100,7 +100,7 @@ def end_runner(
 
 
 def refund_runner(*, runner: Runner, message: str) -> None:
-    """Take back the attempts that a failed runner cost its files, and its failure. May be repeated."""
+    """Undo the attempts of a failed runner's files, and its failure. May be repeated."""
     with transaction.atomic():
         failed = Runner.objects.filter(pk=runner.pk, outcome__in=sorted(FAILED_RUNNER))
         if not failed.update(outcome=RunnerOutcome.STOPPED, message=message):
@@ -143,7 +143,7 @@ def expired_runners() -> list[Runner]:
 def expire_runners() -> list[Runner]:
     """End runners without a heartbeat for the time of their lease; return them.
 
-    The lease is checked again under the lock: a heartbeat that arrives meanwhile wins.
+    The lease is checked again under the lock: a heartbeat that arrives meanwhile keeps the runner.
     """
     ended = []
     for runner in expired_runners():

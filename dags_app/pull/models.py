@@ -1,4 +1,4 @@
-"""Runners and what they hold: places of files, recorded outputs, and the counts of former runners."""
+"""Runners, places of files, recorded outputs, and the counts of former runners."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlaceSet(models.Model):
 
 
 class Runner(models.Model):
-    """A job of a pull round that asked for work: files are lent to it until it ends or its lease is over."""
+    """A job of a pull round: files are lent to it until it ends or its lease expires."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     workflow = models.ForeignKey("dags_app.Workflow", on_delete=models.PROTECT, related_name="runners")
@@ -111,7 +111,7 @@ class RunnerOutput(models.Model):
 
 
 class RunnerEvent(models.Model):
-    """What happened to a runner and its files. Append-only, and deleted with the runner."""
+    """Event of a runner and its files. Append-only, and deleted with the runner."""
 
     id = models.BigAutoField(primary_key=True)
     # No constraints and one index: lending a file costs twice as much with all that a foreign key brings.

@@ -1,4 +1,4 @@
-"""How a runner ended, and when the failures of a round stop lending. Pure."""
+"""Outcomes of runners, and the failures of a round at which lending stops. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def decide_outcome(*, lent: int, processed: int) -> RunnerOutcome:
 def decide_stop(ended: Mapping[str, int], *, threshold: float) -> str:
     """Return why no more files are lent in a round with so many ended runners by outcome; empty: go on.
 
-    Stopped runners are left out: they say nothing about the work.
+    Stopped runners are left out: they are not evidence about the work.
     """
     counted = sum(count for outcome, count in ended.items() if outcome != RunnerOutcome.STOPPED)
     failed = sum(ended.get(outcome, 0) for outcome in FAILED_RUNNER)

@@ -1,4 +1,4 @@
-"""Output patterns of a pull workflow: which file goes into which dataset, or to scratch. Pure.
+"""Output patterns of a pull workflow: the dataset, or scratch, of each output file. Pure.
 
 `payload_config.outputs` lists them: `{"pattern": "*.root", "dataset": "/A/B/C", "lifetime_days": 30}`, or
 with `"scratch": true` for files that enter no catalogue. A pattern that names neither gets a dataset of its
@@ -44,7 +44,7 @@ class OutputPattern:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What names of generated datasets and files are made from."""
+    """Parts of the names of generated datasets and files."""
 
     workflow_number: int
     primary_dataset: str

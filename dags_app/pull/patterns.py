@@ -9,7 +9,7 @@ from dags_app.pull.outputs import FIELD, Naming, OutputPattern, generated_datase
 
 
 def naming_of(workflow: Workflow) -> Naming:
-    """Return what names of the workflow's generated datasets are made from."""
+    """Return the parts of the names of the workflow's generated datasets."""
     return Naming(
         workflow_number=workflow.number,
         primary_dataset=workflow.primary_dataset,

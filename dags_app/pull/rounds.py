@@ -62,7 +62,7 @@ def plan_pull_round(
 ) -> DAG:
     """Plan the next pull round, write its directory and record both."""
     if not settings.JOBS_URL:
-        raise PlanRefused("WMS2_JOBS_URL is not set, so that jobs cannot ask for files", cure="Set it")
+        raise PlanRefused("WMS2_JOBS_URL is not set, so that jobs cannot request files", cure="Set it")
     sync_places(workflow=workflow)
     estimate = current_estimate(workflow)
     fitting = sites.offering(estimate.memory_mb / estimate.cores)

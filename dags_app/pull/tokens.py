@@ -19,7 +19,7 @@ _CONTEXT = b"wms2 tokens of jobs 1\0"
 
 
 class TokenKind(StrEnum):
-    """What a token is good for."""
+    """Kinds of tokens, by the calls that they permit."""
 
     GROUP = "group"  # start a runner of the group
     RUNNER = "runner"  # heartbeat, record, confirm and abort of the runner
@@ -51,7 +51,7 @@ def make_token(*, key: str, workflow_id: UUID | str, kind: TokenKind, subject: s
 
 
 def read_token(text: str, *, key: str, workflow_id: UUID | str) -> Verified | None:
-    """Return what a token of this workflow says; None if it is malformed, forged or of another workflow."""
+    """Return the verified token; None if it is malformed, forged or of another workflow."""
     head, _, signature = text.rpartition(".")
     prefix, _, rest = head.partition(".")
     kind, _, subject = rest.partition(".")

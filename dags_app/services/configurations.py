@@ -1,7 +1,7 @@
 """The configurations of CMSSW workflows: fetched once from the ConfigCache, kept, and given to jobs.
 
 They are kept below the submit root, which all processes of WMS2 share: the description by ConfigCacheID, the
-program by its SHA-256. A workflow uses the programs it was pinned to, whatever becomes of the ConfigCache.
+program by its SHA-256. A workflow keeps using the programs it was pinned to, also if the ConfigCache changes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _program(config_id: str, sha256: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise PlanRefused(
             f"the configuration {config_id} is not the one the request was validated with",
-            cure="Restart the request to use the configuration as it is now",
+            cure="Restart the request to use the current configuration",
         )
     return content
 

@@ -167,7 +167,7 @@ def lags_behind(*, dag: DAG, sites: SitePool, version: int) -> bool:
 def apply_edits(*, dag: DAG, priority: int, sites: SitePool, version: int) -> list[str]:
     """Apply the workflow's priority and the sites where groups may land to a DAG in the queue.
 
-    Landed groups stay where they are. Return the groups that may land nowhere: they wait.
+    Landed groups stay where they are. Return the groups that wait because no site is usable for them.
     """
     directory, port = Path(dag.submit_dir), schedd(dag.schedd_name)
     stale_since = dag.landings_stale_since

@@ -82,7 +82,7 @@ def ensure_token(*, workflow: Workflow, now: datetime) -> None:
 def renew_tokens(*, now: datetime, seconds: float) -> None:
     """Renew the tokens that are due, and remove those of workflows without a live DAG.
 
-    Stops after `seconds`; the next call continues. An issuer that does not answer is asked once.
+    Stops after `seconds`; the next call continues. An issuer that does not answer is called once.
     """
     if settings.CREDENTIAL_DIR:
         _remove_unused()
@@ -106,7 +106,7 @@ def renew_tokens(*, now: datetime, seconds: float) -> None:
 
 
 def workflow_scopes(*, workflow: Workflow) -> list[str]:
-    """Return what the workflow's token must open: directories of its input and of its own outputs."""
+    """Return the scopes that the workflow's token needs: directories of its input and its own outputs."""
     directory = Func(
         F("lfn"), Value("/[^/]+$"), Value(""), function="regexp_replace", output_field=TextField()
     )
@@ -169,7 +169,7 @@ def _scopes(workflow: Workflow, *, input_directories: Iterable[str] = ()) -> lis
 
 
 def token_file(workflow: Workflow) -> Path:
-    """Return where HTCondor looks for the workflow's token."""
+    """Return the path at which HTCondor reads the workflow's token."""
     return Path(settings.CREDENTIAL_DIR) / token_file_name(str(workflow.pk))
 
 
@@ -276,7 +276,7 @@ def _live_workflows() -> QuerySet[Workflow]:
 
 
 def _due(now: datetime) -> list[Workflow]:
-    """Return the live workflows whose token is due or lost, those that end first at the head."""
+    """Return the live workflows whose token is due or lost, sorted by its end."""
     found = (
         _live_workflows()
         .select_related("job_token")

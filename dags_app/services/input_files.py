@@ -32,7 +32,7 @@ _RESTORE = "Have it restored in DBS and release the request, or abort it"
 
 
 class NoInput(PermanentError):
-    """The dataset has nothing for this request to process; the message says why."""
+    """The dataset has no input for this request. The message is the reason."""
 
 
 class InputLost(PlanRefused):
@@ -67,10 +67,10 @@ def resolve_input(*, workflow: Workflow, now: datetime, seconds: float = math.in
 
 
 def _readable_dataset(name: str) -> DatasetInfo:
-    """Return what DBS says of a dataset. Raises NoInput if there is nothing to read."""
+    """Return the dataset from DBS. Raises NoInput if it cannot be read or has no files."""
     info = dbs().dataset(name)
     if info is None:
-        raise NoInput(f"DBS does not know dataset {name}", cure="Check the name of the input dataset")
+        raise NoInput(f"dataset {name} is not in DBS", cure="Check the name of the input dataset")
     if info.access_type not in READABLE:
         raise NoInput(f"{name} is {info.access_type} in DBS", cure="Choose a valid dataset")
     if info.files == 0:
@@ -97,7 +97,7 @@ def _read_blocks(workflow: Workflow, *, seconds: float) -> int:
 
 
 def read_new_files(*, workflow: Workflow) -> None:
-    """Add files that DBS has and the ledger has not, if the datasets have changed since they were read."""
+    """Add files of DBS that are not in the ledger, if the datasets have changed since they were read."""
     found = [_readable_dataset(name) for name in workflow.input_datasets]
     if workflow.input_seen == _sums(found):
         return
@@ -206,7 +206,7 @@ def check_input(*, workflow: Workflow) -> None:
 def _dataset_still_there(name: str) -> DatasetInfo:
     info = dbs().dataset(name)
     if info is None:
-        raise InputLost(f"DBS does not know dataset {name} any more", cure=_RESTORE)
+        raise InputLost(f"dataset {name} is not in DBS any more", cure=_RESTORE)
     if info.access_type not in READABLE:
         raise InputLost(f"{name} has become {info.access_type} in DBS", cure=_RESTORE)
     return info

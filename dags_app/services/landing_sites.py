@@ -24,7 +24,7 @@ class Landings:
 
     @property
     def stranded(self) -> list[str]:
-        """The groups that may land nowhere now and wait."""
+        """The groups that wait because no site is usable for them."""
         return sorted(group for group, sites in self.waiting.items() if not sites)
 
 

@@ -113,7 +113,7 @@ def _ended_at(round_: Round, dag: DAG | None) -> datetime:
 
 
 def _sweep(access: Storage, round_: Round, dag: DAG | None, sites: Collection[str], ends: float) -> Swept:
-    """Look at the sites that were used and, where storage is mounted, at all others."""
+    """Check the sites that were used and, where storage is mounted, all others."""
     workflow, swept = round_.workflow, Swept()
     used, places = _used_sites(round_, dag), dag_places(dag)
     every, given_up = _merged_names(round_)

@@ -34,9 +34,9 @@ def are_fresh(*, workflow: Workflow, now: datetime, max_age_sec: float | None = 
 def refresh_locations(
     *, workflow: Workflow, now: datetime, seconds: float, max_age_sec: float | None = None
 ) -> int:
-    """Look up where the unfinished files are, for at most so long; return how many are still to be asked for.
+    """Look up the locations of the unfinished files for a limited time; return how many are left.
 
-    The next call goes on where this one stopped. Nothing is asked while the last look-up is fresh. Where
+    The next call continues where this one stopped. There are no calls while the last look-up is fresh. Where
     files of a running DAG have moved, its landings are decided anew.
     """
     if not workflow.input_datasets or are_fresh(workflow=workflow, now=now, max_age_sec=max_age_sec):

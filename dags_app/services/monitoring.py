@@ -104,7 +104,7 @@ def observe_dags(*, now: datetime) -> Seen:
     by_schedd: dict[str, list[DAG]] = {}
     for dag in DAG.objects.filter(status__in=sorted(IN_QUEUE)).select_related("round").order_by("pk"):
         by_schedd.setdefault(dag.schedd_name, []).append(dag)
-    for name in settings.SCHEDDS:  # also those without DAGs, to learn whether they answer
+    for name in settings.SCHEDDS:  # also those without DAGs, to record whether they answer
         by_schedd.setdefault(name, [])
     rows = schedds.schedd_rows()
     for name, dags in by_schedd.items():
@@ -260,7 +260,7 @@ def _ending(dag: DAG, history: History, now: datetime) -> Ending | None:
 
 
 def _finish(dag: DAG, ending: Ending, now: datetime) -> None:
-    """Store the end of the DAG. Every manifest on disk counts, whatever the last status file said."""
+    """Store the end of the DAG. Every manifest on disk counts, regardless of the last status file."""
     groups = list(dag.round.groups.all())
     ended = _ended_groups(dag) if dag.round.kind == RoundKind.PULL else None
     done = {

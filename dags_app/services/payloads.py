@@ -16,7 +16,7 @@ def payload_rules() -> PayloadRules:
 
 
 def payload_of(workflow: Workflow) -> dict[str, Any]:
-    """Return what the jobs of the workflow are given; a request accepted earlier may not have named its kind.
+    """Return the payload of the workflow's jobs; a request accepted earlier may not have named its kind.
 
     Raises PlanRefused if jobs could not run it.
     """

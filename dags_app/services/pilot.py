@@ -52,7 +52,7 @@ def is_wanted(*, workflow: Workflow, urgent: bool) -> bool:
 
 
 def _goes_on(workflow: Workflow) -> bool:
-    """Return whether the pilots' numbers still change and there is time and input for a larger one."""
+    """Return whether the measurements of pilots still change, and time and input suffice for a larger one."""
     rounds = workflow.rounds.order_by("-number")
     last = rounds.first()
     if last is None or last.kind != RoundKind.PILOT or not workflow.pilot_metrics:

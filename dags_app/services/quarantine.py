@@ -1,4 +1,4 @@
-"""Copies of files proved bad: remembered for all requests, declared to Rucio by policy, lifted or expired."""
+"""Copies of files proved bad: stored for all requests, declared to Rucio by policy, lifted or expired."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _end(row: QuarantinedReplica, actor: str, reason: str, now: datetime) -> Non
 
 
 def declare_replicas(*, now: datetime) -> None:
-    """Declare quarantined copies to Rucio, as the policy has it. Only one runs at a time.
+    """Declare quarantined copies to Rucio according to the policy. Only one call runs at a time.
 
     What Rucio does not take now is tried again later, with the error on the row.
     """

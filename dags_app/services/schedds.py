@@ -172,7 +172,7 @@ def note_silence(name: str, *, now: datetime) -> None:
 
 
 def _note(name: str, values: dict[str, datetime], *, silent_since: datetime | None) -> None:
-    """Store the values. If the schedd fell silent or came back, announce it with its requests."""
+    """Store the values. If the schedd stopped or resumed answering, announce it with its requests."""
     rows = Schedd.objects.filter(name=name)
     if not name or rows.filter(silent_since__isnull=silent_since is None).update(**values):
         return
@@ -232,7 +232,7 @@ def fence_schedd(*, name: str, actor: str, reason: str) -> Schedd:
 
 
 def enable_schedd(*, name: str, actor: str, reason: str) -> Schedd:
-    """Let new DAGs go to the schedd again."""
+    """Submit new DAGs to the schedd again."""
     return _set_status(name, ScheddStatus.ENABLED, deadline=None, reason=reason, actor=actor)
 
 

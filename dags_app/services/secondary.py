@@ -1,6 +1,6 @@
 """Secondary input (pileup): the files of a dataset that jobs read besides their input, and where they are.
 
-Nothing of it is planned or split. DBS and Rucio are asked once for all workflows that name the dataset, and
+Nothing of it is planned or split. DBS and Rucio are queried once for all workflows that name the dataset, and
 again after some days; jobs run only at sites whose storages hold every file they are given.
 """
 
@@ -37,9 +37,9 @@ def unresolved(*, workflow: Workflow) -> list[str]:
 
 
 def refresh_secondary(*, workflow: Workflow, now: datetime, waiting: bool = False) -> bool:
-    """Ask DBS and Rucio for secondary datasets that are new or were asked for days ago.
+    """Query DBS and Rucio for secondary datasets that are new or were queried days ago.
 
-    Return whether one was asked for.
+    Return whether one was queried.
 
     `waiting`: no usable site holds them, so that Rucio is asked again for replicas much sooner. What is known
     stays in use while a service is unavailable. Raises NoInput if jobs could read nothing.
@@ -80,7 +80,7 @@ def read_secondary(name: str, *, now: datetime) -> SecondaryDataset:
     """Return the dataset as DBS and Rucio have it now; nothing is stored."""
     info = dbs().dataset(name)
     if info is None:
-        raise NoInput(f"DBS does not know the secondary dataset {name}", cure=CURE)
+        raise NoInput(f"secondary dataset {name} is not in DBS", cure=CURE)
     if info.access_type not in READABLE:
         raise NoInput(f"the secondary dataset {name} is {info.access_type} in DBS", cure=CURE)
     valid = sorted(dbs().valid_lfns(name))

@@ -30,7 +30,7 @@ def storage_places(*, prefixes: Mapping[str, Sequence[str]]) -> Places:
 
 
 def storage_files(*, prefixes: Mapping[str, Sequence[str]]) -> tuple[Asset, ...]:
-    """Return the files that tell jobs where storage is and which certificate authorities it has."""
+    """Return the files with the storage prefixes and certificate authorities for jobs."""
     files = [Asset(STORAGE_FILE, storage_places(prefixes=prefixes).as_json())]
     if settings.STORAGE_CA_FILE:
         try:
@@ -64,7 +64,7 @@ def dag_places(dag: DAG | None) -> Places:
         except ManifestMissing:
             pass
         except ManifestError as error:
-            logger.warning("DAG %s: the settings say where its files are: %s", dag.pk, error)
+            logger.warning("DAG %s: the prefixes of its files are those of the settings: %s", dag.pk, error)
     return storage_places(prefixes={})
 
 

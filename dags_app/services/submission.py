@@ -37,7 +37,7 @@ PLACED = "placed"
 
 
 def ensure_submitted(*, dag: DAG, priority: int, version: int = 0) -> DAG:
-    """Submit the DAG once, whatever happened before; return the current row.
+    """Submit the DAG exactly once, also after an interrupted attempt; return the current row.
 
     `version` is the workflow's, as read together with the priority: a later edit is still to be applied.
     Raises CredentialUnavailable if its jobs could not get a token.

@@ -15,7 +15,7 @@ from lab.grid.description import Grid
 
 
 class Answers:
-    """The content of the services in a directory, and their answers."""
+    """The services on the content of a directory, without a network."""
 
     def __init__(
         self, state_dir: Path, *, credentials: Credentials | None = None, grid: Grid | None = None

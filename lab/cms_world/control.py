@@ -127,7 +127,7 @@ def _once(db: sqlite3.Connection, name: str, kind: str, account: str, now: float
 def _change_rules(db: sqlite3.Connection, document: Document, now: float) -> Reply:
     """Change rules: {"from": state, and optionally "to": state, "account", "name", "rse_expression"}.
 
-    This stands for decisions of Rucio's daemons, or a change of the owner.
+    This simulates decisions of Rucio's daemons, or a change by the owner.
     """
     rows = db.execute(
         "SELECT id FROM rucio_rules WHERE state = ? AND ? IN ('', name) AND ? IN ('', rse_expression)",

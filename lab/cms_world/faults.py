@@ -1,9 +1,9 @@
-"""Faults on demand: which calls go wrong, how, and how many times.
+"""Faults on demand: which calls fail, how, and how many times.
 
 | kind | the call is carried out | the caller sees |
 |---|---|---|
-| status | no | the status asked for |
-| timeout | no | nothing for `seconds`, then a closed connection |
+| status | no | the given status |
+| timeout | no | no reply for `seconds`, then a closed connection |
 | slow | yes | the answer, `seconds` late |
 | success_then_500 | yes | 500 |
 | duplicate | twice | the second answer |

@@ -1,4 +1,4 @@
-"""Initial content: sites and storages, and the account of Rucio."""
+"""Initial content: sites, storages, and the Rucio account."""
 
 from __future__ import annotations
 

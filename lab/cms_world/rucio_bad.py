@@ -1,4 +1,4 @@
-"""Rucio's bad and suspicious replicas: a bad one is no replica any more, a suspicious one is only noted."""
+"""Rucio's bad replicas, which are not listed any more, and suspicious ones, which are only recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def declare_bad(
 def declare_suspicious(
     db: sqlite3.Connection, document: Document, *, account: str, now: float
 ) -> dict[str, list[str]]:
-    """Note replicas, given by their physical names, as suspicious, each time anew."""
+    """Record replicas, given by their physical names, as suspicious. Each call counts."""
     refused: dict[str, list[str]] = {}
     for pfn in document["pfns"]:
         parts = urlsplit(pfn)
@@ -48,7 +48,7 @@ def declare_suspicious(
 
 
 def suspicious(db: sqlite3.Connection, expression: str) -> Iterable[Document]:
-    """The suspicious replicas at these storages that are not bad, and how often each was noted."""
+    """Return suspicious replicas at these storages that are not bad, with the number of records of each."""
     try:
         rses: Sequence[str] = resolve(expression, known_rses(db))
     except BadExpression as error:
@@ -71,7 +71,7 @@ def suspicious(db: sqlite3.Connection, expression: str) -> Iterable[Document]:
 
 
 def is_bad(db: sqlite3.Connection, name: str, rse: str) -> bool:
-    """Whether the replica was declared bad."""
+    """Return whether the replica was declared bad."""
     row = db.execute(
         "SELECT 1 FROM rucio_bad_replicas WHERE lfn = ? AND rse = ? AND state = ?", (name, rse, BAD)
     ).fetchone()

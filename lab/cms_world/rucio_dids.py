@@ -177,9 +177,9 @@ def add_replicas(
 
 
 def list_replicas(db: sqlite3.Connection, document: Document) -> list[Document]:
-    """The files below the names asked for that have replicas; unknown names are left out.
+    """Return files with replicas below the given names; unknown names are left out.
 
-    Bad replicas are listed only where all states are asked for.
+    Bad replicas are listed only if all states are requested.
     """
     dids, wanted = document["dids"], document.get("rse_expression")
     known = rucio_rules.known_rses(db)
@@ -204,7 +204,7 @@ def list_replicas(db: sqlite3.Connection, document: Document) -> list[Document]:
 
 
 def remove_replicas(db: sqlite3.Connection, rse: str, names: Sequence[str]) -> None:
-    """Let replicas vanish, as when a storage lost them and Rucio has noticed."""
+    """Remove replicas, as Rucio does when a storage has lost them."""
     for table in ("rucio_replicas", "rucio_bad_replicas"):
         db.executemany(
             f"DELETE FROM {table} WHERE lfn = ? AND rse = ?",  # noqa: S608

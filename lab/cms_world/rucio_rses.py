@@ -1,4 +1,4 @@
-"""Rucio's storages (RSEs): which there are, the protocols that reach them, and how full they are."""
+"""Rucio's storages (RSEs): their names, protocols and usage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def adopt_grid(db: sqlite3.Connection, grid: Grid | None) -> None:
 
 
 def build_protocol(scheme: str, hostname: str, port: int) -> Document:
-    """Return a protocol that may be used for everything; names of files follow its prefix as they are."""
+    """Return a protocol for all operations; file names follow its prefix unchanged."""
     priority = SCHEMES.index(scheme) + 1 if scheme in SCHEMES else len(SCHEMES) + 1
     return {
         "hostname": hostname,
@@ -104,7 +104,7 @@ def _list(call: Call, db: sqlite3.Connection) -> Reply:
 
 
 def _usage(call: Call, db: sqlite3.Connection, rse: str) -> Reply:
-    """Set or list what each source measured of a storage's room."""
+    """Set or list the usage of a storage by source of the measurement."""
     if rse not in known_rses(db):
         raise _not_found(rse)
     if call.method == "PUT":

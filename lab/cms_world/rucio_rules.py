@@ -193,7 +193,7 @@ def reconsider(db: sqlite3.Connection, name: str, now: float) -> None:
 
 
 def settle(db: sqlite3.Connection, now: float) -> None:
-    """Apply what Rucio's daemons would have done by now: expire, transfer, complete."""
+    """Apply the due work of Rucio's daemons: expire, transfer, complete."""
     db.execute("DELETE FROM rucio_rules WHERE expires_at <= ?", (now,))
     ripe = db.execute(
         "SELECT id, name, rse FROM rucio_rules WHERE state = 'REPLICATING' AND ready_at <= ?", (now,)

@@ -32,7 +32,10 @@ def add(db: sqlite3.Connection, *, account: str, name: str, options: dict[str, A
 
 
 def listed(db: sqlite3.Connection, *, account: str = "") -> list[dict[str, Any]]:
-    """Return all subscriptions, or those of one account; like Rucio, an error if there are none."""
+    """Return all subscriptions, or those of one account.
+
+    Like Rucio, reply with an error if there are none.
+    """
     rows = db.execute(
         "SELECT * FROM rucio_subscriptions WHERE ? IN ('', account) ORDER BY name", (account,)
     ).fetchall()

@@ -1,7 +1,7 @@
 """A stand-in for CMS's software on CVMFS: the programs, files and exit statuses of CMSSW that jobs depend on.
 
-It obeys the contract between a job and a worker node and has none of the content: `cmsRun` generates, reads
-and merges small real ROOT files with uproot and writes framework job reports. What it does follows from the
+It has the interface of CMSSW to a job on a worker node, without its content: `cmsRun` generates, reads and
+merges small real ROOT files with uproot and writes framework job reports. What it does follows from the
 configuration, as in CMSSW: an EmptySource or LHESource is generated, a PoolSource is read, a MixingModule
 reads pileup.
 

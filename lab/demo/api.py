@@ -13,7 +13,7 @@ CONFLICT = 409
 
 
 class ApiUnreachable(Exception):
-    """No answer, or a server error: retry."""
+    """No response, or a server error: retry."""
 
 
 class Api:

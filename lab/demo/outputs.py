@@ -1,4 +1,4 @@
-"""Content of the merged files of a demonstration, read with uproot from the lab's storage."""
+"""Reads the merged files of a demonstration with uproot from the lab's storage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_outputs(document: Mapping[str, Any], files: Files) -> Merged:
 
 
 def _check_once(dataset: str, numbers: Array, wanted: Array | None) -> None:
-    """Raise LabError unless every event is there once; `wanted` None = those there are, were generated."""
+    """Raise LabError unless every event is there exactly once; `wanted` None = any generated events."""
     doubled = len(numbers) - len(np.unique(numbers))
     if doubled:
         raise LabError(f"{dataset}: {doubled} events are in its files twice")

@@ -1,4 +1,4 @@
-"""Write many rows with exactly the values they have: COPY, without Django's automatic times."""
+"""Write many rows by COPY with unchanged values, without Django's automatic times."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from psycopg import sql
 
 
 def copy_rows(rows: Sequence[Model]) -> None:
-    """Copy the rows of one model into its table. What the database fills in is left to it if the first
-    row does not set it.
+    """Copy the rows of one model into its table.
+
+    Columns with database defaults are omitted if the first row does not set them.
     """
     if not rows:
         return
@@ -28,7 +29,7 @@ def copy_rows(rows: Sequence[Model]) -> None:
 
 
 def next_keys(model: type[Model], count: int) -> list[int]:
-    """Take as many keys from the sequence of the model's primary key."""
+    """Take this number of keys from the sequence of the model's primary key."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)",

@@ -35,7 +35,7 @@ def make_samples(
 
 
 def _estimate(sample: ProgressSample, began: datetime) -> None:
-    """Set the end that the pace so far leads to."""
+    """Set the expected end from the pace so far."""
     if 0 < sample.events_done < sample.events_total:
         left = (sample.at - began) * (sample.events_total / sample.events_done - 1)
         sample.earliest, sample.latest = sample.at + 0.8 * left, sample.at + 1.3 * left

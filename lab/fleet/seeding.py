@@ -1,7 +1,8 @@
 """Write the fleet: all rows in one transaction, by COPY, and keep the stack from changing them.
 
-Requests and blocks are leased for ever, so that no worker claims them, also after an operator's action.
-Tasks that observe the pool, the sites and the services would replace what was seeded: they are switched off.
+Requests and blocks have leases that never end, so that no worker claims them, also after an operator's
+action. Tasks that observe the pool, the sites and the services would replace what was seeded: they are
+switched off.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _sum_up(workflow: Workflow, files: Sequence[Model]) -> None:
 
 
 def _fill_admission(stories: Sequence[Story]) -> None:
-    """Let admission be nearly full."""
+    """Set the admission limit slightly above the number of active requests."""
     limits()
     active = sum(story.status in TAKES_CAPACITY for story in stories)
     AdmissionConfig.objects.update(max_active_dags=active + FREE_SLOTS)

@@ -1,4 +1,4 @@
-"""The life of each request of the fleet up to now: statuses with their times, size and progress. Pure.
+"""History of each request of the fleet up to now: statuses with their times, size and progress. Pure.
 
 Everything follows from the seed and the present time.
 """
@@ -14,7 +14,7 @@ from lab.fleet.world import CAMPAIGNS, FAILURES, GROUPS, HOLDS, OPERATORS, PEOPL
 from requests_app.states import RequestStatus
 
 S = RequestStatus
-# How many of a hundred requests are in each status; at least one of each.
+# Percentage of requests in each status; at least one of each.
 SHARES = {
     S.ACTIVE: 32, S.COMPLETED: 26, S.QUEUED: 9, S.HELD: 8, S.PILOT_RUNNING: 4, S.STOPPING: 2, S.PLANNING: 2,
     S.SUBMITTED: 2, S.RESUBMITTING: 1, S.PARTIAL: 1, S.NEW: 3, S.FAILED: 4, S.ABORTED: 6,
@@ -40,7 +40,7 @@ BIG = 500  # groups of the largest request, with 20 jobs each
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A status the request reached: when, by whom and why."""
+    """A status that the request reached, with time, actor and reason."""
 
     status: RequestStatus
     at: datetime
@@ -117,7 +117,10 @@ def _tell(number: int, status: RequestStatus, random: Random, now: datetime) -> 
 
 
 def _failure(status: RequestStatus, random: Random) -> Failure | None:
-    """Return what fails in the request; sick sites fail more often than codes."""
+    """Return the main failure of the request; None if it has none.
+
+    Failures of sites are more likely than others.
+    """
     troubled = {S.HELD: 0.8, S.PARTIAL: 1.0, S.RESUBMITTING: 1.0, S.FAILED: 1.0, S.ACTIVE: 0.3}
     if random.random() >= troubled.get(status, 0.0):
         return None

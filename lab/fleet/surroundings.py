@@ -134,7 +134,7 @@ def make_alerts(requests: Sequence[Request], random: Random, now: datetime) -> I
 
 
 def make_audit(requests: Sequence[Request], random: Random, now: datetime) -> Iterator[AuditEvent]:
-    """Yield what people did, the oldest first: edits, stops, ends, and changes of sites and limits."""
+    """Yield audit rows of users, oldest first: edits, stops, ends, and changes of sites and limits."""
     events = [
         *_site_events(now),
         *(_event(one, random, now) for one in requests[::5]),

@@ -74,7 +74,7 @@ def _round(
         last_event=first + events - 1 if first else None,
         created_at=at,
         sweep_at=None,
-        directory_removed_at=at,  # there never was one
+        directory_removed_at=at,  # no DAG was made
     )
 
 
@@ -132,7 +132,7 @@ def _group(
 
 
 def _collect(group: MergeGroup, workflow: Workflow, at: datetime, random: Random) -> None:
-    """Give the group the marks of one whose outputs are stored."""
+    """Set the fields of a group whose outputs are stored."""
     wall = workflow.time_per_event_sec * random.lognormvariate(0, 0.18)
     per_job = wall * group.input_events / group.jobs
     group.status, group.finished_at = GroupStatus.COLLECTED, at

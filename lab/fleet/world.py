@@ -1,4 +1,4 @@
-"""What the fleet is made of: people, campaigns, sites and kinds of failures. Pure data."""
+"""Names and properties in the fleet: people, campaigns, sites and kinds of failures. Pure data."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from lab.files import write_atomically
 CA_LIFETIME = timedelta(days=3650)
 CA_RENEWED_BEFORE = timedelta(days=730)
 HOST_LIFETIME = timedelta(days=395)
-HOST_RENEWED_BEFORE = timedelta(days=200)  # a stack may stay up so long after its start
+HOST_RENEWED_BEFORE = timedelta(days=200)  # longest run of a stack
 CLOCK_SKEW = timedelta(minutes=5)
 CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "WMS2 lab CA")])
 HOST_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
@@ -26,7 +26,7 @@ HOST_NAMES = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("12
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Where the files are. The keys are readable by their owner only, or XRootD refuses them."""
+    """Paths of the files. The keys are readable by their owner only; XRootD refuses others."""
 
     directory: Path
 
@@ -52,7 +52,7 @@ class Certificates:
 
 
 def ensure_certificates(directory: Path, *, now: datetime) -> Certificates:
-    """Make what is missing and renew what expires soon, before the servers start: they read it once."""
+    """Create missing files and renew those that expire soon. The servers read them at their start only."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = Certificates(directory)
     if not files.token_key.exists():

@@ -1,4 +1,4 @@
-"""Where the running grid is: the file named by WMS2_LAB_GRID, for the small CMS, faults and tests."""
+"""Description of the running grid in the file WMS2_LAB_GRID, for the CMS services, faults and tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GridSite:
         return f"root://localhost:{self.port}"
 
     def path(self, lfn: str) -> Path:
-        """Return where the file is on this machine's disk."""
+        """Return the path of the file on this machine's disk."""
         return Path(f"{self.data}{lfn}")
 
 
@@ -84,5 +84,5 @@ class Grid:
 
 
 def grid_file(data: Path) -> Path:
-    """Return where the description of a stack's grid is, below the stack's data."""
+    """Return the path of the description of a stack's grid, below the stack's data."""
     return data / DIRECTORY / "grid.json"

@@ -1,4 +1,4 @@
-"""Faults of a site's storage on demand, for tests and for `./wms2 fault`.
+"""Injects faults into a site's storage, for tests and for `./wms2 fault`.
 
 | fault | what clients see | how it is made |
 |---|---|---|
@@ -149,7 +149,7 @@ class SiteFaults:
         self._restart(wanted)
 
     def _restart(self, faults: Faults) -> None:
-        """Let the supervisor start the server again with these faults, unless it is held down."""
+        """Restart the server through the supervisor with these faults, unless it is held down."""
         is_down = self._hold.exists()
         self._hold.touch()
         self._stop()
@@ -217,7 +217,7 @@ def _flip(path: Path) -> None:
         flipped = bytes(byte ^ 0xFF for byte in file.read())
         file.seek(start)
         file.write(flipped)
-    with contextlib.suppress(OSError):  # none was computed yet
+    with contextlib.suppress(OSError):  # no checksum was computed yet
         os.removexattr(path, CHECKSUM_ATTRIBUTE)
 
 

@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """What the issuer answers, without the network."""
+    """The answers of the issuer, without the network."""
 
     url: str
     signer: Signer
@@ -59,7 +59,7 @@ class Issuer:
     client_secret: str = field(repr=False)
 
     def page(self, path: str) -> Answer:
-        """Answer a GET."""
+        """Return the answer to a GET."""
         match path:
             case "/.well-known/openid-configuration":
                 return Answer(HTTPStatus.OK, self._discovery())
@@ -69,7 +69,7 @@ class Issuer:
                 return Answer(HTTPStatus.NOT_FOUND, {"error": f"there is no page {path}"})
 
     def token(self, *, authorization: str, body: str, now: float) -> Answer:
-        """Answer POST /token, as RFC 6749 says for client credentials."""
+        """Return the answer to POST /token, by RFC 6749 for client credentials."""
         if not self._is_client(authorization):
             return _refused("invalid_client", "the client id or secret is wrong", HTTPStatus.UNAUTHORIZED)
         form = {name: values[-1] for name, values in parse_qs(body).items()}
@@ -172,12 +172,12 @@ class Server(ThreadingHTTPServer):
         return secured, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log one line: a client that does not know the CA, or went away, is no news."""
+        """Log one line, because clients without the CA or with closed connections are frequent."""
         log.info("the connection of %s failed", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
 
 
 def make_server(issuer: Issuer, *, port: int, certificates: Certificates) -> Server:
-    """Return a server that listens already."""
+    """Return a listening server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.host, certificates.host_key)
     return Server(port, type("IssuerHandler", (Handler,), {"issuer": issuer}), context)

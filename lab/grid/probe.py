@@ -1,4 +1,4 @@
-"""Whether a server of the grid serves."""
+"""Readiness probes of the grid's servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMEOUT_SEC = 1.0
 
 
 def accepts(port: int) -> bool:
-    """Does a process accept connections on this loopback port?"""
+    """Return whether a process accepts connections on this loopback port."""
     with socket.socket() as probe:
         probe.settimeout(TIMEOUT_SEC)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -20,7 +20,8 @@ def accepts(port: int) -> bool:
 def answers(port: int, path: str, *, ca: Path) -> int:
     """Return the status of an HTTPS request, 0 if there is no answer.
 
-    XRootD accepts connections before it has read its configuration, so that an open port proves nothing.
+    XRootD accepts connections before it has read its configuration, so that an open port does not prove
+    readiness.
     """
     context = ssl.create_default_context(cafile=str(ca))
     connection = http.client.HTTPSConnection("localhost", port, timeout=TIMEOUT_SEC, context=context)

@@ -18,7 +18,7 @@ NO_ROOM_GB = 1_000_000_000  # free space that no disk has
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong with a server by request. It takes effect at the server's next start."""
+    """Injected faults of a server. They take effect at its next start."""
 
     slow_bytes_per_sec: int = 0
     full: bool = False
@@ -60,7 +60,7 @@ class Site:
 
     @property
     def cache(self) -> Path:
-        """Where the SciTokens library keeps the issuer's keys."""
+        """Directory in which the SciTokens library caches the issuer's keys."""
         return self.home / "cache"
 
     @property
@@ -74,7 +74,7 @@ class Site:
 
 
 def configure(site: Site, *, certificates: Certificates, issuer: str) -> None:
-    """Write what the server reads at its start, with the faults of this moment."""
+    """Write the server's configuration, with the current faults."""
     for directory in (site.data / "store", site.cache, site.admin, site.space):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     faults = Faults.load(site.faults)
@@ -103,13 +103,13 @@ def render_faults(site: Site, faults: Faults) -> str:
     lines = []
     if faults.slow_bytes_per_sec:
         lines += ["xrootd.fslib throttle default", f"throttle.throttle data {faults.slow_bytes_per_sec}"]
-    if faults.full:  # a new file needs a partition with so much room, and there is none
+    if faults.full:  # new files need a partition with more free space than there is
         lines += [f"oss.space public {site.space}", f"oss.alloc {NO_ROOM_GB}g"]
     return "\n".join(lines)
 
 
 def render_scitokens(site: Site, *, issuer: str) -> str:
-    """Return whose tokens the server believes, and for whom they must be."""
+    """Return the SciTokens configuration: accepted issuer and audience."""
     return (
         f"[Global]\naudience = {ANY_AUDIENCE}, https://localhost:{site.port}\n\n"
         f"[Issuer lab]\nissuer = {issuer}\nbase_path = /\nauthorization_strategy = capability\n"

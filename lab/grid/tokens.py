@@ -1,4 +1,4 @@
-"""WLCG tokens: which scopes may be asked for, what a token claims, and how it is signed."""
+"""WLCG tokens: permitted scopes, claims, and signature."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OTHER_SCOPE = re.compile(r"(?!storage\.)[a-z][\x21\x23-\x5b\x5d-\x7e]*")  # the 
 
 
 class BadScope(ValueError):
-    """A scope that this issuer does not give."""
+    """Error: a scope that this issuer does not grant."""
 
 
 def parse_scopes(text: str) -> tuple[str, ...]:
-    """Return the scopes in a request's text: storage below /store, and whatever else, such as Rucio's."""
+    """Return the scopes in a request's text: storage below /store, and others unchecked, such as Rucio's."""
     scopes = tuple(dict.fromkeys(text.split()))
     if not scopes:
         raise BadScope("scope is empty: ask for at least one, for instance storage.read:/store")

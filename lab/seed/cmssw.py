@@ -43,7 +43,7 @@ def seed_cmssw(url: str, storage: Storage, suffix: str = "") -> list[Document]:
 
 
 def step_chain(*, pileup: str, suffix: str) -> Document:
-    """Simulation in three steps of two releases, with pileup; what the second writes is not kept."""
+    """Return a simulation in three steps of two releases, with pileup; the second output is not kept."""
     era, string = "RunLab24", f"LabChain{suffix}"
     return {
         **common_fields("StepChain_ZToMuMu", suffix, era=era, string=string),
@@ -82,7 +82,7 @@ def step_chain(*, pileup: str, suffix: str) -> Document:
 
 
 def reprocessing(*, input_dataset: str, suffix: str) -> Document:
-    """Data of which the first lumis of each file are reprocessed, without a pilot."""
+    """Return a request that reprocesses the first lumis of each file, without a pilot."""
     era, string = "Run2024B", f"LabCmssw{suffix}"
     return {
         **common_fields("ReReco_Cmssw", suffix, era=era, string=string),
@@ -101,7 +101,7 @@ def reprocessing(*, input_dataset: str, suffix: str) -> Document:
 
 
 def harvesting(*, input_dataset: str, suffix: str) -> Document:
-    """Histograms of each run, from all files of the run."""
+    """Return a request for the histograms of each run, from all files of the run."""
     return {
         **common_fields("DQMHarvest", suffix, era="Run2024B", string=f"LabHarvest{suffix}"),
         **RELEASE,

@@ -97,7 +97,7 @@ def many_files_dataset(suffix: str, events: int = 10) -> InputDataset:
 
 
 def pileup_dataset(suffix: str) -> InputDataset:
-    """2 files that two sites have."""
+    """Return 2 files at two sites."""
     plans = (BlockPlan("T2_CH_CERN", files=2, run=1, copies_at="T1_US_FNAL_Disk", copied=2),)
     return _dataset("Neutrino", "RunLab24", suffix, plans, events=100, lumis=1, tier="PREMIX")
 

@@ -27,7 +27,7 @@ def rereco(*, input_dataset: str, suffix: str, format_: Format = TOY) -> Documen
 
 
 def monte_carlo(*, suffix: str, format_: Format = TOY) -> Document:
-    """No input: 2,000 events (times the scale) wanted, of which a filter keeps every second one made."""
+    """Return a request that generates 2,000 events (times the scale) after a filter that keeps half."""
     era, string, efficiency = "RunLab24", f"LabMC{suffix}", 0.5
     return {
         **common_fields("MonteCarlo_ZToMuMu", suffix, era=era, string=string),

@@ -30,7 +30,7 @@ class Format:
 
 
 def _store_events(file: InputFile, paths: list[Path]) -> FileFacts:
-    """Write the same bytes whenever and wherever: a damaged copy is repaired by writing it again."""
+    """Write the file. The bytes are always the same, so that writing again repairs a damaged copy."""
     for path in paths:
         facts = write_events(path, file.contents())
     return facts
@@ -52,7 +52,7 @@ def _store_root(file: InputFile, paths: list[Path]) -> FileFacts:
 
 
 def _toy_payload(*, cpu_sec_per_event: float, filter_efficiency: float | None = None) -> dict[str, Any]:
-    """Work that a machine shared by everything in the lab does in a moment."""
+    """Return a toy configuration with little work, for a machine shared by the whole lab."""
     knobs = {"cpu_sec_per_event": cpu_sec_per_event, "output_kb_per_event": 0.0625}
     return {"toy": knobs if filter_efficiency is None else {**knobs, "filter_efficiency": filter_efficiency}}
 

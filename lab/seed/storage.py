@@ -1,4 +1,4 @@
-"""Puts the sample files where jobs read them and registers them in the small CMS."""
+"""Writes the sample files to the sites' storage and registers them in the simulated CMS services."""
 
 from __future__ import annotations
 

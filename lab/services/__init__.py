@@ -1,4 +1,4 @@
-"""Services of the stack, one module each: builds a Service and returns the settings to use it."""
+"""Services of the stack, one module each, which builds a Service and returns the settings to use it."""
 
 from __future__ import annotations
 

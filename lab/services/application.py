@@ -80,7 +80,7 @@ def application_settings(layout: Layout, addresses: Addresses) -> dict[str, str]
         "WMS2_DEFAULT_PAYLOAD": os.environ.get("WMS2_DEFAULT_PAYLOAD", "root-demo"),
         "WMS2_CALLBACK_HOSTS": "localhost",
         "WMS2_CALLBACK_SECRET": keep_secret(layout.data / "callback.secret"),
-        "WMS2_CALLBACK_CA_BUNDLE": str(layout.run / "receiver.pem"),  # the receiver puts it there
+        "WMS2_CALLBACK_CA_BUNDLE": str(layout.run / "receiver.pem"),  # written by the receiver
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.traces}",
         "FLOWER_URL": f"http://{addresses.flower}",
         "FLOWER_BASIC_AUTH": f"{OPERATOR}:{password}",
@@ -114,7 +114,7 @@ def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> 
     gunicorn = [
         *(str(binaries / "gunicorn"), "wms2_project.wsgi", "--bind", addresses.web),
         *("--workers", "2", "--threads", "4", "--preload", "--graceful-timeout", "1"),
-        # its control socket would land in the user's home; heartbeat files belong into memory
+        # its control socket would be in the user's home; heartbeat files belong in memory
         *("--no-control-socket", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
     ]
     streams = [
@@ -148,7 +148,7 @@ def build(ground: Ground, addresses: Addresses, settings: Mapping[str, str]) -> 
 
 
 def build_intake(ground: Ground, settings: Mapping[str, str]) -> Service:
-    """Return the process that reads announcements from the broker; it waits for the broker by itself."""
+    """Return the process that reads announcements from the broker; it waits for the broker itself."""
     layout = ground.layout
     return Service(
         name=INTAKE,

@@ -107,7 +107,7 @@ def installation() -> Path | None:
 
 
 def prepare(directory: Path, home: Path, ports: Mapping[str, int]) -> BrokerFiles:
-    """Write the configuration. The password is made once: a restart must find its clients again."""
+    """Write the configuration. The password is created once, so that clients can log in after a restart."""
     for name in ("", "log", "data", "bin"):
         (directory / name).mkdir(mode=0o700, exist_ok=True)
     password = keep_secret(directory / "password")

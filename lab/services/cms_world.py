@@ -17,7 +17,8 @@ def build(ground: Ground) -> Provided:
     state.mkdir(mode=0o700, exist_ok=True)
     url = f"http://127.0.0.1:{port}"
     password = keep_secret(layout.data / "rucio.secret")
-    # What Rucio says goes before WMS2_STORAGE_PREFIX: with plain directories it must not name the servers.
+    # Rucio's protocols take precedence over WMS2_STORAGE_PREFIX: with plain directories it must not name the
+    # servers.
     grid = grid_file(layout.data) if chosen_storage() == GRID else None
     argv = [sys.executable, "-m", "lab.cms_world", "--port", str(port), "--state", str(state)]
     service = Service(

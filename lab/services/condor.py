@@ -134,7 +134,7 @@ def forget_addresses(pool: Path) -> None:
 def render_config(
     release: Path, pool: Path, sockets: Path, name: str, sites: list[str], *, owner: str
 ) -> str:
-    """Return the pool's configuration; its daemons obey the owner and no other user."""
+    """Return the pool's configuration; its daemons accept commands of the owner only."""
     cpus = int(os.environ.get("WMS2_POOL_CPUS_PER_SITE", 4))
     memory_mb = int(os.environ.get("WMS2_POOL_MEMORY_MB_PER_SITE", 8192))
     values = {

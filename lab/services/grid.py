@@ -78,7 +78,7 @@ def chosen_storage() -> str:
 def _settings(grid: Grid, description: Path) -> dict[str, str]:
     settings = {VARIABLE: str(description), "WMS2_STORAGE_CA_FILE": str(grid.ca)}
     if not os.environ.get("CONDOR_CONFIG") or os.environ.get("WMS2_CREDENTIAL_DIR"):
-        # otherwise the pool is external, and where it takes tokens of jobs from is unknown
+        # otherwise the pool is external, and its token directory is not known
         settings |= {
             "WMS2_TOKEN_ISSUER": grid.issuer,
             "WMS2_TOKEN_CLIENT_ID": grid.client_id,
@@ -121,7 +121,7 @@ def _storage(layout: Layout, site: Site, certificates: Certificates, *, issuer: 
         ready=lambda _service: answers(site.port, "/store", ca=certificates.ca) != 0,
         log=layout.log / f"{name}.log",
         cwd=site.home,
-        # third-party copies know the other servers by this CA
+        # third-party copies verify the other servers by this CA
         env={"XDG_CACHE_HOME": str(site.cache), "X509_CERT_FILE": str(certificates.ca)},
         before_spawn=lambda: configure(site, certificates=certificates, issuer=issuer),
     )

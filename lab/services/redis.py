@@ -30,7 +30,7 @@ def build(ground: Ground) -> Provided:
         "requirepass": password,
         "dir": data,
         "appendonly": "yes",
-        "aof-load-truncated": "yes",  # losing the tail is harmless: PostgreSQL has all state
+        "aof-load-truncated": "yes",  # a lost tail is harmless: PostgreSQL has all state
         "maxmemory-policy": "noeviction",
         "save": '""',
         "daemonize": "no",

@@ -16,7 +16,7 @@ from lab.simulator.campaign import memory_directory, run_seeds, shrink, workers
 from lab.simulator.environment import configure
 
 MUTATIONS = "tests.faults.mutations"
-SHRUNK = 5  # failing seeds that are made smaller
+SHRUNK = 5  # failing seeds that are minimised
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +54,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def migrate(url: str) -> None:
-    """Migrate the template in a process of its own, which knows no other database."""
+    """Migrate the template in a separate process, which connects to no other database."""
     command = (
         "import sys; from pathlib import Path; from lab.simulator.environment import configure;"
         "configure(database_url=sys.argv[1], directory=Path('/nonexistent'));"
@@ -113,7 +113,10 @@ def run_load(options: argparse.Namespace) -> int:
 
 
 def run_mutations() -> int:
-    """Put every known defect back, one at a time; print what caught it, and return 1 if one was missed."""
+    """Reintroduce every known defect, one at a time.
+
+    Print what detected it; return 1 if one was not detected.
+    """
     known = importlib.import_module(MUTATIONS).MUTATIONS
     missed = 0
     with workers(1, template=database.TEMPLATE) as (worker,):

@@ -1,4 +1,4 @@
-"""Many seeds in several worker processes, each with a database of its own; failing ones are made smaller."""
+"""Runs many seeds in worker processes with separate databases, and minimises the faults of failing ones."""
 
 from __future__ import annotations
 

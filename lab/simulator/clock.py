@@ -42,7 +42,7 @@ class VirtualClock:
         return self.now
 
     def host_time(self) -> float:
-        """Return the time that a host of WMS2 believes in."""
+        """Return the time by the clock of a host of WMS2."""
         return self.now + self.skew_sec
 
     def after(self, seconds: float, event: Event) -> None:
@@ -50,12 +50,12 @@ class VirtualClock:
         heapq.heappush(self._events, (self.now + max(seconds, 0.0), next(self._numbers), event))
 
     def refuse_sleep(self, seconds: float) -> None:
-        """Note that a script of DAGMan slept, which blocks the scripts of all other nodes."""
+        """Record that a script of DAGMan slept, which blocks the scripts of all other nodes."""
         self.slept_sec += seconds
 
     @property
     def next_event_at(self) -> float:
-        """When the next event is due; infinite without one."""
+        """Time of the next event; infinite if there is none."""
         return self._events[0][0] if self._events else float("inf")
 
     def run_until(self, moment: float) -> int:

@@ -63,7 +63,7 @@ class SimulatedCms(HTTPAdapter):
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
-        """Let every session of this process reach the services."""
+        """Connect every session of this process to the services."""
         by_url = requests.Session.get_adapter
 
         def get_adapter(session: requests.Session, url: str) -> BaseAdapter:
@@ -105,7 +105,7 @@ class SimulatedCms(HTTPAdapter):
         return self.answers.answer(call)
 
     def _check_release(self, rule_id: str) -> None:
-        """Note a rule whose deletion leaves a block of a usable dataset without a complete, lasting copy."""
+        """Record a deleted rule if a block of a usable dataset has no other complete, permanent copy."""
         with self.answers.store.transaction() as db:
             rule = db.execute("SELECT name FROM rucio_rules WHERE id = ?", (rule_id,)).fetchone()
             if rule is None:

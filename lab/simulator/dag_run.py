@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Behaviour(Protocol):
-    """What jobs do, and what their POST scripts say."""
+    """Behaviour of jobs and of their POST scripts."""
 
     def outcome(self, job: Job) -> Outcome:
         """Return how this attempt of the job ends."""
         ...
 
     def post(self, group: GroupRun, job: Job, outcome: Outcome) -> int:
-        """Take the effects of a job that has ended, and return the exit status of its POST script."""
+        """Apply the effects of an ended job, and return the exit status of its POST script."""
         ...
 
     def cooloff_sec(self, group: GroupRun, node: str) -> float:
@@ -49,7 +49,7 @@ class DagRun:
         self.waiting = deque(name for name in self.names if name not in self.done)
         self.over = False
         self.changed = True  # since the status file was written
-        # DAGMan takes a lock file for its own crash and waits for the jobs in its log, which are in no queue.
+        # A lock file makes DAGMan resume after a crash and wait for the jobs in its log, which no queue has.
         self.recovers = (directory / f"{OUTER_DAG}.lock").exists()
         for name in (f"{OUTER_DAG}.condor.sub", f"{OUTER_DAG}.lock", f"{OUTER_DAG}.dagman.out"):
             (directory / name).touch()

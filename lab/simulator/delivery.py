@@ -23,7 +23,7 @@ class Message:
 
 
 class Broker:
-    """Takes the place of Celery's producer."""
+    """Replacement of Celery's producer."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -44,7 +44,7 @@ class Broker:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Let tasks of this process send their messages here."""
+        """Route the messages of tasks in this process to this broker."""
 
         @contextmanager
         def producer_or_acquire(producer: Any = None) -> Iterator[Any]:
@@ -54,7 +54,7 @@ class Broker:
             yield
 
     def take(self) -> list[Message]:
-        """Return and forget the messages that were sent."""
+        """Return and remove the messages that were sent."""
         sent, self.sent = self.sent, []
         return sent
 

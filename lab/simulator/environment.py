@@ -9,7 +9,7 @@ NOWHERE = "127.0.0.1:1"
 SETTINGS = {
     "DJANGO_SETTINGS_MODULE": "wms2_project.settings",
     "SECRET_KEY": "simulation",
-    "REDIS_URL": f"redis://{NOWHERE}/0",  # what Redis keeps may be lost: WMS2 works without it
+    "REDIS_URL": f"redis://{NOWHERE}/0",  # WMS2 works without Redis, whose content may be lost
     "WMS2_MIGRATE_DATABASE_URL": "",
     "WMS2_LAB": "1",
     "WMS2_ALLOWED_HOSTS": "localhost",

@@ -1,7 +1,7 @@
-"""Fault schedules: what goes wrong in a simulation and when, derived from its seed.
+"""Fault schedules: which faults occur in a simulation and when, derived from its seed.
 
-A fault is hit by the number of an effect, message, call or step. So a schedule without some of its faults is
-a schedule as well, and a failing one can be made smaller.
+A fault occurs at the number of an effect, message, call or step. So a schedule without some of its faults is
+a schedule as well, and a failing one can be minimised.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from lab.simulator.pool import Laws
 
 
 class Kind(StrEnum):
-    """Kinds of faults; `at` counts the thing that is named."""
+    """Kinds of faults. `at` counts the events named in the comment."""
 
-    CRASH = "crash"  # effect: the worker dies
+    CRASH = "crash"  # effect: the worker is killed
     MEANWHILE = "meanwhile"  # effect: another worker gets the same message, the monitor runs
     INTERRUPT = "interrupt"  # effect: an operator stops the request
     LOSE = "lose"  # message
@@ -57,7 +57,7 @@ STEPS = (
     Kind.PRIORITY, Kind.DRAIN,
 )  # fmt: skip
 ENDINGS = (Kind.ABORT, Kind.FAIL)
-# The weight of a family, and up to which number its faults are drawn.
+# Weight of a family of faults, and the largest number at which they occur.
 FAMILIES = ((EFFECTS, 6, 48), (MESSAGES, 2, 10), (CMS_CALLS, 4, 35), (SCHEDD_CALLS, 2, 10), (STEPS, 3, 12))
 ENDING_FRACTION = 0.08
 LONGEST_SEC = 7200.0
@@ -82,7 +82,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All that a seed decides besides the order of events: the request, the laws of its jobs, the faults."""
+    """Values derived from a seed besides the order of events: request, behaviour of its jobs, faults."""
 
     seed: int
     generates: bool
@@ -101,7 +101,7 @@ class Schedule:
 
     @property
     def harmless(self) -> bool:
-        """Whether nothing goes wrong, neither outside nor in a job."""
+        """Whether there is no fault, neither outside nor in a job."""
         return not (self.faults or self.failing or self.bad_site or self.evicted)
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ def role_of(node: str) -> str:
 
 
 class GroupRun:
-    """A running group. It tells its DAG when it has ended."""
+    """A running group. It notifies its DAG when it has ended."""
 
     def __init__(self, dag: DagRun, name: str, ad: Ad) -> None:
         self.dag, self.name, self.ad = dag, name, ad
@@ -54,7 +54,7 @@ class GroupRun:
         return bool(self.ad["JobStatus"] == JobStatus.HELD)
 
     def _go_on(self) -> None:
-        """Submit what has become ready, or end."""
+        """Submit the nodes that have become ready, or end."""
         if self.over:
             return
         if LANDING not in self.done:
@@ -136,7 +136,7 @@ class GroupRun:
         self._judge(job, outcome)
 
     def wake(self) -> None:
-        """Take in what has happened while this DAGMan was held."""
+        """Process the events that occurred while this DAGMan was held."""
         unseen, self.unseen = self.unseen, []
         for job, outcome in unseen:
             self._judge(job, outcome)

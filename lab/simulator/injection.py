@@ -1,4 +1,4 @@
-"""Carries out a fault schedule: hooks at effects, messages and calls, and what happens between steps."""
+"""Carries out a fault schedule: hooks at effects, messages and calls, and faults between steps."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from wms2_project.failpoints import observe_failpoints
 
 
 class Crash(BaseException):
-    """The worker process dies: nothing handles it, open transactions are rolled back."""
+    """Death of the worker process: no handler runs, open transactions are rolled back."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """How many effects, messages and calls there were."""
+    """Numbers of effects, messages and calls so far."""
 
     effects: int = 0
     messages: int = 0
@@ -44,7 +44,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Injection:
-    """The faults of one simulation at work. `hit` are those that took effect."""
+    """Injects the faults of one simulation. `hit` are those that took effect."""
 
     lab: Laboratory
     faults: tuple[Fault, ...]
@@ -68,7 +68,7 @@ class Injection:
             yield
 
     def due(self, kinds: tuple[Kind, ...], number: int, where: str = "") -> Iterator[Fault]:
-        """Yield the faults of these kinds that hit what has this number, or this name and its number."""
+        """Yield the faults of these kinds for this number, or for this name and its number."""
         self.named[kinds[0], where] += 1
         if not self.quiet and not self.nested:
             for fault in self.faults:
@@ -89,7 +89,7 @@ class Injection:
             self._beside(_interrupt if fault.kind is Kind.INTERRUPT else partial(_repeat, self.current))
 
     def _beside(self, act: Callable[[], None]) -> None:
-        """Let another person act now, with a database session of their own."""
+        """Run the action of another process or person now, in a separate database session."""
         errors = list[BaseException]()
 
         def work() -> None:
@@ -117,7 +117,7 @@ class Injection:
     # Messages.
 
     def on_message(self, message: Message) -> None:
-        """Deliver the message, or what the faults make of it."""
+        """Deliver the message, or apply its faults."""
         self.counts.messages += 1
         repeats = 0
         for fault in self.due(MESSAGES, self.counts.messages):
@@ -132,14 +132,14 @@ class Injection:
             self.again.append((self.counts.messages + 2, message))
 
     def deliver_again(self) -> None:
-        """Deliver messages that were put off."""
+        """Deliver postponed messages."""
         due = [message for number, message in self.again if number <= self.counts.messages]
         self.again = [(number, message) for number, message in self.again if number > self.counts.messages]
         for message in due:
             self.run(partial(deliver, message), message)
 
     def run(self, work: Callable[[], Any], message: Message | None = None) -> None:
-        """Do a worker's work; it may die."""
+        """Run the work of a worker, which a fault may kill."""
         self.current = message
         try:
             work()
@@ -206,7 +206,7 @@ class Injection:
 
 
 def _repeat(message: Message | None) -> None:
-    """Do what the first worker is doing, and observe the DAGs."""
+    """Run the same work as the first worker, and observe the DAGs."""
     if message is not None:
         deliver(message)
     tasks.monitor.run()

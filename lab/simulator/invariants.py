@@ -1,6 +1,7 @@
-"""What must hold after every simulation, whatever went wrong in it.
+"""Invariants that must hold after every simulation, regardless of its faults.
 
-The truth is what the simulated jobs wrote and what DBS and Rucio hold, not what WMS2 recorded.
+They compare the records of WMS2 with the files that simulated jobs wrote and with the content of DBS and
+Rucio.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _dags(lab: Laboratory) -> Iterator[str]:
 
 
 def _history(request: Request) -> Iterator[str]:
-    """Every change of status is legal, follows the one before and, if a person made it, is in the audit."""
+    """Check that changes of status are legal and consecutive, and those of persons are in the audit."""
     status = ""
     for row in StatusTransition.objects.filter(request=request).order_by("id"):
         if row.from_status != status:
@@ -123,7 +124,7 @@ def _outputs(lab: Laboratory, workflow: Workflow) -> Iterator[str]:
 
 
 def _rules(lab: Laboratory, db: object, blocks: set[str]) -> Iterator[str]:
-    """Every block is protected by a rule without an end, and has one rule per storage."""
+    """Check that every block is protected by a permanent rule, and has one rule per storage."""
     rows = db.execute("SELECT name, rse_expression, expires_at, state FROM rucio_rules")  # type: ignore[attr-defined]
     rules: dict[str, list[tuple[str, bool, str]]] = defaultdict(list)
     for row in rows:
@@ -158,7 +159,7 @@ def _events(lab: Laboratory, workflow: Workflow, dataset: str, lfns: set[str]) -
 
 
 def _withdrawn(lab: Laboratory, workflow: Workflow) -> Iterator[str]:
-    """The outputs of a failed request are in use nowhere."""
+    """Check that no output dataset of a failed request is VALID in DBS or has a permanent rule."""
     with lab.cms.answers.store.transaction() as db:
         for dataset in workflow.output_datasets:
             row = db.execute("SELECT access_type FROM dbs_datasets WHERE name = ?", (dataset,)).fetchone()

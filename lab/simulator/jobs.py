@@ -1,8 +1,7 @@
-"""What simulated jobs do: merged files with known content, manifests, reports and records of failures.
+"""Simulated jobs: merged files with known content, manifests, reports and records of failures.
 
-The content of every merged file is remembered as the windows of input files, or ranges of generated events,
-that it holds. Invariants are checked against it, not against what WMS2 recorded. Failed attempts are judged
-by the real POST script.
+The content of every merged file is kept as windows of input files, or ranges of generated events. Invariants
+are checked against it, not against the records of WMS2. Failed attempts are judged by the real POST script.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Jobs:
     repeated: list[str] = field(default_factory=list)  # groups that ran again although they were finished
     published: set[str] = field(default_factory=set)  # merged files of groups with a manifest in time
     nodes_done: int = 0
-    hide_sec: float = 0.0  # how late the next manifest appears
+    hide_sec: float = 0.0  # delay of the next manifest
 
     def outcome(self, job: Job) -> Outcome:
         return self.laws.outcome(job)
@@ -103,7 +102,7 @@ class Jobs:
             self.published.update(one["lfn"] for one in manifest["outputs"])
 
     def _fail(self, group: GroupRun, job: Job, outcome: Outcome) -> int:
-        """Leave what a failed attempt leaves and run the real POST script on it."""
+        """Write the files of a failed attempt and run the real POST script on them."""
         node, attempt = job.ad["DAGNodeName"], job.attempt
         cluster = job.ad["ClusterId"]
         returned = outcome.exit_code
@@ -147,7 +146,7 @@ def merged_lfn(plan: Mapping[str, Any], output: Mapping[str, str]) -> str:
 
 
 def windows_of(plan: Mapping[str, Any]) -> Iterator[Window]:
-    """Yield what the group's jobs read or generate, in node order."""
+    """Yield the windows that the group's jobs read or generate, in node order."""
     for _, job in sorted(plan["jobs"].items()):
         if job["generate"] is not None:
             yield GENERATED, job["generate"]["first_event"], job["generate"]["last_event"]

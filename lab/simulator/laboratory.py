@@ -48,7 +48,7 @@ class Size:
 
 
 class Laboratory:
-    """Everything of one simulation. `work` advances it; what happens in between is up to the caller."""
+    """All parts of one simulation. `work` advances it; callers may act in between."""
 
     def __init__(
         self, directory: Path, *, seed: int, laws: Laws | None = None, size: Size | None = None
@@ -88,7 +88,7 @@ class Laboratory:
             yield self
 
     def move_to(self, moment: float) -> None:
-        """Let the simulated services work until this moment; the database follows."""
+        """Advance the simulated services and the clock of the database to this moment."""
         self.clock.run_until(moment)
         show_to_database(self.clock)
 

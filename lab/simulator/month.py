@@ -1,4 +1,4 @@
-"""Weeks of operation in virtual time: many requests at once on a large pool, measured as they run."""
+"""Weeks of operation in virtual time: many concurrent requests on a large pool, with measurements."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ JOBS_PER_GROUP = 50
 SERVICE_NODES = 3  # of a group: landing, merge, cleanup
 EVENTS_PER_JOB = 1000
 PER_HOUR = 50
-BUSY = 0.6  # of the time given, the pool's slots could do all the work in
+BUSY = 0.6  # fraction of the time in which the pool's slots could do all the work
 SAMPLE_SEC = 6 * 3600.0
 DAY = 86_400.0
 PARTS = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
 LINGER_SEC = 12 * 3600  # a block gathers the files of several groups
-POLL_SEC = 6 * 3600.0  # news of a DAG wake its request at once
+POLL_SEC = 6 * 3600.0  # an event of a DAG makes its request due at once
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a simulation: DAGs of so many nodes, and the days they have."""
+    """The load of a simulation: number and size of DAGs, and the days for them."""
 
     dags: int
     nodes: int
@@ -68,7 +68,7 @@ class Load:
 
 @dataclass(slots=True)
 class Record:
-    """What a simulation measures while it runs."""
+    """Measurements of a running simulation."""
 
     samples: list[tuple[float, int, int]] = field(default_factory=list)  # time, nodes done, requests ended
     lags_sec: list[float] = field(default_factory=list)
@@ -199,7 +199,7 @@ def _measures_of_wms2(lab: Laboratory, load: Load, record: Record) -> dict[str, 
 
 
 def _latencies(lab: Laboratory) -> list[float]:
-    """Return the seconds from the end of each group to the moment at which WMS2 knew."""
+    """Return the seconds from the end of each group until WMS2 recorded it."""
     seen = MergeGroup.objects.filter(finished_at__isnull=False).select_related("dag")
     found = []
     for group in seen.iterator():

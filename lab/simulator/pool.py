@@ -1,4 +1,4 @@
-"""The simulated pool: sites with slots, matchmaking in cycles, and the laws by which jobs run and fail."""
+"""The simulated pool: sites with slots, matchmaking in cycles, durations and failures of jobs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ends: after so many seconds with this exit code, or evicted, so that it starts again.
+    """End of a job: after `seconds` with this exit code, or evicted, so that it starts again.
 
-    `source` is who reports the failure.
+    `source` reports the failure.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """Durations and failures of jobs, drawn from the seed and the job's name: the same job fares the same.
+    """Durations and failures of jobs, drawn from the seed and the job's name, so that they are reproducible.
 
     Fractions are of jobs. `bad_sites` are fractions of failing jobs by site, whose stage-out fails, as the
     wrapper reports. A fraction `slow_slots` takes `slow_factor` times as long. With `lasting`, an attempt
@@ -115,7 +115,7 @@ class Pool:
         self._negotiates = False
 
     def submit(self, job: Job) -> None:
-        """Let the job wait for a slot at its sites. Repeated after its priority or sites have changed."""
+        """Queue the job for a slot at its sites. Repeated after its priority or sites have changed."""
         number = next(self._numbers)
         for site in job.sites:
             if site in self._waiting:
@@ -123,7 +123,7 @@ class Pool:
         self._soon()
 
     def stop(self, jobs: Iterable[Job]) -> None:
-        """End running jobs without an outcome, and forget waiting ones."""
+        """End running jobs without an outcome, and remove waiting ones."""
         for job in jobs:
             if job.site:
                 self._leave(job)

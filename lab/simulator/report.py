@@ -1,4 +1,4 @@
-"""The report of a simulated month: one HTML file with pictures, without references to anything else."""
+"""The report of a simulated month: one HTML file with charts, without references to other files."""
 
 from __future__ import annotations
 

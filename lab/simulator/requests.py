@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 def add_input(cms: SimulatedCms, name: str, *, files: int, events: int, random: Random) -> str:
-    """Register an input dataset of so many files of so many events in DBS and Rucio; return its name."""
+    """Register an input dataset of `files` files of `events` events in DBS and Rucio; return its name."""
     dataset = f"/{name}/{ERA}-v1/RAW"
     blocks = []
     for number, rse in enumerate(sorted(random.sample(RSES, k=min(2, files)))):
@@ -91,7 +91,7 @@ def generating(name: str, *, events: int, per_job: int, **changes: Any) -> Docum
 
 
 def subscribe(cms: SimulatedCms, *, pattern: str, rse: str, delay_sec: float) -> None:
-    """Let outputs with these names be copied to the storage, each rule taking so many seconds."""
+    """Subscribe outputs with these names to the storage; each rule takes `seconds`."""
     document = {"name": "simulation", "pattern": pattern, "rse_expression": rse}
     for path, method, body in (
         ("subscriptions", "POST", document),

@@ -1,4 +1,4 @@
-"""A schedd in virtual time: its DAGs run by themselves on the simulated pool and write real files."""
+"""A schedd in virtual time: its DAGs run on the simulated pool and write real files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITES = frozenset({
 
 
 class SimulatedSchedd(FakeSchedd):
-    """The schedd in memory with DAGMans that work. `on_call` sees every call and may raise an error."""
+    """The schedd in memory with simulated DAGMans. `on_call` sees every call and may raise an error."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class SimulatedSchedd(FakeSchedd):
         self.most_live = 0
         self.cleared: list[str] = []  # DAGs that were running when their batch was cleared
         self.full = False  # a DAGMan waits for the limits of the schedd
-        self.news = False  # since WMS2 looked: a group or DAG has started or ended
+        self.news = False  # since the last query of WMS2: a group or DAG has started or ended
 
-    # What DAGMans do.
+    # Called by DAGMans.
 
     def has_room(self) -> bool:
         """Return whether another DAGMan may run, by the limits of the schedd."""
@@ -56,7 +56,7 @@ class SimulatedSchedd(FakeSchedd):
         return room
 
     def room_was_made(self) -> None:
-        """Let DAGs start groups that waited for the schedd's limits."""
+        """Start groups of DAGs that waited for the schedd's limits."""
         if not self.full:
             return
         self.full = False

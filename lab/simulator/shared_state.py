@@ -1,4 +1,4 @@
-"""What WMS2's processes share through Redis, in memory and in virtual time."""
+"""The shared state of WMS2's processes in Redis, simulated in memory and virtual time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wms2_project import redis_state
 
 
 class SharedState:
-    """A client of Redis with the two commands that matter here; any other counts as not answered."""
+    """A Redis client with the two commands that simulations need. Others fail as if Redis were down."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -30,7 +30,7 @@ class SharedState:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Let WMS2 find it in place of Redis."""
+        """Replace Redis by it in WMS2."""
 
         def ask(question: Callable[[Any], Any], *, otherwise: Any) -> Any:
             try:

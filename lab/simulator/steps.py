@@ -1,4 +1,4 @@
-"""Faults between steps: operators who act, daemons that die, clocks that are wrong."""
+"""Faults between steps: actions of operators, killed daemons, wrong clocks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from wms2_project.errors import Wms2Error
 
 ACTOR = "user:olga"
 REASON = "simulated"
-HOST_SKEW_SEC = 1500.0  # of a host whose clock is wrong; worse ones are noticed by other means
+HOST_SKEW_SEC = 1500.0  # of a host with a wrong clock; monitoring of hosts detects larger errors
 Act = Callable[[Injection, Fault, Request], None]
 
 
 def before_step(injection: Injection, status: str) -> None:
-    """Carry out the faults of this step, before which the request has this status."""
+    """Apply the faults of this step. `status` is the status of the request before it."""
     injection.counts.steps += 1
     for fault in injection.due((*STEPS, *ENDINGS), injection.counts.steps, status):
         request = Request.objects.select_related("workflow").get()

@@ -47,7 +47,7 @@ STUDIES = {
 
 
 def run_study(name: str, directory: Path, *, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run the study without and with its policy; return both reports and what was gained."""
+    """Run the study without and with its policy. Return both reports and the improvement."""
     study = STUDIES[name]
     load = replace(study.load, seed=seed)
     with _policy({**study.given, **study.without}, boosts=study.boosts):

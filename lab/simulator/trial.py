@@ -27,7 +27,7 @@ from requests_app.services.stopping import abort_request
 from requests_app.states import TERMINAL, RequestStatus
 from wms2_project.errors import Wms2Error
 
-FAULTY_STEPS = 40  # after which nothing goes wrong any more
+FAULTY_STEPS = 40  # after which no fault occurs
 MAX_STEPS = 150
 NO_OUTPUT = "the request produced no output files"
 MAX_RELEASES = 12
@@ -97,7 +97,10 @@ def _subscribe(lab: Laboratory) -> None:
 
 
 def _work_until_ended(lab: Laboratory, injection: Injection) -> list[str]:
-    """Work until the request has ended and its outputs have settled; return what took too long."""
+    """Work until the request has ended and its outputs have settled.
+
+    Return a problem if it takes too long.
+    """
     releases, ended_at, began = 0, 0.0, lab.clock.now
     status = _status()
     for step in range(MAX_STEPS):
@@ -140,7 +143,7 @@ def _status() -> str:
 
 
 def _work(lab: Laboratory, injection: Injection, *, ended: bool) -> None:
-    """Do what Beat's tasks do, each in a worker that may die."""
+    """Run Beat's tasks, each in a worker that a fault may kill."""
     if lab.monitor_is_due() or ended:
         injection.run(lab.monitor)
     if lab.tidy_is_due():
@@ -149,14 +152,14 @@ def _work(lab: Laboratory, injection: Injection, *, ended: bool) -> None:
 
 
 def _decide(lab: Laboratory, injection: Injection, request: Request) -> None:
-    """Decide like an operator: exclude files that always fail, abort what has no output, else try again."""
+    """Decide like an operator: exclude files that always fail, abort without output, else release."""
     lab.move_to(lab.clock.now + RELEASE_AFTER_SEC)
     if request.last_error == NO_OUTPUT and not _files_left(request) and not lab.jobs.published:
         injection.run(lambda: abort_request(request=request, actor="user:olga", reason="nothing to do"))
         return
     evidence = request.hold_evidence or {}
-    changes = Modifications(excluded_files=tuple(evidence.get("files", ())))  # worn out: they never succeed
-    with suppress(Wms2Error):  # the schedd or the disk is away: the operator tries again
+    changes = Modifications(excluded_files=tuple(evidence.get("files", ())))  # they never succeed
+    with suppress(Wms2Error):  # the schedd or the disk is unavailable: the operator retries
         injection.run(
             lambda: release_request(
                 request=request, actor="user:olga", reason="again", now=timezone.now(), modifications=changes
@@ -170,6 +173,6 @@ def _files_left(request: Request) -> bool:
 
 
 def _settled(lab: Laboratory) -> bool:
-    """Return whether nothing is left to do for requests that have ended."""
+    """Return whether ended requests need no further work."""
     moving = OutputBlock.objects.filter(status__in=sorted(MOVING)).exists()
     return not (moving or lab.schedd.runs or DAG.objects.filter(status__in=sorted(LIVE_DAG)).exists())

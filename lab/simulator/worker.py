@@ -2,7 +2,7 @@
 
 Each line on standard input is `{"seed": N}` with optional members: `"faults": [[kind, at, amount, where], …]`
 instead of the seed's own, `"changes"` of other members of its schedule, and `"patch": "module:name"`, a
-function that is called first, in a process of its own. Each answer is a line of JSON.
+function that is called first, in a separate process. Each answer is a line of JSON.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _LINE = re.compile(rb"([0-9]{1,20}) ([0-9]{1,20}) ([0-9]{1,20}) ([0-9a-f]*)\n")
 
 
 class EventFileError(Exception):
-    """The file is not an event file, or not all of one."""
+    """Error: the file is not a complete event file."""
 
 
 class Event(NamedTuple):
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class EventWriter:
-    """Appends events to an open handle and knows the facts of what it wrote."""
+    """Appends events to an open handle and counts what it writes."""
 
     def __init__(self, handle: BinaryIO) -> None:
         self._handle = handle
@@ -97,7 +97,7 @@ def count_events(path: Path) -> tuple[int, LumiEvents]:
 
 
 def facts(path: Path) -> FileFacts:
-    """Read the whole file and return what is in it."""
+    """Read the whole file and return its facts."""
     seen, events = _count(path)
     size, adler32 = checksum(path)
     return FileFacts(size, adler32, events, compress(seen), tally(seen))

@@ -1,4 +1,4 @@
-"""Faults on request: what `lab.toy.knobs` describes is done here, to the job that runs this very code."""
+"""Injects the faults that `lab.toy.knobs` describes into the running job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_SEC = 0.2
 
 
 def inject_fault(context: Context, knobs: Knobs) -> None:
-    """Fail, or dawdle, if the knobs mean this node, site, file and attempt."""
+    """Fail or delay the job if the knobs match its node, site, file and attempt."""
     if not knobs.injects or not _is_meant(context, knobs):
         return
     if knobs.fail_how == EXIT:
@@ -34,7 +34,7 @@ def inject_fault(context: Context, knobs: Knobs) -> None:
         (back / f"{context.node}.report.json").write_text(cut, encoding="ascii")
     if knobs.fail_how == "held":
         shutil.rmtree(back)
-    os._exit(process_exit(knobs.fail_exit_code))  # no report: not even the wrapper may end in order
+    os._exit(process_exit(knobs.fail_exit_code))  # no report: the wrapper must not end in order either
 
 
 def _is_meant(context: Context, knobs: Knobs) -> bool:
@@ -51,13 +51,13 @@ def _is_meant(context: Context, knobs: Knobs) -> bool:
 
 
 def draw(seed: int, node: str, attempt: int) -> float:
-    """A number in [0, 1) that only depends on what is given."""
+    """Return a number in [0, 1) that depends on the arguments only."""
     digest = hashlib.blake2b(f"{seed} {node} {attempt}".encode("ascii"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
 def _blamed(context: Context, knobs: Knobs) -> list[str]:
-    """The input file an injected failure names."""
+    """Return the input file that an injected failure names."""
     job = context.manifest.jobs.get(context.node)
     read = [file.lfn for file in job.files] if job else []
     return [lfn for lfn in read if not knobs.fail_files or lfn in knobs.fail_files][:1]

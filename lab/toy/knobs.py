@@ -1,4 +1,4 @@
-"""The knobs of the toy payload, `payload_config.toy`: what its jobs cost, and which faults to inject.
+"""The knobs of the toy payload, `payload_config.toy`: cost of its jobs, and faults to inject.
 
 Cost: `cpu_sec_per_event`, `wait_sec_per_event` (the least an event takes, on average), `memory_mb` (really
 taken: a job that asked for less fails with 50660, and a retry with more memory heals it),
@@ -39,7 +39,7 @@ WAYS = (EXIT, "hang", "slow_start", "no_report", "truncated_report", "disk_full"
 
 @dataclass(frozen=True)
 class Knobs:
-    """The defaults cost next to nothing and inject no fault."""
+    """Values of the knobs. The defaults use few resources and inject no fault."""
 
     cpu_sec_per_event: float = 0.0
     wait_sec_per_event: float = 0.0
@@ -77,7 +77,7 @@ _WHOLE = ("fail_exit_code", "fail_attempts", "fail_seed")
 
 
 def read_knobs(payload: Mapping[str, Any]) -> Knobs:
-    """The knobs of a payload_config; what is not given keeps its light default."""
+    """Return the knobs of a payload_config; absent knobs have their defaults."""
     given = payload.get("toy") or {}
     if not isinstance(given, dict):
         raise _refused("", given, "an object")

@@ -1,4 +1,4 @@
-"""The toy payload: real files in, real files out, with knobs (`lab.toy.knobs`) for cost and yield.
+"""The toy payload: reads and writes real files, with knobs (`lab.toy.knobs`) for cost and yield.
 
 Everything it writes depends only on the events and the knobs, so that a retry writes the same bytes.
 """
@@ -39,7 +39,8 @@ def run_toy(context: Context, job: Job, tally: Tally, knobs: Knobs, part: int) -
             read += 1
             seen.setdefault(event.run, set()).add(event.lumi)
             _burn(knobs.cpu_sec_per_event)
-            # To a timetable, not for a time each: then a busy machine's delays do not add up.
+            # Sleep until planned times, not for fixed durations, so that delays of a busy machine do not add
+            # up.
             time.sleep(max(0.0, started + read * knobs.wait_sec_per_event - time.monotonic()))
             if deadline is not None and time.monotonic() > deadline:
                 raise context.out_of_time(f"event {read} of {job.events}")
@@ -54,7 +55,7 @@ def run_toy(context: Context, job: Job, tally: Tally, knobs: Knobs, part: int) -
 
 
 def input_events(context: Context, job: Job, tally: Tally) -> Iterator[Event]:
-    """The events of the job's windows that its mask allows, in planned order."""
+    """Yield the events of the job's windows that its mask allows, in planned order."""
     if job.generate is not None:
         for event in generated_events(job.generate):
             if _allowed(job.mask, event):
@@ -65,7 +66,7 @@ def input_events(context: Context, job: Job, tally: Tally) -> Iterator[Event]:
 
 
 def generated_events(plan: Generate) -> Iterator[Event]:
-    """Monte Carlo: event numbers in order, each lumi holding `events_per_lumi` of them."""
+    """Yield event numbers in order; each lumi has `events_per_lumi` of them."""
     for number in range(plan.first_event, plan.last_event + 1):
         lumi = plan.first_lumi + (number - plan.numbering_from) // plan.events_per_lumi
         event = Event(plan.run, lumi, number, "")
@@ -81,7 +82,7 @@ def keeps(event: Event, efficiency: float) -> bool:
 
 
 def make_payload(origin: str, event: Event, size_kb: float) -> str:
-    """Hexadecimal text of the wanted size that only this origin and event give."""
+    """Return hexadecimal text of this size that is unique to origin and event."""
     digits = round(size_kb * 1024)
     source = f"{origin} {event.run} {event.lumi} {event.event}".encode("ascii")
     return hashlib.shake_128(source).hexdigest((digits + 1) // 2)[:digits]
@@ -120,7 +121,7 @@ def _burn(cpu_sec: float) -> None:
 
 
 def _hold_memory(context: Context, memory_mb: float) -> bytearray:
-    """Really take the memory; over what the job asked for it ends, as a site's watchdog would end it."""
+    """Allocate the memory. Above the requested memory the job fails, as a site's watchdog would end it."""
     ballast = bytearray(int(memory_mb * 1024 * 1024))
     pages = len(range(0, len(ballast), PAGE_BYTES))
     ballast[::PAGE_BYTES] = b"\1" * pages  # untouched pages would not be resident

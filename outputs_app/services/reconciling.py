@@ -47,7 +47,7 @@ def compare_outputs(*, workflow: Workflow, since: datetime, seconds: float = inf
 
 
 def repair_outputs(*, workflow: Workflow, actor: str, reason: str, now: datetime) -> list[Difference]:
-    """Register and protect again what is missing in DBS and Rucio; return what still differs."""
+    """Register and protect outputs that are missing in DBS or Rucio; return the remaining differences."""
     found = find_differences(workflow=workflow)
     texts = [str(difference) for difference in found]
     audit.record(

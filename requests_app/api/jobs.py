@@ -1,4 +1,4 @@
-"""Calls of runners. Their tokens open these endpoints and no others; tokens of people do not open these."""
+"""Calls of runners. Their tokens are valid for these endpoints only; tokens of users are refused here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JobAuthentication(BaseAuthentication):
     """Verifies the token of a group or runner of the workflow in the path."""
 
     def authenticate(self, request: HttpRequest) -> tuple[JobCaller, Verified] | None:
-        """Return what the token says. Raise if there is none or it is not of this workflow."""
+        """Return the caller that the token names. Raise if there is no token or it is of another workflow."""
         kind, _, text = get_authorization_header(request).partition(b" ")
         if kind.lower() != b"bearer":
             raise NotAuthenticated
@@ -96,7 +96,7 @@ class JobThrottle(BaseThrottle):
 
 
 class JobView(ApiView):
-    """Base of the calls of runners. No role of people opens them; docs/pull.md describes them."""
+    """Base of the calls of runners, see docs/pull.md. No role of a user gives access to them."""
 
     authentication_classes = [JobAuthentication]
     permission_classes = [JobPermission]

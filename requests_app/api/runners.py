@@ -1,4 +1,4 @@
-"""Runners of a workflow, as people see them. The calls of runners are in `requests_app.api.jobs`."""
+"""Runners of a workflow, for users. The calls of runners are in `requests_app.api.jobs`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RunnerListView(ListView):
     order = "-started_at"
 
     def dispatch(self, request: DjangoRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Pass a POST to the endpoint of jobs, which has the same path and tokens of its own."""
+        """Pass a POST to the endpoint of jobs, which has the same path and other tokens."""
         if request.method == "POST":
             return StartView.as_view()(request, *args, **kwargs)
         return super().dispatch(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The steps of a CMSSW request: what each cmsRun of its jobs needs to know, from the document alone.
+"""The steps of a CMSSW request: the parameters of each cmsRun of its jobs, read from the document alone.
 
 They become `payload_config.cmssw.steps`, see `sandbox.cmssw.config`. The configurations themselves are
 fetched later, when the request is validated; then each step gets its program, its output modules and their
@@ -87,7 +87,7 @@ def _read_step(
 
 
 def _read_harvest(reader: Reader, spec: RequestSpec, stage: Stage) -> dict[str, Any]:
-    """Return the only step of a DQMHarvest: its configuration and unit have names of their own."""
+    """Return the only step of a DQMHarvest: the fields of its configuration and unit have different names."""
     config_id = _read_own(reader, None, "DQMConfigCacheID", named(Name.WORD, 100))
     if not config_id:
         path = f"{reader.document.created.prefix}DQMConfigCacheID"

@@ -34,9 +34,9 @@ def read_document(
 ) -> RequestSpec:
     """Return the request of a document; `overrides` outrank it, `defaults` fill what it leaves out.
 
-    Both take field names of either spelling. `new_name(requestor, request_string)` is asked only when
-    the request has no name. `stored`: the document was accepted before, so names that look misspelt
-    are no errors. `payloads` gives the payload its kind and validates it; without them it is taken as it is.
+    Both take field names of either spelling. `new_name(requestor, request_string)` is called only if the
+    request has no name. `stored`: the document was accepted before, so names that look misspelt are accepted.
+    `payloads` gives the payload its kind and validates it; without them it is not validated.
     Raises InvalidInput naming every field that cannot be accepted.
     """
     problems = Problems()

@@ -85,7 +85,7 @@ class SplittingParams(SplitterParams):
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """Everything WMS2 needs to know about a request; `payload_config` is what its jobs run.
+    """A request as read from its document. `payload_config` is the configuration of its payload.
 
     Without an input dataset the request generates events: `total_events` counts those wanted in the output,
     after the generator's filter has kept the fraction `filter_efficiency`.

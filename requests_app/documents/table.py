@@ -114,11 +114,12 @@ DOCUMENT: tuple[Field, ...] = (
     Field("urgent", "Urgent", flag, "Start production without a pilot.", stored="request"),
     Field("adaptive", "Adaptive", flag, "Start with small rounds and plan the next ones from measurements."),
     Field("allocation", "Allocation", choice(Allocation),
-        "How jobs get their files: the plan assigns them (push), or running jobs ask for them (pull), see"
+        "How jobs get their files: the plan assigns them (push), or running jobs request them (pull), see"
         " docs/pull.md."),
-    Field("pull_jobs", "PullJobs", whole(1, 100_000), "Jobs of a round that ask for files, at most."),
+    Field("pull_jobs", "PullJobs", whole(1, 100_000), "Maximum number of jobs per round of a pull request."),
     Field("max_distance", "MaxDistance", whole(0, 100),
-        "How far jobs that ask for files may read: 0 storage of the site, 50 same country, 100 everywhere."),
+        "Distance from which jobs of a pull request may read files: 0 storage of the site, 50 same country,"
+        " 100 everywhere."),
     Field("follow_input_until", "FollowInputUntil", moment,
         "Until when files that are added to the input are processed, too. Needs allocation pull."),
     Field("input_from", "InputFrom", named(Name.REQUEST),
@@ -224,7 +225,7 @@ SPLITTING: tuple[Field, ...] = (
     _split("events_per_job", "EventsPerJob", _EVENTS_PER_JOB,
         "Events per job. As many as take 12 hours if absent.", read=OWN_FIRST, default=None),
     _split("events_per_job_fixed", "EventsPerJobFixed", flag,
-        "Keep events_per_job whatever is measured. True if absent and events_per_job is given.",
+        "Keep events_per_job regardless of measurements. True if absent and events_per_job is given.",
         read=OWN_FIRST),
     _split("events_per_lumi", "EventsPerLumi", _EVENTS_PER_JOB, "Events per generated lumi section.",
         read=OWN_FIRST),

@@ -47,7 +47,7 @@ def credential(snapshot: Snapshot) -> Gate:
 def keep_credentials(*, now: datetime) -> None:
     """Renew the tokens of jobs, and hold an alert for every credential that ends soon. One runs at a time.
 
-    DAGs of which the credential is about to end all the same are stopped cleanly. Requests that waited for
+    DAGs whose credential is about to expire anyway are stopped cleanly. Requests that waited for
     the proxy of jobs are woken when it is renewed; those that waited for a token are woken by its renewal.
     """
     with try_lock("credentials") as held:

@@ -53,7 +53,7 @@ def finish(snapshot: Snapshot) -> Outcome:
         made = "every file is processed; all outputs are on scratch storage"
     waits, gap = announcement(snapshot), gap_of(workflow=workflow)
     left = unconfirmed_uploads(workflow)
-    lost = f"{counted(left, 'upload')} never confirmed and perhaps on storage" if left else ""
+    lost = f"{counted(left, 'upload')} not confirmed and possibly still on storage" if left else ""
     parts = (made, waits.detail if waits.blocks else "", str(gap or ""), lost)
     return Move(S.COMPLETED, "; ".join(part for part in parts if part))
 

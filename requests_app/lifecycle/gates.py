@@ -222,7 +222,7 @@ def sites(snapshot: Snapshot) -> Gate:
             remedy="Wait, enable the site or lift its ban, or change the request's site lists",
             opens_at=awaited.absence.until,
         )
-    usable = names | snapshot.sites.lacking  # those the gate of the secondary input speaks of
+    usable = names | snapshot.sites.lacking  # those that the gate of the secondary input reports
     if usable:
         return _passed(SITES, f"{counted(len(usable), 'site')} usable", sites=sorted(usable)[:50])
     return Gate(

@@ -16,7 +16,7 @@ MAX_NAMED = 20  # sites listed in the evidence
 
 
 def pileup(snapshot: Snapshot) -> Gate:
-    """Block while no usable site holds the secondary datasets. An existing DAG goes on where it can."""
+    """Block while no usable site holds the secondary datasets. An existing DAG continues where possible."""
     rows = secondary_datasets(workflow=snapshot.workflow)
     if not rows:
         return passed(PILEUP, "the request has no secondary input")

@@ -90,7 +90,7 @@ def end_round(snapshot: Snapshot, dag: DAG) -> Outcome | None:
     runners = dag.round.runners.count()
     return hold(
         f"none of the {counted(dag.round.jobs, 'job')} of round {dag.round.number} was lent a file"
-        f" ({counted(runners, 'runner')} asked)",
+        f" ({counted(runners, 'runner')} requested one)",
         dag=dag.token,
         submit_dir=dag.submit_dir,
     )

@@ -26,7 +26,7 @@ ADMISSION = Target(
 
 def _limit(call: Call) -> Done:
     row = change_limits(changes=call.values, expected_version=call.expected_version, **call.signed)
-    return Done(row, "The new limits hold from now on.")
+    return Done(row, "The new limits apply from now on.")
 
 
 def _limits(row: AdmissionConfig) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ ADMISSION_OPERATIONS = (
         target=ADMISSION,
         name="edit",
         label="Change limits",
-        effect="Limits change at once, for every request. A pause admits nothing until it ends.",
+        effect="Limits change at once, for every request. While admission is paused, no request is admitted.",
         input=LimitsInput,
         run=_limit,
         method="PATCH",

@@ -1,6 +1,6 @@
-"""Checks of a whole installation, each with what to fix: settings, database, queue, pool, services, host.
+"""Checks of a whole installation, each with its remedy: settings, database, queue, pool, services, host.
 
-What `/health` checks is asked there; the rest concerns the installation of WMS2.
+Parts that `/health` checks are taken from there; the other checks are about the installation of WMS2.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _disks(_now: datetime) -> Iterator[Finding]:
 
 
 def _streams(_now: datetime) -> Iterator[Finding]:
-    """Ask the process of live pages; without it pages poll."""
+    """Check the process of live pages. Without it, pages poll."""
     if not settings.STREAMS_PORT:
         return
     url = f"http://127.0.0.1:{settings.STREAMS_PORT}/streams/livez"

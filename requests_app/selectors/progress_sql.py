@@ -21,7 +21,7 @@ LEFT JOIN LATERAL (
          sum(m.events_read) FILTER (WHERE m.finished_at > %(recent)s) AS recent_read
     FROM dags_app_mergegroup m JOIN dags_app_round d ON d.id = m.round_id
    WHERE d.workflow_id = w.id AND (d.status = 'planned' OR m.status = 'collected')) g ON true"""  # noqa: S608 — ours
-# Files of requests whose jobs ask for them; no rows are read for others.
+# Files of pull requests; no rows are read for others.
 FILE_PARTS = """
 LEFT JOIN LATERAL (
   SELECT count(*) AS files, count(*) FILTER (WHERE i.state = 'processed') AS done,

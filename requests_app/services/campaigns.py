@@ -1,7 +1,7 @@
-"""Experience of a campaign: what its finished requests measured, and which sites failed several of them.
+"""Experience of a campaign: measurements of its finished requests, and sites where several of them failed.
 
 It is read once, when a request is admitted, and stored with its workflow, so that planning can be repeated
-and explained. People outrank it: their numbers come first, and sites that a request lists are not avoided.
+and explained. Values given by people take precedence, and sites that a request lists are not avoided.
 """
 
 from __future__ import annotations

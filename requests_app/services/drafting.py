@@ -29,7 +29,7 @@ _KEPT = frozenset({"id", "request_name", "version", "created_at", "updated_at"})
 def submit_draft(
     *, request: Request, actor: str, reason: str, expected_version: int | None = None
 ) -> Request:
-    """Hand a draft over to WMS2, as it is now, with the datasets it writes."""
+    """Submit a draft unchanged, with the claims on its output datasets."""
     check_action(request, reason=reason, expected_version=expected_version)
     if request.status != S.NEW:
         raise Conflict(f"{request.request_name} is {request.status}, not a draft", cure="Nothing to submit")
@@ -106,7 +106,7 @@ def edit_draft(
             audit.record(actor=actor, action="change", target=name, reason=reason, changes=dict(changes))
     except IntegrityError as error:
         check_not_replaced(edited.previous_version)
-        raise Conflict(f"{request.request_name} cannot be changed so: {error}") from error
+        raise Conflict(f"{request.request_name} cannot be changed in this way: {error}") from error
     request.refresh_from_db()
     request.workflow.refresh_from_db()
     return request

@@ -1,4 +1,4 @@
-"""Changing what a living request asks for, and saying beforehand what a change will reach."""
+"""Changes of requests that have not ended, and previews of what a change will affect."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def change_request(
         ):
             raise StaleVersion(f"{request.request_name} changed meanwhile", cure="Read it again and repeat")
         refresh_ranks()
-        # The workflow's version moves with every change: by it the jobs in the queue are known to lag behind.
+        # Every change increments the workflow's version, which shows that the queued jobs are not up to date.
         Workflow.objects.filter(pk=request.workflow_id).update(**on_workflow, version=F("version") + 1)
         audit.record(
             actor=actor,
@@ -167,7 +167,7 @@ def _preview_sites(effects: Effects, dag: DAG, *, before: Workflow, after: Workf
         effects.now.append(f"{message} may land at {_some(sites)}")
     if new.stranded:
         message = f"sites: {counted(len(new.stranded), 'group')} ({_some(new.stranded)})"
-        effects.now.append(f"{message} may land nowhere and wait")
+        effects.now.append(f"{message} waiting for a usable site")
     if new.landed:
         where = Counter(new.landed.values())
         stay = ", ".join(f"{where[site]} at {site}" for site in sorted(where))
@@ -182,13 +182,16 @@ def _some(names: list[str]) -> str:
 
 
 def _preview_memory(effects: Effects, memory_mb: int | None, *, plans: bool, dag: DAG | None) -> None:
-    """A decision on memory counts at the next planning, and when unfinished groups go on in a further DAG."""
-    asks = "what is measured" if memory_mb is None else f"{memory_mb} MB, whatever was measured"
+    """Preview a decision on memory.
+
+    It applies to the next planning, and to unfinished groups in a further DAG.
+    """
+    asks = "the measured memory" if memory_mb is None else f"{memory_mb} MB, regardless of measurements"
     if plans:
-        effects.next_round.append(f"memory_mb: jobs planned from then on ask for {asks}")
+        effects.next_round.append(f"memory_mb: jobs planned from then on request {asks}")
     if memory_mb is not None and dag is not None and (dag.status in IN_QUEUE or resumes(dag)):
         effects.next_round.append(
-            f"memory_mb: jobs run again by a rescue or resume of the DAG ask for {asks}"
+            f"memory_mb: jobs run again by a rescue or resume of the DAG request {asks}"
         )
     if dag is not None and dag.status in IN_QUEUE:
         effects.never.append("memory_mb: jobs of the DAG that runs now")
@@ -215,7 +218,7 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
     The values are validated where they enter, by the field table.
     """
     if request.status in TERMINAL:
-        raise Conflict(f"{request.request_name} is {request.status}", cure="What has ended cannot be changed")
+        raise Conflict(f"{request.request_name} is {request.status}", cure="Ended requests cannot be changed")
     only_draft = "can be changed only while the request is a draft"
     wrong = {name: only_draft for name in changes if name not in LIVE}
     if wrong or not changes:
@@ -234,7 +237,7 @@ def _checked(request: Request, changes: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str]:
-    """Refuse now what the lifecycle would only hold later: no site left, or none with the memory."""
+    """Return errors for changes that hold the request later: no site left, or none with enough memory."""
     changed = _changed(workflow, changes)
     pool = usable_sites(workflow=changed, now=timezone.now())
     if not pool.names:
@@ -244,7 +247,7 @@ def _impossible(workflow: Workflow, changes: Mapping[str, Any]) -> dict[str, str
 
 
 def _changed(workflow: Workflow, changes: Mapping[str, Any]) -> Workflow:
-    """The workflow as it would be; not stored."""
+    """Return the workflow with the changes, not stored."""
     changed = copy.copy(workflow)
     for name, value in changes.items():
         setattr(changed, name, value)

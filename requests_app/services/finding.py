@@ -53,12 +53,12 @@ def may_grow(*, workflow: Workflow, now: datetime) -> str:
 
 
 def is_followed(*, workflow: Workflow, now: datetime) -> bool:
-    """Return whether DBS and Rucio are asked again for new files."""
+    """Return whether DBS and Rucio are still searched for new files."""
     return workflow.follow_input_until is not None and now < workflow.follow_input_until
 
 
 def is_due(*, workflow: Workflow, now: datetime) -> bool:
-    """Return whether the finder should look again; outputs of a request are looked for at every check."""
+    """Return whether the finder should search now. Outputs of another request are searched at every check."""
     if workflow.input_from_id is not None:
         return True
     if workflow.generates or not is_followed(workflow=workflow, now=now):

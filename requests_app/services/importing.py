@@ -267,7 +267,7 @@ def request_of(spec: RequestSpec, document: Mapping[str, Any]) -> Request:
 
 
 def workflow_of(spec: RequestSpec) -> Workflow:
-    """The workflow that executes the request, not stored yet."""
+    """Return the workflow that executes the request, not stored yet."""
     columns = columns_of(spec, "workflow") | {
         "gpus": spec.gpus,
         "further_input_datasets": list(spec.further_input_datasets),

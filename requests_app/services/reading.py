@@ -16,7 +16,7 @@ def read_request(
     defaults: Mapping[str, Any] | None = None,
     stored: bool = False,
 ) -> RequestSpec:
-    """Return the request a document asks for, see `read_document`. Raises InvalidInput."""
+    """Return the request that a document describes, see `read_document`. Raises InvalidInput."""
     return read_document(
         document, overrides=overrides, defaults=defaults, stored=stored, payloads=payload_rules()
     )

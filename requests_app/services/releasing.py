@@ -57,7 +57,7 @@ class ReleasePreview:
     groups_discarded: int  # of these: finished, with a damaged manifest
     sites_left: list[str]
     files_excluded: list[str]
-    excluded_but_readable: list[str] | None  # a good replica exists now; None: Rucio was not asked or is away
+    excluded_but_readable: list[str] | None  # a good replica exists now; None: not known from Rucio
     files_left: int
     files_unreadable: int  # by the remaining sites
     next_first_event: int | None

@@ -28,7 +28,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class HarvestUnit(Enum):
-    """What one job harvests: a run, or all runs of the request that its site has."""
+    """Unit of harvesting of one job: a run, or all runs of the request at its site."""
 
     BY_RUN = "byRun"
     MULTI_RUN = "multiRun"

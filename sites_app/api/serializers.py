@@ -120,7 +120,7 @@ class SiteInput(ChangesInput):
     )  # fmt: skip
 
     def validate_storage_distances(self, value: dict[str, int] | None) -> dict[str, int] | None:
-        """Refuse keys that are no storage names."""
+        """Refuse keys that are not storage names."""
         for name in value or {}:
             LegalName(Name.RSE.value)(name)
         return value
@@ -164,6 +164,6 @@ class BanInput(ReasonInput):
 
 
 class LiftInput(ReasonInput):
-    """Let work go to a site again."""
+    """Allow work at a site again."""
 
     request_name = _request_name("Lift only the ban of this request. Absent: all bans.")

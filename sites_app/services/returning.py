@@ -72,12 +72,12 @@ def awaited_site(*, workflow: Workflow, sites: SitePool, prepared: bool, now: da
     round reads what is readable, so it waits only if nothing is.
     """
     if sites.names and (workflow.generates or workflow.pulls):
-        return None  # of a pull workflow the gate of the data decides, which knows distances
+        return None  # of a pull workflow the gate of the data decides, by distances
     away = returning_sites(workflow=workflow, now=now)
     if not away:
         return None
     if not sites.names and sites.lacking:
-        return None  # the gate of the secondary input says what is missing
+        return None  # the gate of the secondary input names what is missing
     if not sites.names:
         return AwaitedSite(min(away.values(), key=_end), for_input=False)
     needed: list[Absence] = []

@@ -36,10 +36,10 @@ _CHANGES = {
 
 
 def sync_sites(*, now: datetime, force: bool = False) -> int:
-    """Take over the sites that CRIC lists, their storages and states; return how many it lists.
+    """Copy the sites that CRIC lists, their storages and states; return their number.
 
-    Then read from Rucio where each site's storage is. New sites are enabled or disabled as WMS2_NEW_SITES
-    says. What operators decided stays. Raises Conflict while another synchronisation runs, and
+    Then read the prefixes of each site's storage from Rucio. New sites are enabled or disabled according to
+    WMS2_NEW_SITES. Decisions of operators are kept. Raises Conflict while another synchronisation runs, and
     ServiceRejected, changing nothing, if most sites would be closed and `force` is not given.
     """
     with try_lock("sync sites") as held:
@@ -68,7 +68,7 @@ def sync_on_schedule(*, now: datetime) -> None:
 
 
 def _update_prefixes(*, now: datetime) -> None:
-    """Without Rucio the sites keep the prefixes that are known; its error is recorded for health."""
+    """Update the prefixes. If Rucio fails, the sites keep theirs, and its error is recorded for health."""
     try:
         with reading(RUCIO, now=now):
             update_prefixes()

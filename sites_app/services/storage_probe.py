@@ -68,7 +68,7 @@ def _probe(access: Storage, site: str, prefix: str, local: Path) -> Probe:
 
 
 def _without_token(access: Storage, site: str, prefix: str, url: str) -> Probe:
-    """A storage that denies access answers, which is all that can be found out without a token."""
+    """Check without a token: a storage that denies access counts as working."""
     try:
         access.stat(url)
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""Chromium on the console's own processes. `page_as` gives the page of a person who is logged in."""
+"""Chromium on separate processes of the console. `page_as` opens a page of a logged-in user."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _database(name: str, blocker: Any) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Iterator[Server]:
-    """The console with a fleet of 60 requests in every state."""
+    """Yield the console with a fleet of 60 requests in every state."""
     with own_database() as url:
         made = Server(url, tmp_path_factory.mktemp("server"))
         try:
@@ -70,7 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> 
 
 @pytest.fixture(autouse=True)
 def _rows(server: Server, django_db_blocker: Any) -> Iterator[None]:
-    """Tests write to the database of the server, and what they write stays."""
+    """Keep the rows that tests write to the database of the server."""
     with _database(server.environment["DATABASE_URL"].rpartition("/")[2], django_db_blocker):
         yield
 
@@ -89,7 +89,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def guards() -> Iterator[list[Guard]]:
-    """Fail the test for what a page of it may not do."""
+    """Fail the test if one of its pages violates the rules of `Guard`."""
     made: list[Guard] = []
     yield made
     assert [problem for guard in made for problem in guard.unexpected()] == []
@@ -97,7 +97,7 @@ def guards() -> Iterator[list[Guard]]:
 
 @pytest.fixture
 def new_context(browser: Browser, guards: list[Guard], server: Server) -> Iterator[NewContext]:
-    """A function that opens a browser profile; options are those of playwright."""
+    """Yield a function that opens a browser profile; options are those of playwright."""
     opened: list[BrowserContext] = []
 
     def make(**options: Any) -> BrowserContext:
@@ -115,7 +115,7 @@ def new_context(browser: Browser, guards: list[Guard], server: Server) -> Iterat
 
 @pytest.fixture
 def page_as(new_context: NewContext, server: Server) -> PageAs:
-    """A function that gives a page of a new person in this role; options are those of playwright."""
+    """Return a function that opens a page of a new user in this role; options are those of playwright."""
 
     def make(role: Role, username: str = "", **options: Any) -> Page:
         client = Client()
@@ -138,5 +138,5 @@ def photograph(page: Page, path: Path) -> None:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go: WMS2_PICTURES if set, for docs/images."""
+    """Return the directory of screenshots: WMS2_PICTURES if set, for docs/images."""
     return Path(os.environ.get("WMS2_PICTURES") or tmp_path)

@@ -1,4 +1,4 @@
-"""What no page may do: leave the machine, raise an error, or violate its content security policy."""
+"""Checks of all pages: no request to another machine, no error, no violated content security policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 class Guard:
-    """Collects what the pages of a context did. A test names errors that it causes by `expect`."""
+    """Collects requests and errors of the pages of a context.
+
+    A test declares errors that it causes by `expect`.
+    """
 
     def __init__(self, context: BrowserContext) -> None:
         self.problems: list[str] = []
@@ -41,7 +44,7 @@ class Guard:
 
 
 def check_accessible(page: Page) -> None:
-    """Fail with what axe finds wrong on the page."""
+    """Fail with the violations that axe finds on the page."""
     found = Axe().run(page, options=RULES).response["violations"]
     shown = [
         f"{one['id']}: {one['help']}\n" + "\n".join(f"    {node['html'][:300]}" for node in one["nodes"][:5])

@@ -37,7 +37,7 @@ def test_the_effect_of_a_release_is_shown_and_follows_the_form(page_as: PageAs, 
     photograph(page, pictures / "console-action.png")
 
 
-def test_a_colleague_who_was_faster_is_seen_and_nothing_typed_is_lost(
+def test_a_concurrent_change_is_shown_and_keeps_the_entered_values(
     page_as: PageAs, guards: list[Guard]
 ) -> None:
     row = make_request(status=S.HELD)
@@ -52,7 +52,7 @@ def test_a_colleague_who_was_faster_is_seen_and_nothing_typed_is_lost(
     expect(page.get_by_text("It is queued now.")).to_be_visible()
     expect(page.get_by_label("Reason")).to_have_value("a long explanation")
     page.get_by_role("button", name="Abort").click()
-    expect(page.get_by_text("Aborted: what runs is being removed.")).to_be_visible()
+    expect(page.get_by_text("Aborted: its jobs are being removed.")).to_be_visible()
 
 
 def test_a_selection_is_stopped_with_one_result_each(page_as: PageAs) -> None:

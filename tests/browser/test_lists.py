@@ -71,7 +71,7 @@ def test_rows_that_keep_their_place_are_not_moved(page_as: PageAs) -> None:
     assert page.evaluate("window.moved") == 0
 
 
-def test_a_filtered_list_lets_rows_go_and_counts_them(page_as: PageAs) -> None:
+def test_a_filtered_list_removes_rows_and_counts_them(page_as: PageAs) -> None:
     row = make_request(status=S.STOPPING)
     page = page_as(Role.VIEWER)
     open_list(page, reverse(LIST))

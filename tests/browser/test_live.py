@@ -93,14 +93,14 @@ def test_a_hidden_tab_closes_its_stream_and_catches_up(page_as: PageAs, server: 
 
 @pytest.fixture
 def schedd() -> Iterator[str]:
-    """A schedd that answers. It goes afterwards, because the home page shows silent ones first."""
+    """Yield a schedd that answers; delete it afterwards, because the home page shows silent ones first."""
     name = "mute@pool"
     note_answer(name, now=timezone.now())
     yield name
     Schedd.objects.filter(name=name).delete()
 
 
-def test_a_schedd_that_falls_silent_is_shown_and_its_return_too(page_as: PageAs, schedd: str) -> None:
+def test_a_silent_schedd_is_shown_until_it_answers(page_as: PageAs, schedd: str) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     make_dag(make_round(row.workflow), schedd_name=schedd)
     home = page_as(Role.OPERATOR)
@@ -118,7 +118,7 @@ def test_a_schedd_that_falls_silent_is_shown_and_its_return_too(page_as: PageAs,
 
 
 def hide(page: Page, *, hidden: bool) -> None:
-    """Let the page believe that its tab is hidden: a headless browser hides none."""
+    """Set the page's tab to hidden, which a headless browser does not do."""
     page.evaluate(
         """hidden => {
           Object.defineProperty(document, "hidden", { value: hidden, configurable: true });

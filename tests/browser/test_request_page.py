@@ -47,7 +47,7 @@ def leased(row: Request) -> Request:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Request:
-    """A held request: all jobs at one site failed, in a DAG and in its rescue."""
+    """Return a held request: all jobs at one site failed, in a DAG and in its rescue."""
     row = make_request(status=RequestStatus.HELD, last_error=f"3 of 10 groups failed {HOSTILE}")
     round_ = make_round(row.workflow)
     tmp_path.chmod(0o755)
@@ -147,7 +147,7 @@ def test_the_graph_leads_to_the_log_of_a_node(page_as: PageAs, held: Request) ->
     assert page.locator("#content img[src=x]").count() == 0
 
 
-def test_a_request_is_watched_to_its_end_without_a_reload(page_as: PageAs) -> None:
+def test_a_page_follows_a_request_to_its_end_without_a_reload(page_as: PageAs) -> None:
     row = leased(make_request(status=RequestStatus.ACTIVE))
     round_ = make_round(row.workflow, input_events=100)
     group = make_group(round_, site=CERN)
@@ -175,7 +175,7 @@ def test_a_request_is_watched_to_its_end_without_a_reload(page_as: PageAs) -> No
     assert page.evaluate("document.querySelector('#passed-gates')?.open ?? true") is True
 
 
-def test_the_slider_shows_an_earlier_state_and_comes_back(page_as: PageAs, held: Request) -> None:
+def test_the_slider_shows_an_earlier_state_and_returns_to_now(page_as: PageAs, held: Request) -> None:
     begin = ago(hours=2)
     Request.objects.filter(pk=held.pk).update(created_at=begin)
     held.transitions.create(
@@ -226,7 +226,7 @@ def test_a_keyboard_is_enough_for_the_graph(page_as: PageAs, held: Request) -> N
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_has_no_barriers(page_as: PageAs, held: Request, scheme: str) -> None:
+def test_the_request_page_is_accessible(page_as: PageAs, held: Request, scheme: str) -> None:
     page = page_as(Role.OPERATOR, color_scheme=scheme)
     open_page(page, held)
     page.get_by_role("button", name="Next failure").click()

@@ -37,7 +37,7 @@ def setting(name: str) -> str:
 
 
 class Stack:
-    """What a person with the API, the storage and the process list could see and do."""
+    """Access to the running stack: API, storage and processes."""
 
     def __init__(self) -> None:
         self.url, self.state = setting("WMS2_URL"), Path(setting("WMS2_STATE"))
@@ -57,7 +57,7 @@ class Stack:
         return dict(answer.json())
 
     def wait_for(self, name: str, *statuses: str, timeout: float = 1500) -> Json:
-        """The request once it has one of the statuses; fails at once when it ended in another."""
+        """Return the request once it has one of the statuses. Fail at once if it ended in another."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             seen = self.get(f"requests/{name}")
@@ -72,16 +72,16 @@ class Stack:
         return [row for row in rows if row["kind"] == "status"]
 
     def pid_of(self, service: str) -> int:
-        """The main process of a service, as the supervisor knows it."""
+        """Return the main process of a service, from the state of the supervisor."""
         state = json.loads((self.state / "run" / "state.json").read_text())
         return next(int(one["pid"]) for one in state["services"] if one["name"] == service)
 
     def seed(self, suffix: str) -> list[Json]:
-        """Fresh input data and the three sample requests for it."""
+        """Create fresh input data; return the three sample requests for it."""
         return seed(self.cms_url, Storage(self.storage_prefix), suffix)
 
     def lab_files(self, dataset: str) -> list[DatasetFile]:
-        """The files of a dataset as the lab's DBS tells them."""
+        """Return the files of a dataset from the lab's DBS."""
         return list(dbs().files(dataset))
 
     def events_in(self, lfn: str, site: str) -> Counter[tuple[int, int, int]]:
@@ -91,7 +91,7 @@ class Stack:
 
 @pytest.fixture(autouse=True)
 def _live_database(django_db_blocker: Any) -> Iterator[None]:
-    """These tests look at the running stack's own database, whatever database other tests were given."""
+    """Connect to the running stack's own database instead of a test database."""
     given = connection.settings_dict["NAME"]
     connection.close()
     connection.settings_dict["NAME"] = urlsplit(setting("DATABASE_URL")).path.lstrip("/")
@@ -113,7 +113,7 @@ def suffix() -> str:
 
 @pytest.fixture(scope="session")
 def completed(stack: Stack) -> Callable[[str], Json]:
-    """The three sample requests, run to the end once for all tests that look at the result."""
+    """Return the three sample requests, run to the end once for all tests of the result."""
     documents = stack.seed(f"s{uuid4().hex[:9]}")
     names = [stack.post("requests", document)["request_name"] for document in documents]
     done = {name: stack.wait_for(name, "completed") for name in names}

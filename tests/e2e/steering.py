@@ -10,7 +10,7 @@ from outputs_app.models import OutputFile
 from requests_app.models import Alert
 from tests.e2e.conftest import Json, Stack
 
-# Long enough to be met in mid-flight: a quarter of a minute per job, mostly waiting.
+# Long enough to act on running jobs: a quarter of a minute per job, mostly waiting.
 SLOW = {"cpu_sec_per_event": 0.002, "output_kb_per_event": 0.0625, "wait_sec_per_event": 0.4}
 
 

@@ -1,4 +1,4 @@
-"""The REST interface of a running stack: garbage is refused quickly, a request is followed to its end."""
+"""The REST interface of a running stack: invalid input is refused, a request is followed to its end."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_broken_http_is_a_4xx_or_a_closed_line(stack: Stack, line: bytes) -> Non
 
 @pytest.fixture
 def receiver_url(certificate: Path) -> Iterator[str]:
-    """The address of a receiver the stack's workers trust."""
+    """Yield the address of a receiver the stack's workers trust."""
     shutil.copy(certificate, setting("WMS2_CALLBACK_CA_BUNDLE"))
     with receiving(certificate) as url:
         yield url
@@ -103,7 +103,7 @@ def receiver_url(certificate: Path) -> Iterator[str]:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """Where the stack's processes send the spans of calls that ask for it."""
+    """Yield the collector to which the stack's processes send spans on request."""
     made = Collector(urlsplit(setting("OTEL_EXPORTER_OTLP_ENDPOINT")).port or 0)
     yield made
     made.close()
@@ -145,7 +145,7 @@ def test_a_request_is_followed_by_its_reasons_and_its_progress_to_the_end(
 
 
 def assert_notified_once(name: str) -> None:
-    """The first delivery met an outage and was repeated; after the second, which was taken, there is none."""
+    """Check that the delivery was repeated after an outage, and not after its success."""
     delivered = Callback.objects.filter(request__request_name=name, status="delivered")
     until(delivered.exists, why="the requestor was not notified")
     assert [json.loads(body)["request_name"] for _, body in Receiver.got] == [name, name]
@@ -156,11 +156,11 @@ def assert_notified_once(name: str) -> None:
 
 
 def assert_spans_join(collector: Collector, caller: str) -> None:
-    """One trace: the caller's span, the call, the tasks of all workers it caused, the adapters they used."""
+    """Check that one trace has the caller's span, the call, its tasks in all workers, and their adapters."""
     _, trace, parent, _ = caller.split("-")
 
     def below(above: str, name: str) -> list[str]:
-        """The ids of the spans of this name right below that one."""
+        """Return the ids of the child spans of this name."""
         return [
             span.span_id.hex()
             for span in collector.spans
@@ -178,7 +178,7 @@ def assert_spans_join(collector: Collector, caller: str) -> None:
 
 
 def follow(stack: Stack, name: str) -> Iterator[dict[str, object]]:
-    """The progress at every look; every look also asks why, and gets an answer from every gate."""
+    """Yield the progress at each poll, after a check that `/why` has every gate."""
     end = time.monotonic() + 1500
     while time.monotonic() < end:
         why = stack.get(f"requests/{name}/why")

@@ -23,7 +23,7 @@ STEP = """
 
 
 def step(*, mode: str = "map", data: str = "Directory", more: str = "") -> str:
-    """A tool of the toy payload that reads everything in one job."""
+    """Return a tool of the toy payload that reads everything in one job."""
     merging = mode == "merge"
     payload = "{kind: merge, merge: {tool: events}}" if merging else "{kind: toy}"
     splitting = "" if merging else "splitting: {algo: FileBased, files_per_job: 1000}"
@@ -123,7 +123,7 @@ def test_a_dataset_is_taken_through_all_steps_and_intermediates_are_removed(
 
 
 def _check_datasets(stack: Stack, chain: Json) -> None:
-    """The final and the input stay; intermediates are DELETED in DBS and have no rules."""
+    """Check that final and input are kept, and intermediates are DELETED in DBS without rules."""
 
     def removed() -> bool:
         rows = stack.get(f"chains/{chain['id']}")["datasets"]

@@ -23,7 +23,7 @@ CHAIN, REPROCESSING, HARVEST = 0, 1, 2
 
 @pytest.fixture(scope="module")
 def finished(stack: Stack) -> Callable[[int], Json]:
-    """The requests of the lab, imported from ReqMgr2 by name and run to the end once."""
+    """Return the requests of the lab, imported from ReqMgr2 by name and run to the end once."""
     documents = seed_cmssw(stack.cms_url, Storage(stack.storage_prefix), f"c{uuid4().hex[:9]}")
     names = [document["RequestName"] for document in documents]
     for name in names:
@@ -122,7 +122,7 @@ def test_harvest_saves_a_file_per_run_with_the_histograms_of_all_its_files(
     assert dict(found) == wanted
 
 
-def test_workflow_keeps_what_it_was_pinned_to(finished: Callable[[int], Json]) -> None:
+def test_workflow_keeps_its_pinned_configurations(finished: Callable[[int], Json]) -> None:
     workflow = workflow_of(finished(CHAIN))
     steps = workflow.payload_config["cmssw"]["steps"]
     directory = Path(DAG.objects.filter(workflow=workflow).latest("created_at").submit_dir)

@@ -55,7 +55,7 @@ def test_a_nested_dag_is_held_released_edited_stopped_by_force_and_removed(stack
 
 
 def running_dag(stack: Stack, name: str) -> DAG:
-    """The request's DAG once jobs of it run."""
+    """Wait for running jobs; return the request's DAG."""
     stack.wait_for(name, "active")
     dag: DAG = until(lambda: newest(name) if newest(name).nodes_running else None, why="nothing runs")
     return dag
@@ -112,7 +112,7 @@ def assert_priority_reaches_the_queue(stack: Stack, name: str, dag: DAG) -> None
 
 
 def assert_stuck_stop_is_alerted_and_repeated(stack: Stack, name: str, dag: DAG) -> None:
-    """The outer DAGMan is frozen and cannot leave, the deadline of the stop is made to pass; then it dies."""
+    """Freeze the outer DAGMan past the deadline of the stop, then kill it; check alert and repetition."""
     frozen = until(lambda: dagman_pid(dag.submit_dir))
     os.kill(frozen, signal.SIGSTOP)
     try:
@@ -140,7 +140,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
     until(lambda: not queued(pilot.token), why="the pilot is still in the queue")
 
     with transaction.atomic():
-        # Planning wants these files for its round: it waits here, and the stop comes while it does.
+        # Planning needs these rows for its round: it waits here, and the stop is requested meanwhile.
         left = InputFile.objects.filter(workflow=pilot.workflow_id, state="fresh")
         assert len(left.select_for_update()) > 1
         until(another_session_waits, why="no worker plans")
@@ -168,7 +168,7 @@ def test_a_stop_of_the_pilot_and_one_while_planning_repeat_nothing(stack: Stack,
 
 
 def pilot_job_runs(name: str) -> DAG | None:
-    """The pilot's DAG while its one processing job runs."""
+    """Wait until the pilot's only processing job runs; return its DAG."""
     dag = DAG.objects.filter(workflow__request_name=name, schedd_name__gt="").first()
     if dag is None:
         return None

@@ -46,7 +46,7 @@ def test_every_group_is_collected_and_every_block_announced(completed: Completed
     ("generated", ["submitted", "queued", "pilot_running", "planning", "active", "completed"]),
     ("urgent", ["submitted", "queued", "planning", "active", "completed"]),
 ])  # fmt: skip
-def test_the_timeline_tells_the_whole_way(
+def test_the_timeline_has_every_status_change(
     stack: Stack, completed: Completed, kind: str, path: list[str]
 ) -> None:
     timeline = stack.status_changes(completed(kind)["request_name"])
@@ -83,9 +83,7 @@ def test_generated_events_are_unique_and_enough(stack: Stack, completed: Complet
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_dbs_knows_every_block_with_its_files_and_events(
-    stack: Stack, completed: Completed, kind: str
-) -> None:
+def test_dbs_has_every_block_with_its_files_and_events(stack: Stack, completed: Completed, kind: str) -> None:
     for block in OutputBlock.objects.filter(dataset__workflow=workflow_of(completed(kind))):
         answer = requests.get(
             f"{stack.cms_url}/dbs/DBSReader/files",
@@ -122,7 +120,7 @@ def test_the_data_request_ran_at_three_sites_and_was_measured(completed: Complet
     assert len(set(MergeGroup.objects.filter(round__workflow=workflow).values_list("site", flat=True))) >= 3
 
 
-def test_jobs_had_a_token_that_is_gone_with_their_dags(completed: Completed) -> None:
+def test_tokens_of_jobs_are_removed_with_their_dags(completed: Completed) -> None:
     workflow = workflow_of(completed("urgent"))
     name = token_file_name(str(workflow.pk))
     submit_files = [(Path(dag.submit_dir) / "proc.sub").read_text() for dag in workflow.dags.all()]

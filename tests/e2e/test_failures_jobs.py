@@ -1,4 +1,4 @@
-"""What happens to single jobs that fail, on the real pool: retried, stopped, given memory, removed, or fatal.
+"""Single failing jobs on the real pool: retried, stopped, given more memory, removed, or fatal.
 
 Every request generates a handful of events in one group; all of them run at once.
 """
@@ -78,7 +78,7 @@ class Scenarios:
         return list(DAG.objects.filter(workflow__request_name=self.names[kind]).order_by("created_at"))
 
     def records(self, kind: str, node: str, dag: int = 0) -> list[PostRecord]:
-        """What POST concluded about each attempt of a node of the first group."""
+        """Return the records of POST for each attempt of a node of the first group."""
         group = Path(self.dags(kind)[dag].submit_dir) / "mg_000000"
         paths = sorted(group.glob(f"{node}.post.*.json"), key=lambda path: int(path.name.split(".")[2]))
         return [read_record(path) for path in paths]
@@ -145,7 +145,7 @@ def test_half_a_report_is_no_success_and_is_tried_again(ran: Scenarios) -> None:
     ]
 
 
-def test_no_report_at_all_is_judged_by_what_the_log_tells(ran: Scenarios) -> None:
+def test_a_missing_report_is_classified_by_the_log(ran: Scenarios) -> None:
     ran.wait("silent", "completed")
 
     first, second = ran.records("silent", NODE)
@@ -160,7 +160,7 @@ def test_a_full_disk_is_the_machines_fault_and_is_tried_again(ran: Scenarios) ->
     assert (first.category, first.retryable, second.category) == ("infrastructure", True, "success")
 
 
-def test_faults_by_chance_strike_where_their_seed_says(ran: Scenarios) -> None:
+def test_random_faults_depend_on_the_seed_only(ran: Scenarios) -> None:
     ran.wait("chance", "completed")
 
     nodes = [f"proc_{number:06d}" for number in range(4)]
@@ -178,7 +178,9 @@ def test_a_held_job_becomes_a_classified_failure(ran: Scenarios) -> None:
     assert second.category == "success"
 
 
-def test_a_memory_hog_succeeds_on_its_second_try_and_the_next_round_asks_for_more(ran: Scenarios) -> None:
+def test_a_job_with_too_little_memory_succeeds_when_retried_and_the_next_round_requests_more(
+    ran: Scenarios,
+) -> None:
     ran.wait("hog", "completed")
 
     first, second = ran.records("hog", NODE)
@@ -195,7 +197,7 @@ def test_a_memory_hog_succeeds_on_its_second_try_and_the_next_round_asks_for_mor
     assert later.category == "success"
 
 
-def test_what_needs_more_than_the_ceiling_stops_there_and_says_so(ran: Scenarios) -> None:
+def test_memory_needs_above_the_ceiling_fail_with_a_reason(ran: Scenarios) -> None:
     ran.wait("ceiling", "held")
 
     first, last = ran.records("ceiling", NODE)
@@ -203,7 +205,7 @@ def test_what_needs_more_than_the_ceiling_stops_there_and_says_so(ran: Scenarios
     assert "needs more than the ceiling of 3000 MB" in last.reason
 
 
-def test_what_affects_every_node_aborts_the_dag_and_holds_with_the_proof(ran: Scenarios) -> None:
+def test_an_error_that_affects_every_node_aborts_the_dag_and_holds_with_the_proof(ran: Scenarios) -> None:
     ran.submit("broken")  # here, where the test has the database
     seen = ran.wait("broken", "held")
 

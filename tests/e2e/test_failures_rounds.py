@@ -1,4 +1,4 @@
-"""Rounds that fail on the real pool: repaired by the machine where it can judge, held where a person must.
+"""Failing rounds on the real pool: repaired automatically, or held for an operator.
 
 The requests run at the same time; each test waits for its own.
 """
@@ -31,7 +31,7 @@ BROKEN_CODE = 8001  # permanent
 
 
 def dataset(name: str, places: Sequence[Sequence[str]]) -> InputDataset:
-    """One small file for each entry of `places`, at these sites."""
+    """Create a dataset with one small file for each entry of `places`, at these sites."""
     files = tuple(
         SeedFile(
             lfn=f"/store/data/Run2024B/EGamma/RAW/{name}/{number:03d}.root",
@@ -74,19 +74,19 @@ class Case:
         return self.data.blocks[0].files[number].lfn
 
     def has_landed(self, site: str) -> bool:
-        """Has a group of its first DAG elected this site?"""
+        """Return whether a group of its first DAG elected this site."""
         dag = DAG.objects.filter(workflow=self.workflow).first()
         elected = Path(dag.submit_dir).glob(f"mg_*/{ELECTED_SITE}") if dag is not None else ()
         return any(site in path.read_text() for path in elected)
 
     def widen(self) -> None:
-        """DESY, kept away at first so that groups land where they will fail, may be used from now on."""
+        """Allow DESY, which was excluded at first so that groups land where they fail."""
         body = {"reason": "back in use", "site_whitelist": [CERN, DESY, PURDUE]}
         answer = self.stack.api.patch(f"{self.stack.url}/api/v1/requests/{self.name}", json=body, timeout=30)
         assert answer.status_code == 200, answer.text
 
     def written(self) -> Counter[int]:
-        """How often each input event is in the output."""
+        """Return the number of times that each input event is in the output."""
         found: Counter[int] = Counter()
         for file in OutputFile.objects.filter(block__dataset__workflow=self.workflow).select_related("block"):
             for (_, _, event), count in self.stack.events_in(file.lfn, file.block.site).items():
@@ -94,7 +94,7 @@ class Case:
         return found
 
     def expected(self, *missing: int) -> Counter[int]:
-        """Every input event once, but for those of the missing files."""
+        """Return every input event once, except those of the missing files."""
         files = self.data.blocks[0].files
         numbers = [n for n in range(len(files)) if n not in missing]
         return Counter(files[n].first_event + event for n in numbers for event in range(EVENTS))
@@ -102,7 +102,7 @@ class Case:
 
 @pytest.fixture
 def cases(stack: Stack) -> dict[str, Case]:
-    """All requests, submitted at once by the first test that asks."""
+    """Return all requests, submitted together at the first use."""
     if not _cases:
         _cases.update(submit_all(stack))
     return _cases
@@ -112,7 +112,7 @@ _cases: dict[str, Case] = {}
 
 
 def submit_all(stack: Stack) -> dict[str, Case]:
-    """Admission is closed until the groups are cut as we want them."""
+    """Submit all requests with admission closed, until the sizes of groups are set."""
     tag = f"L2{uuid4().hex[:7]}"
     bad_site = {"fail_exit_code": STORAGE_LOST, "fail_sites": [PURDUE]}
     made = {
@@ -220,7 +220,7 @@ def test_a_corrupt_file_is_a_named_gap_and_the_rest_is_processed(
     assert places[case.lfn(1)] == [DESY], "the next request on this dataset avoids the unreadable copy"
 
 
-def test_rescues_run_out_and_what_a_person_gives_up_is_taken_back(
+def test_outputs_are_withdrawn_when_an_operator_fails_a_request_without_rescues_left(
     stack: Stack, cases: dict[str, Case]
 ) -> None:
     case = cases["worn_out"]

@@ -1,4 +1,4 @@
-"""A schedd is taken out of service under running work, and another falls silent: nothing is lost or repeated.
+"""Maintenance of a schedd with running work, and a schedd that stops answering: nothing is lost or repeated.
 
 All requests on that schedd are stopped, so this runs when no other test does.
 """
@@ -20,7 +20,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def moved(stack: Stack) -> Iterator[None]:
-    """New DAGs go to the spare schedd; afterwards everything is as before."""
+    """Send new DAGs to the spare schedd; restore the settings afterwards."""
     first, spare = schedd_names()
     stack.post(f"schedds/{spare}/enable", {"reason": "the test moves work"}, expect=200)
     yield
@@ -29,7 +29,7 @@ def moved(stack: Stack) -> Iterator[None]:
 
 
 def assert_silence_is_only_an_alert(stack: Stack, name: str) -> None:
-    """The spare schedd is frozen for longer than the threshold, then wakes up."""
+    """Freeze the spare schedd for longer than the threshold; check that only an alert opens."""
     frozen = schedd_pid(spare=True)
     until(lambda: newest(name).status == "running", why="the resumed DAG does not run")
     before = newest(name)

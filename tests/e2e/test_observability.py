@@ -40,7 +40,7 @@ def test_every_part_of_the_running_stack_is_seen_and_works(stack: Stack) -> None
     outside = {"schedd", "reqmgr2", "dbs", "rucio", "cric"}
     assert set(health["parts"]) >= {"database", "migrations", "redis", "beat", "sweep"} | queues | outside
 
-    # Whichever web process answers asks anew, and on a busy machine may ask in vain.
+    # Each web process checks separately, and a check may time out on a busy machine.
     result = scrape(stack)
     while not (all_work(result, queues) and all_up(result, outside)):
         assert time.monotonic() < end + WITHIN_SEC, result

@@ -57,7 +57,7 @@ def protected(block: OutputBlock) -> bool:
 
 
 def assert_taken_back(stack: Stack, name: str) -> None:
-    """What the request had produced is INVALID in DBS, and no rule keeps it anywhere."""
+    """Check that the outputs of the request are INVALID in DBS and have no rule."""
     wait_until("the sweep took it all back", lambda: {b.status for b in blocks_of(name)} == {"invalidated"})
     ours = {block.block_name for block in blocks_of(name)}
     for dataset in {block.partition("#")[0] for block in ours}:
@@ -70,7 +70,7 @@ def assert_taken_back(stack: Stack, name: str) -> None:
 
 @pytest.fixture
 def transferred(stack: Stack, suffix: str) -> Json:
-    """A request whose outputs are subscribed elsewhere, from REPLICATING over STUCK to OK."""
+    """Return a request whose outputs are subscribed elsewhere, from REPLICATING over STUCK to OK."""
     document = stack.seed(suffix)[2]
     wanted = {"pattern": f"^{document['OutputDatasets'][0]}$", "rse_expression": "T2_US_Purdue"}
     lab(stack, "POST", "subscriptions", {"name": f"e2e{suffix}", **wanted})
@@ -96,7 +96,7 @@ def transferred(stack: Stack, suffix: str) -> Json:
         return stack.wait_for(name, "completed")
     finally:
         lab(stack, "PUT", "settings", {"rule_delay_sec": 0})
-        # other tests' transfers were to take as long: they begin anew
+        # transfers of other tests had this delay as well: they start again
         lab(stack, "PUT", "rules", {"from": "REPLICATING", "to": "REPLICATING"})
 
 
@@ -125,7 +125,7 @@ def test_stuck_transfers_are_boosted_and_outputs_can_be_taken_back(stack: Stack,
 
 @contextmanager
 def left_alone(name: str) -> Iterator[None]:
-    """Until the block ends no worker advances the request, so that none of its groups is collected."""
+    """Keep workers from advancing the request in the block, so that none of its groups is collected."""
     key = Request.objects.get(request_name=name).pk
     while True:
         with try_lock(f"request {key}") as held:

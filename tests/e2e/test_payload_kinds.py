@@ -73,7 +73,7 @@ with open(os.environ["WMS2_REPORT"], "w") as report:
 
 
 def program(place: Path) -> bytes:
-    """A compiled program; a script where there is no compiler."""
+    """Return a compiled program, or a script where there is no compiler."""
     compiler, built = shutil.which("cc"), place / "generate"
     if compiler is None:
         return SCRIPT.encode()
@@ -150,7 +150,7 @@ class Started:
         return str(self.stack.post("requests", document)["request_name"])
 
     def outputs(self, kind: str) -> list[tuple[OutputFile, Path]]:
-        """The announced files of the request's first dataset, and where the storage keeps them."""
+        """Return the announced files of the request's first dataset with their paths on the storage."""
         self.stack.wait_for(self.names[kind], "completed")
         rows = OutputFile.objects.filter(
             block__dataset__workflow__request_name=self.names[kind], block__dataset__in_dbs=True

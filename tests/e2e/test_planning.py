@@ -79,7 +79,7 @@ def test_adaptive_monte_carlo_learns_from_round_to_round(stack: Stack, suffix: s
 
 
 def test_the_pilot_predicts_production_within_a_fifth(stack: Stack, suffix: str) -> None:
-    # Seconds per window, mostly waiting: what a busy machine adds is then small against it.
+    # Seconds per window, mostly waiting, so that delays of a busy machine are small in comparison.
     toy = {"wait_sec_per_event": 0.2, "memory_mb": 100, "output_kb_per_event": 0.5}
     document = stack.seed(suffix)[0] | {"PayloadConfig": {"toy": toy}, "FilesPerJob": 1}
     done = stack.post("requests", document)

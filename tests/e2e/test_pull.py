@@ -1,4 +1,4 @@
-"""Pull requests on the running stack: jobs ask for their files, and every file is processed once."""
+"""Pull requests on the running stack: jobs request their files, and every file is processed once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ test "$(wms2-allocated-files | wc -l)" -le 2
 
 
 def pull(document: Json, mark: str, **changes: Any) -> Json:
-    """The document as a pull request with a name and datasets of its own."""
+    """Return the document as a pull request with new names of request and datasets."""
     names = [name.replace("-v1/", f"{mark}-v1/") for name in document["OutputDatasets"]]
     own = {"RequestName": f"{document['RequestName']}_{mark}", "OutputDatasets": names, "allocation": "pull"}
     return {**document, **own, "pull_jobs": 4, **changes}
 
 
 def submitted(stack: Stack, *documents: Json) -> list[Workflow]:
-    """The workflows of these requests, run at the same time, once all are completed."""
+    """Run the requests at the same time; return their workflows when all are completed."""
     names = [stack.post("requests", document)["request_name"] for document in documents]
     for name in names:
         stack.wait_for(name, "completed")

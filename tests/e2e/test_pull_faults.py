@@ -49,7 +49,7 @@ test -z "$failing"
 
 
 def document(stack: Stack, suffix: str) -> Json:
-    """A request that reads 200 files at three sites."""
+    """Return a request that reads 200 files at three sites."""
     data = many_files_dataset(suffix)
     Laboratory(stack.cms_url).add("datasets", store_dataset(data, Storage(stack.storage_prefix), TOY))
     base = stack.seed(suffix)[0]
@@ -66,7 +66,7 @@ def document(stack: Stack, suffix: str) -> Json:
 
 
 def refuse_uploads(stack: Stack, document: Json, site: str) -> None:
-    """Let the storage of a site take no output of the request: a file is where their directories must be."""
+    """Make the storage of a site refuse outputs of the request, by a file in place of their directories."""
     for dataset in document["OutputDatasets"]:
         directory = dataset_directory(document["MergedLFNBase"], dataset)
         path = Path(stack.storage_prefix.replace("{site}", site) + directory)
@@ -75,7 +75,7 @@ def refuse_uploads(stack: Stack, document: Json, site: str) -> None:
 
 
 def ban_on_the_way(stack: Stack, name: str, site: str) -> datetime:
-    """Ban a site for the request once its jobs are at work; return a moment at which the ban is in force."""
+    """Ban a site for the request while its jobs run; return a time after the start of the ban."""
     until(lambda: Runner.objects.filter(workflow__request_name=name).exists(), why="a runner")
     stack.post(f"sites/{site}/ban", {"reason": "e2e", "request_name": name}, expect=200)
     return timezone.now()
@@ -92,7 +92,7 @@ def kill_in_mid_upload(workflow: Workflow, node: str) -> Runner:
 
 
 def processes(workflow: Workflow, node: str) -> Iterator[int]:
-    """The processes of a running job, which work in its directory."""
+    """Yield the processes of a running job, which work in its directory."""
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             ad = (directory / "cwd" / ".job.ad").read_text(errors="replace")
@@ -100,7 +100,7 @@ def processes(workflow: Workflow, node: str) -> Iterator[int]:
                 yield int(directory.name)
 
 
-def test_every_file_counts_once_whatever_fails(stack: Stack, suffix: str) -> None:
+def test_every_file_counts_once_under_faults(stack: Stack, suffix: str) -> None:
     """A tenth of the jobs fails, one is killed in mid-upload, one storage refuses, one site gets banned."""
     given = document(stack, suffix)
     refuse_uploads(stack, given, DESY)
@@ -118,7 +118,7 @@ def test_every_file_counts_once_whatever_fails(stack: Stack, suffix: str) -> Non
 
 
 def _check_files(stack: Stack, workflow: Workflow) -> None:
-    """The ledger, the blocks, the storages, DBS and Rucio agree on every file."""
+    """Check that ledger, blocks, storages, DBS and Rucio agree on every file."""
     ledger = stack.get(f"requests/{workflow.request_name}/ledger")["pull"]
     assert {word: count for word, count in ledger.items() if count} == {"processed": FILES}
     lfns = set(workflow.input_files.values_list("lfn", flat=True))
@@ -227,7 +227,7 @@ def test_two_pull_steps_of_a_chain_stream(stack: Stack, suffix: str, tmp_path: P
 
 
 def requests_of(stack: Stack, number: int) -> dict[str, Workflow] | None:
-    """The workflows of the chain's steps, once both have one."""
+    """Return the workflows of the chain's steps when both have one."""
     steps: list[Any] = stack.get(f"chains/{number}")["steps"]
     names = {one["request_name"]: one["name"] for one in steps}
     found = Workflow.objects.filter(request_name__in=names)

@@ -1,4 +1,4 @@
-"""Requests whose storage or input fails, on the sites' XRootD servers: whose fault it is, and how it goes on.
+"""Requests whose storage or input fails, on the sites' XRootD servers: source of the failure and recovery.
 
 The storage of three sites is broken, each with a request of its own; requests with bad input run at the
 fourth. When they are held, the faults are cleared and all are released: they must complete with every event.
@@ -62,7 +62,7 @@ def dataset_of(name: str, *, files: int, rses: tuple[str, ...]) -> InputDataset:
 
 @dataclass
 class Story:
-    """The requests, and what the API said about them while they were held."""
+    """The requests, and the answers of the API about them while they were held."""
 
     stack: Stack
     mark: str = field(default_factory=lambda: uuid4().hex[:8])
@@ -124,9 +124,9 @@ class Story:
     # ---- input that is bad ----
 
     def seed_replicas(self) -> Json:
-        """Files of which the only copies that Rucio knows are corrupt, cut off, lost, and good ones.
+        """Create files whose only copies in Rucio are corrupt, truncated or lost, and good ones.
 
-        Most are good: where most jobs fail, the site is to blame and not the copies.
+        Most are good: where most jobs fail, the site is blamed instead of the copies.
         """
         dataset = dataset_of(f"r{self.mark}", files=7, rses=("T2_US_Purdue",))
         description = store_dataset(dataset, self.storage)
@@ -141,7 +141,7 @@ class Story:
         return self.reading("replicas", dataset)
 
     def add_good_replicas(self) -> None:
-        """Let DESY have good copies, which a release must find."""
+        """Add good copies at DESY, which a release must find."""
         files = self.replicas.blocks[0].files
         moved = tuple(replace(file, rses=("T2_DE_DESY",)) for file in files)
         block = InputBlock(self.replicas.blocks[0].name, ("T2_US_Purdue",), moved)
@@ -151,7 +151,7 @@ class Story:
         self.lab.add("datasets", description)
 
     def seed_contents(self) -> Json:
-        """ROOT files that are registered as they are: empty, cut off, with other events, and one good one."""
+        """Create registered ROOT files: empty, truncated, with other events, and a good one."""
         dataset = dataset_of(f"c{self.mark}", files=4, rses=("T2_US_Purdue",))
         description = store_dataset(dataset, self.storage, ROOT_DEMO)
         empty, truncated, fewer, _ = description["blocks"][0]["files"]
@@ -196,7 +196,7 @@ def replace_file(path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def story(stack: Stack) -> Iterator[Story]:
-    """All requests to their ends; every test looks at one of them."""
+    """Run all requests to their ends; every test checks one of them."""
     if not os.environ.get("WMS2_SITE_STORAGE"):
         pytest.skip("the jobs of this stack use plain directories")
     made = Story(stack)
@@ -313,7 +313,7 @@ def test_a_token_that_ends_in_a_running_job_is_our_fault_and_the_retry_succeeds(
 
 
 def written(stack: Stack, name: str) -> list[int]:
-    """The event numbers in the merged files of a request, sorted."""
+    """Return the sorted event numbers in the merged files of a request."""
     rows = OutputFile.objects.filter(block__dataset__workflow__request_name=name).select_related("block")
     found = [event for row in rows for event in stack.events_in(row.lfn, row.block.site).elements()]
     return sorted(number for _, _, number in found)

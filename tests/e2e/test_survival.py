@@ -1,4 +1,4 @@
-"""Processes are killed at work: exactly one DAG, all outputs, nothing lost."""
+"""Processes are killed while they work: exactly one DAG, all outputs, nothing lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def until_it_answers(stack: Stack) -> None:
 
 
 def kill(stack: Stack, service: str) -> None:
-    """SIGKILL, and wait until the supervisor has it running again."""
+    """Kill the service by SIGKILL, and wait until the supervisor has restarted it."""
     pid = stack.pid_of(service)
     os.kill(pid, signal.SIGKILL)
     wait_until_restarted(stack, service, pid)

@@ -35,7 +35,7 @@ class Mutation:
 
     @property
     def patch(self) -> str:
-        """Where a worker finds the function."""
+        """Import path of the function for a worker."""
         return f"{self.apply.__module__}:{self.apply.__name__}"
 
 

@@ -46,7 +46,7 @@ Events = Counter[tuple[int, int, int]]
 
 
 class Workers:
-    """Workers that die where deaths are lacking."""
+    """Workers that die at points with too few deaths."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -67,7 +67,7 @@ class Workers:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    """Worker processes on the test's own database; leases short, so that a death costs a second."""
+    """Yield worker processes on the test's database, with short leases, so that a death costs a second."""
     given = urlsplit(os.environ["DATABASE_URL"])
     database = urlunsplit(given._replace(path=f"/{connection.settings_dict['NAME']}"))
     env = os.environ | {
@@ -132,7 +132,7 @@ def unfinished() -> dict[str, str]:
 
 
 def stop_one(stopped: set[str], *, wanted: bool) -> None:
-    """Some requests are stopped in mid-flight, so that removal and resumption are met by death too."""
+    """Stop some running requests, so that workers die during removal and resumption, too."""
     active = Request.objects.filter(status=RequestStatus.ACTIVE, workflow__dags__status="running")
     request = active.exclude(request_name__in=stopped).first()
     if request is not None and (wanted or len(stopped) < 2):

@@ -19,7 +19,7 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def simulators(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> Iterator[list[Worker]]:
-    """Worker processes with clones of the test database."""
+    """Yield worker processes with clones of the test database."""
     migrated = str(connection.settings_dict["NAME"])
     connection.close()  # only a database without sessions can be cloned
     template = f"{database.TEMPLATE}_{os.getpid()}"

@@ -32,7 +32,7 @@ LIFE_SEC = 1.0
 
 
 def work_until(end: float) -> None:
-    """What Celery's workers do, without the broker between."""
+    """Do the work of Celery's workers without the broker."""
     while time.monotonic() < end:
         for claim, _ in claim_requests(due_groups()):
             advance(claim.id)

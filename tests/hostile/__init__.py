@@ -1,1 +1,1 @@
-"""Attacks on WMS2, each of which must fail."""
+"""Attacks on WMS2. Each must fail."""

@@ -90,7 +90,7 @@ def verify(*arguments: str) -> str:
 
 
 def tamper(statements: str) -> None:
-    """What the owner of the table can do after switching its triggers off."""
+    """Change the table as its owner, with its triggers disabled."""
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE wms2_project_auditevent DISABLE TRIGGER USER")
         for name, meant in NAMES.items():
@@ -115,7 +115,7 @@ def test_tampering_is_found_with_a_head_kept_elsewhere(tampering: str) -> None:
     audit.seal_pending()
     head = verify().strip().rpartition(" ")[2]
     tamper(TAMPERINGS[tampering].replace("SEAL3", seal).replace("MARK3", mark))
-    write(6)  # WMS2 goes on meanwhile
+    write(6)  # WMS2 continues meanwhile
     with pytest.raises(CommandError, match="is not whole"):
         verify("--head", head)
 
@@ -202,7 +202,7 @@ def test_a_head_that_is_not_shipped_is_a_fault_of_health(operator: Any, settings
     assert "WMS2_AUDIT_HEAD_URL" in detail
 
 
-def test_the_head_goes_to_syslog(settings: Any) -> None:
+def test_the_head_is_sent_to_syslog(settings: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))
         daemon.settimeout(30)

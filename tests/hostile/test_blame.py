@@ -43,7 +43,7 @@ FJR = (
 )
 
 
-# What the jobs leave behind
+# Results of the jobs
 
 
 def judged(world: World, status: int) -> dict[str, Any]:
@@ -65,13 +65,13 @@ def one_job(world: World) -> World:
 
 
 @pytest.mark.parametrize("code", [71, 74, 50, 127])
-def test_an_exit_code_that_the_payload_chose_is_its_own(one_job: World, code: int) -> None:
+def test_an_exit_code_that_the_payload_chose_has_source_payload(one_job: World, code: int) -> None:
     job = judged(one_job, run_program(one_job, f"raise SystemExit({code})"))
     assert (job["exit_code"], job["source"]) == (code, "payload")
 
 
 @pytest.mark.parametrize("code", [8028, 60311, 11003])
-def test_a_code_in_the_report_of_the_payload_is_its_own(one_job: World, code: int) -> None:
+def test_a_code_in_the_report_of_the_payload_has_source_payload(one_job: World, code: int) -> None:
     write = f"open('FrameworkJobReport.xml', 'w').write({FJR.format(code=code)!r})\nraise SystemExit(1)"
     job = judged(one_job, run_program(one_job, write))
     assert (job["exit_code"], job["source"]) == (code, "payload")
@@ -84,7 +84,7 @@ def test_a_command_that_does_not_exist_is_the_payloads_choice(one_job: World) ->
     assert (job["exit_code"], job["source"]) == (50110, "payload")
 
 
-def test_an_output_that_the_payload_took_away_is_no_fault_of_the_storage(one_job: World) -> None:
+def test_an_output_removed_by_the_payload_is_not_blamed_on_the_storage(one_job: World) -> None:
     manifest = read_jobs(one_job.group / "jobs.json")
     tree = Tree(CappedStream(1), CappedStream(2))
     context = Context(manifest, NODE, "T2_CH_CERN", 0, one_job.root, tree, load_registry())
@@ -97,25 +97,25 @@ def test_a_job_killed_without_a_report_may_have_been_killed_by_its_payload(one_j
     assert judged(one_job, -9)["source"] == "payload"
 
 
-def test_a_storage_that_is_gone_is_the_wrappers_word(one_job: World) -> None:
+def test_a_missing_storage_has_source_wrapper(one_job: World) -> None:
     one_job.storage.rename(one_job.storage.with_name("elsewhere"))
     job = judged(one_job, one_job.run(NODE))
     assert (job["exit_code"], job["source"]) == (60321, "wrapper")
 
 
-def test_a_damaged_input_file_is_the_wrappers_word(one_job: World) -> None:
+def test_a_damaged_input_file_has_source_wrapper(one_job: World) -> None:
     Path(f"{one_job.storage}/store/data/a.root").write_text("not what it was")
     job = judged(one_job, one_job.run(NODE))
     assert (job["exit_code"], job["source"]) == (8022, "wrapper")
 
 
-def test_a_stage_out_that_the_storage_refuses_is_the_wrappers_word(one_job: World) -> None:
+def test_a_refused_stage_out_has_source_wrapper(one_job: World) -> None:
     (one_job.storage / "store/unmerged").write_text("a file where a directory must be")
     job = judged(one_job, one_job.run(NODE))
     assert (job["exit_code"], job["source"]) == (60307, "wrapper")
 
 
-def test_a_sandbox_that_cannot_be_unpacked_is_the_wrappers_word(one_job: World) -> None:
+def test_a_sandbox_that_cannot_be_unpacked_has_source_wrapper(one_job: World) -> None:
     one_job.processes = True
     one_job.tarball = one_job.root / "cut.tar.gz"
     one_job.tarball.write_bytes(b"not a tarball")
@@ -127,7 +127,7 @@ def test_a_sandbox_that_cannot_be_unpacked_is_the_wrappers_word(one_job: World) 
     ("hold_code", "source"),
     [(6, "htcondor"), (13, "htcondor"), (12, "payload"), (33, "payload"), (34, "payload")],
 )
-def test_of_holds_only_those_before_the_payload_are_htcondors_word(
+def test_only_holds_before_the_payload_have_source_htcondor(
     one_job: World, hold_code: int, source: str
 ) -> None:
     log = (
@@ -147,11 +147,11 @@ def test_a_report_cannot_claim_to_be_htcondors(one_job: World) -> None:
     assert judged(one_job, status)["source"] == "payload"
 
 
-# What becomes of it
+# Effects of the results
 
 
 def fail_at_purdue(planned: Planned, sender: str, **values: Any) -> Round:
-    """A request whose two groups at Purdue fail and whose others succeed."""
+    """Return a request whose two groups at Purdue fail and whose others succeed."""
     round_ = planned(PLACES)
     Request.objects.filter(pk=round_.request.pk).update(submitted_by=sender, requestor=f"not {sender}")
     for index in (0, 1):
@@ -195,7 +195,7 @@ def test_the_same_claims_of_three_people_ban_a_site_for_all(planned: Planned) ->
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("source", ["wrapper", "htcondor"])
-def test_proved_failures_ban_a_site_for_all_whatever_the_requestor(planned: Planned, source: str) -> None:
+def test_proved_failures_ban_a_site_for_all_requestors(planned: Planned, source: str) -> None:
     for _ in range(3):
         fail_at_purdue(planned, "ana", exit_code=60307, source=source)
     ban = SiteBan.objects.get(workflow__isnull=True)

@@ -1,7 +1,7 @@
-"""What a job says is a claim: forged reports and manifests fail the job and reach no table.
+"""Reports of jobs are claims: forged reports and manifests fail the job and reach no table.
 
-The group's jobs run for real; then a report is changed as a hostile payload could, and the real POST script,
-the next job or the collector meets it.
+The group's jobs run for real. Then a report is changed as a hostile payload could, and is read by the real
+POST script, the next job or the collector.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Forged = list[tuple[str, Any]]
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Two processing jobs over 90 events of two files, run and reported honestly."""
+    """Return two processing jobs over 90 events of two files, with correct reports."""
     tarball = tmp_path / "built.tar.gz"
     build_sandbox(tarball, plugins=PLUGINS)
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
@@ -76,7 +76,7 @@ def forge(path: Path, changes: Forged) -> None:
 
 
 def refusal(world: World, node: str) -> str:
-    """The reason of a record that refuses a claim for good and blames neither the site nor a file."""
+    """Return the reason of a record that refuses a claim and blames neither the site nor a file."""
     record = world.record(node)
     found, job = record["classification"], record["job"]
     assert (found["category"], job["source"], job["exit_code"]) == ("permanent", "payload", REFUSED)
@@ -129,7 +129,7 @@ def test_a_forged_report_of_a_processing_job_stops_it_for_good(group: World, nam
     assert [part for part in named if part not in reason] == [], reason
 
 
-def test_an_honest_report_is_taken(group: World) -> None:
+def test_a_correct_report_is_accepted(group: World) -> None:
     assert group.post(NODE, run(group, NODE)) == 0
     assert group.record(NODE)["classification"]["category"] == "success"
 
@@ -250,7 +250,7 @@ def test_a_forged_framework_report_is_refused_where_it_is_all_there_is(group: Wo
 
 @pytest.fixture
 def waiting(tmp_path: Path, settings: Any, adapt: Callable[..., None], db: None) -> MergeGroup:
-    """A planned group in the tables and on disk, whose jobs have ended."""
+    """Return a planned group in the tables and on disk, whose jobs have ended."""
     settings.SUBMIT_ROOT = str(tmp_path)
     settings.STORAGE_PREFIX = "/srv/storage/{site}"
     adapt(dbs=OwnFilesDbs())
@@ -265,7 +265,7 @@ def waiting(tmp_path: Path, settings: Any, adapt: Callable[..., None], db: None)
 
 
 def manifest_of(directory: Path) -> dict[str, Any]:
-    """An honest manifest of the planned group."""
+    """Return a correct manifest of the planned group."""
     plan = read_jobs(directory / "jobs.json")
     output = {
         "size_bytes": 5000, "adler32": "0123abcd", "events": 50, "lumis": {str(RUN): [[1, 5]]},

@@ -1,4 +1,4 @@
-"""An address of the console with a made-up id answers 404, whichever action and whatever the id."""
+"""An address of the console with a made-up id is a 404 for every action and id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_there_are_actions_to_try() -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_an_action_on_what_does_not_exist_is_a_404(console: Client, action: str) -> None:
+def test_an_action_on_a_missing_object_is_a_404(console: Client, action: str) -> None:
     console.raise_request_exception = False
     place = reverse(action, args=["PLACE"])
     answers = {"_confirmed": "1", "reason": "a test"}
@@ -38,7 +38,7 @@ def test_an_action_on_what_does_not_exist_is_a_404(console: Client, action: str)
 
 
 @pytest.mark.parametrize("made_up", IDS)
-def test_a_page_of_what_does_not_exist_is_no_error_of_ours(console: Client, made_up: str) -> None:
+def test_a_page_of_a_missing_object_is_not_a_server_error(console: Client, made_up: str) -> None:
     console.raise_request_exception = False
     for model, page in admin.site._registry.items():
         if isinstance(page, ReadOnlyAdmin):

@@ -63,7 +63,7 @@ def named(statement: str) -> str:
 
 @pytest.fixture
 def application() -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the role WMS2 runs as to the test's database, which holds sealed and unsealed rows."""
+    """Yield a connection of WMS2's role to the test's database, which has sealed and unsealed rows."""
     url = urlsplit(os.environ[RUN_URL])
     call_command("database_access", url.username, verbosity=0)
     make_request()
@@ -73,7 +73,7 @@ def application() -> Iterator[psycopg.Connection[Any]]:
         yield own
 
 
-def test_the_running_role_can_change_neither_the_audit_nor_what_protects_it(
+def test_the_running_role_can_change_neither_the_audit_nor_its_protection(
     application: psycopg.Connection[Any],
 ) -> None:
     succeeded = []
@@ -108,7 +108,7 @@ def test_the_running_role_can_do_its_work(application: psycopg.Connection[Any]) 
 
 
 def test_the_running_stack_has_these_rights_too() -> None:
-    """The lab's own database, set up by the lab."""
+    """This is the lab's own database, set up by the lab."""
     with psycopg.connect(os.environ[RUN_URL], autocommit=True) as own:
         for right, held in {"SELECT": True, "INSERT": True, "UPDATE": False, "DELETE": False}.items():
             found = own.execute("SELECT has_table_privilege(%s, %s)", [EVENTS, right]).fetchone()

@@ -40,7 +40,7 @@ DBS_DOWN = {"service": "dbs", "kind": "status", "status": 503, "times": None}
 
 @pytest.fixture
 def foreign(lab: Any) -> str:
-    """A VALID dataset that WMS2 has nothing to do with, with one file."""
+    """Return a VALID dataset of another system, with one file."""
     name = f"/Precious/Run2024A-x{timezone.now():%H%M%S%f}-v1/AOD"
     file = {"lfn": f"/store/data{name}/1.root", "size_bytes": 9, "events": 5, "adler32": "0000000a"}
     block = {"name": f"{name}#1", "rses": ["T2_CH_CERN"], "files": [file | {"lumis": {"1": [[1, 1]]}}]}
@@ -54,7 +54,7 @@ def bob(api_as: ApiAs) -> APIClient:
 
 
 def in_dbs(dataset: str) -> tuple[str, int]:
-    """The access type of the dataset, and how many valid files it has."""
+    """Return the access type of the dataset and its number of valid files."""
     found = dbs().dataset(dataset)
     assert found is not None
     return found.access_type, found.files
@@ -67,14 +67,14 @@ def imported(client: APIClient, **changes: Any) -> Request:
 
 
 def activate(request: Request) -> Workflow:
-    """As if everything of it had run; it needs no parents."""
+    """Set the state of a request whose jobs have all run; it needs no parents."""
     Workflow.objects.filter(pk=request.workflow_id).update(input_dataset="", total_events=20)
     Request.objects.filter(pk=request.pk).update(status=S.ACTIVE)
     return Workflow.objects.get(pk=request.workflow_id)
 
 
 def finished(workflow: Workflow) -> Request:
-    """Every block of it is announced; see its outputs to the end, as the lifecycle does."""
+    """Announce all blocks, and finish the outputs as the lifecycle does."""
     request = Request.objects.select_related("workflow").get(workflow=workflow)
     outcome: Any = finish(Snapshot(request, timezone.now()))
     return transition(request=request, to=outcome.to, reason=outcome.reason, actor="system:test")
@@ -200,7 +200,7 @@ def permitted(operator: APIClient, request: Request) -> None:
 def test_cleanup_of_a_previous_version_leaves_a_foreign_dataset_valid(
     operator: APIClient, foreign: str
 ) -> None:
-    """The shown attack, as far as an operator's permission lets it come."""
+    """The attack is tried with an operator's permission to share."""
     first = imported(operator, output_datasets=[foreign], draft=True)
     permitted(operator, first)
     submitted = operator.post(f"{REQUESTS}/{first.request_name}/submit", {"reason": "go"})
@@ -254,7 +254,7 @@ def test_a_rule_of_another_account_is_not_deleted(requestor: APIClient, lab: Any
 
 @pytest.fixture
 def shared(operator: APIClient, requestor: APIClient) -> Callable[[], tuple[Workflow, Workflow]]:
-    """A running request, and a small one that an operator allowed to write into its dataset."""
+    """Return a running request, and a small one that an operator allowed to write into its dataset."""
 
     def make() -> tuple[Workflow, Workflow]:
         large = imported(requestor)

@@ -103,7 +103,7 @@ def test_a_pool_whose_jobs_run_as_our_own_account_is_refused(settings: Any) -> N
     assert ids(checks.check_job_users(None)) == ["wms2.E030"]
 
 
-def test_a_schedd_that_knows_us_by_another_account_is_accepted(
+def test_a_schedd_that_maps_wms2_to_another_account_is_accepted(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS = []
@@ -111,7 +111,7 @@ def test_a_schedd_that_knows_us_by_another_account_is_accepted(
     assert pool_checks.check_job_owner(None) == []
 
 
-def test_a_schedd_that_does_not_answer_is_said_not_to_be_checked(settings: Any) -> None:
+def test_a_schedd_that_does_not_answer_is_reported_as_not_checked(settings: Any) -> None:
     settings.SCHEDDS = ["absent@nowhere.invalid"]
     assert ids(pool_checks.check_job_owner(None)) == ["wms2.I002"]
 

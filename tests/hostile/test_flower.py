@@ -35,7 +35,7 @@ PAGES = [
 
 @pytest.fixture
 def flower(tmp_path: Path, settings: Any) -> Iterator[str]:
-    """A Flower of this test's own; its address."""
+    """Run a separate Flower; yield its address."""
     port = PortBook(tmp_path / "ports.json").pick("flower")
     database = {**settings.DATABASES["default"]}
     login = f"{database['USER']}:{database['PASSWORD']}@{database['HOST']}:{database['PORT']}"
@@ -85,7 +85,7 @@ def test_every_page_needs_the_password_and_guessing_ends(flower: str) -> None:
     guesses = [status(f"{flower}/broker", f"guess {n}") for n in range(20)]
     assert set(guesses[:5]) == {401}
     assert guesses[-1] == 429
-    assert status(f"{flower}/broker", PASSWORD) == 429  # a right guess among many wrong ones tells nothing
+    assert status(f"{flower}/broker", PASSWORD) == 429  # a correct guess among wrong ones fails
     assert status(f"{flower}/healthcheck") == 200
 
 
@@ -98,7 +98,7 @@ def test_flower_does_not_start_without_a_password() -> None:
 
 
 def test_a_worker_reports_no_secret_of_the_settings(settings: Any) -> None:
-    """Flower's worker page and `celery inspect conf` print what a worker answers here."""
+    """Flower's worker page and `celery inspect conf` print this answer of a worker."""
 
     class State:
         pass

@@ -47,7 +47,7 @@ with open(task["outputs"][0]["path"], "w") as out:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """Every secret of WMS2 in the environment of this process, each with a value of its own."""
+    """Set every secret of WMS2 in the environment of this process, each to a different value."""
     values = {name: f"planted-{uuid4().hex}" for name in (*SECRETS, *CREDENTIAL_FILES)}
     for name, value in values.items():
         if name in CREDENTIAL_FILES:
@@ -61,7 +61,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def own_bench(bench: Bench, planted: dict[str, str]) -> Iterator[Bench]:
-    """A bench whose bindings are started with the planted environment."""
+    """Yield a bench whose bindings are started with the planted environment."""
     bench.schedd = Schedd()
     yield bench
     bench.clear()
@@ -94,7 +94,7 @@ def test_a_real_job_sees_no_secret(own_bench: Bench, planted: dict[str, str], tm
 
 
 def whole_ads(bench: Bench, batch: str) -> list[str]:
-    """Every attribute of every job of the batch, DAGMans included, as history keeps them."""
+    """Return every attribute of every job of the batch, DAGMans included, as history keeps them."""
     import htcondor2
 
     found = htcondor2.Schedd(htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)).history(

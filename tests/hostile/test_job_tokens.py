@@ -1,4 +1,4 @@
-"""Tokens of jobs: each opens the calls of its kind for its own runner, and nothing else."""
+"""Tokens of jobs: each is valid for the calls of its kind and its own runner only."""
 
 from __future__ import annotations
 

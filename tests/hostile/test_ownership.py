@@ -1,4 +1,4 @@
-"""A requestor cannot take over another's request, nor ask in another's name, group or place in line."""
+"""A requestor cannot take over another's request, nor use another's name, group or position in the queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Known = Callable[..., None]
 
 @pytest.fixture
 def reqmgr2(settings: Any) -> Iterator[Known]:
-    """A ReqMgr2 whose one document a test writes."""
+    """Yield a ReqMgr2 with one document, which a test sets."""
     document: dict[str, Any] = dict(DOCUMENT)
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ def join(name: str, *groups: str) -> None:
 def test_a_user_cannot_import_the_request_of_another_from_reqmgr2(
     reqmgr2: Known, mallory: APIClient, requestor: APIClient, draft: bool
 ) -> None:
-    """It would be mallory's to abort, and would take its name from ana."""
+    """Otherwise mallory could abort it, and its name would be taken."""
     answer = mallory.post(URL, BY_NAME | {"draft": draft})
     assert (answer.status_code, "ana" in answer.json()["detail"]) == (403, True), answer.json()
     assert not Request.objects.exists()
@@ -90,7 +90,7 @@ def test_a_document_of_reqmgr2_without_a_requestor_has_no_owner(reqmgr2: Known, 
     assert not Request.objects.exists()
 
 
-def test_what_an_operator_imports_belongs_to_its_requestor(
+def test_a_request_imported_by_an_operator_belongs_to_its_requestor(
     reqmgr2: Known, operator: APIClient, requestor: APIClient, mallory: APIClient
 ) -> None:
     assert operator.post(URL, BY_NAME).status_code == 201
@@ -113,7 +113,7 @@ def test_a_document_does_not_name_another_requestor(mallory: APIClient, spelling
 
 
 def test_a_draft_from_reqmgr2_is_no_way_to_a_higher_priority(reqmgr2: Known, requestor: APIClient) -> None:
-    """What ReqMgr2 gave stands; what the requestor writes over it has the limit of every requestor."""
+    """The priority in ReqMgr2 is kept; a priority set by the requestor has the usual limit."""
     reqmgr2(priority=600_000)
     assert requestor.post(URL, BY_NAME | {"draft": True}).status_code == 201
 
@@ -177,15 +177,15 @@ def test_a_membership_is_no_role(api_as: ApiAs) -> None:
     assert nina.get(URL).status_code == 403
 
 
-@pytest.mark.parametrize("door", ["document", "draft", "reqmgr2"])
+@pytest.mark.parametrize("source", ["document", "draft", "reqmgr2"])
 def test_no_interface_replaces_a_request_of_another_user(
-    reqmgr2: Known, requestor: APIClient, door: str
+    reqmgr2: Known, requestor: APIClient, source: str
 ) -> None:
     make_request(request_name="bobs", requestor="bob", submitted_by="bob")
     replaces = {"previous_version_request": "bobs"}
-    if door == "document":
+    if source == "document":
         answer = requestor.post(URL, DOCUMENT | replaces)
-    elif door == "reqmgr2":
+    elif source == "reqmgr2":
         reqmgr2(**replaces)
         answer = requestor.post(URL, BY_NAME)
     else:

@@ -106,7 +106,7 @@ DAEMON = (
 
 @dataclass
 class Host:
-    """Runs a job as HTCondor would: a process of its own, its output in files of the scratch directory."""
+    """Runs a job as HTCondor does: in a separate process, with output in its scratch directory."""
 
     world: World
     mode: str
@@ -254,7 +254,7 @@ def test_a_tool_that_the_payload_has_changed_is_contained_like_the_payload(host:
         "os.chmod(scratch, 0o500)",
     ],
 )
-def test_what_a_payload_puts_in_the_way_is_not_sent_back(host: Host, spoil: str) -> None:
+def test_files_that_a_payload_plants_are_not_sent_back(host: Host, spoil: str) -> None:
     report = host.run(f"work()\n{spoil}")
 
     assert (report["exit_code"], report["events_written"]) == (0, 10)

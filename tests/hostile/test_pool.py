@@ -1,4 +1,4 @@
-"""The lab's pool obeys its owner only: a job in it runs as the owner and can read all secrets."""
+"""The lab's pool accepts commands of its owner only: its jobs run as the owner and can read all secrets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_EVEN_THE_OWNER = ("stop", "configure")  # the tests need the pool; no value 
 
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Path, str]]]:
-    """Ours, and one that belongs to another user."""
+    """Yield our pool, and one of another user."""
     homes = {owner: tmp_path_factory.mktemp(f"pool-{owner}") for owner in (US, "daemon")}
     for home in homes.values():
         (home / "job.sub").write_text("executable = /bin/true\nlog = job.log\nqueue\n")
@@ -53,7 +53,9 @@ def test_the_owner_may(pools: dict[str, tuple[Path, str]], command: str) -> None
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("stranger", STRANGERS)
-def test_a_stranger_may_not(pools: dict[str, tuple[Path, str]], stranger: str, command: str) -> None:
+def test_commands_of_a_stranger_are_refused(
+    pools: dict[str, tuple[Path, str]], stranger: str, command: str
+) -> None:
     home, collector = pools["theirs" if stranger == "another user" else "ours"]
     done = run_tool(home, collector, *COMMANDS[command], settings=STRANGERS[stranger])
     assert done.returncode != 0, done.stdout

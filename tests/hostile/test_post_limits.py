@@ -1,4 +1,4 @@
-"""POST runs on the submit host, twenty at a time: whatever a job sends back, it stays small and ends."""
+"""POST runs on the submit host, twenty at a time: its memory and time are bounded for any input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(json.dumps([ended.returncode, used.ru_maxrss / 1024, used.ru_utime + used.
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A job that has run and reported honestly; a test replaces what it sent back."""
+    """Return a job with a correct report; a test replaces its files."""
     tarball = tmp_path / "built.tar.gz"
     build_sandbox(tarball, plugins=PLUGINS)
     made = World(root=tmp_path, tarball=tarball, monkeypatch=monkeypatch)
@@ -76,7 +76,7 @@ REPORTS: dict[str, Callable[[dict[str, Any]], bytes]] = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_too_large_to_be_honest_is_refused_at_little_cost(group: World, name: str) -> None:
+def test_an_oversized_report_is_refused_at_little_cost(group: World, name: str) -> None:
     honest = group.report(NODE)
     (group.reports / f"{NODE}.report.json").write_bytes(REPORTS[name](honest))
 
@@ -103,7 +103,7 @@ FRAMEWORK: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", FRAMEWORK)
-def test_a_framework_report_too_large_to_be_honest_costs_little(group: World, name: str) -> None:
+def test_an_oversized_framework_report_is_refused_at_little_cost(group: World, name: str) -> None:
     (group.reports / f"{NODE}.report.json").unlink()
     (group.reports / f"{NODE}.fjr.xml").write_bytes(FRAMEWORK[name])
 
@@ -115,7 +115,7 @@ def test_a_framework_report_too_large_to_be_honest_costs_little(group: World, na
 
 @pytest.mark.parametrize("kind", ["report.json", "fjr.xml"])
 @pytest.mark.parametrize("what", ["pipe", "link", "endless link", "directory", "link to itself"])
-def test_what_is_not_a_file_is_not_read(group: World, kind: str, what: str) -> None:
+def test_a_report_that_is_not_a_regular_file_is_not_read(group: World, kind: str, what: str) -> None:
     path = group.reports / f"{NODE}.{kind}"
     (group.reports / f"{NODE}.report.json").unlink()
     path.unlink(missing_ok=True)

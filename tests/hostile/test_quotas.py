@@ -55,7 +55,7 @@ def document(number: int, **values: Any) -> dict[str, Any]:
 # Submissions and open requests
 
 
-def test_submissions_per_hour_end_at_the_limit_and_say_when_to_come_back(
+def test_submissions_beyond_the_hourly_limit_are_refused_with_the_time_to_retry(
     requestor: APIClient, operator: APIClient
 ) -> None:
     allow(submissions_per_hour=2)
@@ -68,7 +68,7 @@ def test_submissions_per_hour_end_at_the_limit_and_say_when_to_come_back(
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
     assert answer.json()["detail"] == "requestor ana: 2 of 2 submissions in the last hour"
     assert 1190 <= int(answer["Retry-After"]) <= 1201
-    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # whichever account sends it
+    assert operator.post(URL, document(3, requestor="ana")).status_code == 429  # from any account
     assert operator.post(URL, document(3, requestor="bob")).status_code == 201
     Request.objects.filter(request_name="r0").update(created_at=ago(minutes=61))
     assert requestor.post(URL, document(4)).status_code == 201
@@ -153,7 +153,7 @@ def at_once(count: int, call: Any) -> int:
 
 
 def runnable(**values: Any) -> Request:
-    """A queued request without input that needs no pilot."""
+    """Return a queued request without input that needs no pilot."""
     flow = {"input_dataset": None, "total_events": 10} | values.pop("workflow", {})
     return make_request(status=S.QUEUED, urgent=True, workflow=make_workflow(**flow), **values)
 
@@ -165,7 +165,7 @@ def running(jobs: int, **values: Any) -> Request:
 
 
 def planned(jobs: int, status: S = S.QUEUED, **values: Any) -> Request:
-    """A request whose round is planned and not submitted."""
+    """Return a request whose round is planned and not submitted."""
     row = runnable(**values)
     round_ = make_round(row.workflow, jobs=jobs)
     make_group(round_, jobs=jobs)
@@ -248,7 +248,7 @@ def test_a_planned_round_waits_until_its_jobs_fit() -> None:
     assert step(row) == "planning"
 
 
-def test_of_two_planned_rounds_at_once_the_second_goes_back_to_the_queue() -> None:
+def test_of_two_rounds_planned_at_once_the_second_returns_to_the_queue() -> None:
     make_site()
     allow(queued_jobs=100)
     first, second = planned(60), planned(60)
@@ -292,7 +292,7 @@ def test_a_round_is_compared_with_the_quota_as_soon_as_it_is_planned(
         assert row.wait_reason == "requestor ana: 5 of 12 queued jobs, and this request needs 10"
 
 
-def test_storage_asked_has_a_limit_that_a_small_claim_does_not_evade() -> None:
+def test_requested_storage_has_a_limit_that_a_small_declaration_does_not_evade() -> None:
     make_site()
     allow(storage_gb=100)
     row = make_request(status=S.ACTIVE, workflow=generating(80))
@@ -319,7 +319,7 @@ def test_a_quota_of_one_requestor_does_not_stop_the_jobs_of_another() -> None:
     assert step(row) == "planning"
 
 
-# Who sees and changes quotas
+# Access to quotas
 
 
 def test_a_requestor_sees_own_quotas_only_and_changes_none(requestor: APIClient, operator: APIClient) -> None:

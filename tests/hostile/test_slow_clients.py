@@ -67,7 +67,7 @@ def ports(tmp_path: Path) -> dict[str, int]:
 
 @pytest.fixture
 def web(tmp_path: Path, ports: dict[str, int]) -> Iterator[int]:
-    """WMS2's web process with four threads, as behind the proxy."""
+    """Yield WMS2's web process with four threads, as behind the proxy."""
     gunicorn = [
         str(Path(sys.executable).with_name("gunicorn")),
         "wms2_project.wsgi",
@@ -82,7 +82,7 @@ def web(tmp_path: Path, ports: dict[str, int]) -> Iterator[int]:
 
 @pytest.fixture
 def proxy(tmp_path: Path, web: int, ports: dict[str, int], certificate: Path) -> Iterator[int]:
-    """nginx with the deployed configuration; only its addresses and files are the test's."""
+    """Run nginx with the deployed configuration, except for addresses and files."""
     for name in ("server.crt", "server.key", "clients.pem"):
         shutil.copy(certificate, tmp_path / name)
     text = (ROOT / "deploy/nginx/nginx.conf").read_text()
@@ -125,7 +125,7 @@ def health(url: str, context: ssl.SSLContext | None = None, *, timeout: float = 
 
 
 def test_without_the_proxy_half_open_connections_block_the_web(web: int) -> None:
-    """The reason for the proxy: if this ever fails, it is no longer needed."""
+    """This is the reason for the proxy: if the test fails, the proxy is not needed any more."""
     url = f"http://127.0.0.1:{web}/api/v1/livez"
     assert health(url) == 200
     with half_open(web, tls=None), pytest.raises(OSError, match="timed out"):

@@ -1,4 +1,4 @@
-"""The token of a request's jobs against real storage: what belongs to another request stays closed to it.
+"""The token of a request's jobs against real storage: it gives no access to the files of another request.
 
 Ana's jobs attack Ben's files with the token that WMS2 obtained for Ana's workflow: one attempt per test, and
 the same from a payload on the pool.
@@ -61,7 +61,7 @@ class Scene:
         return self.client.ask(method, SITE, lfn, token=self.token, body=body, **headers).status_code
 
     def raw(self, method: str, path: str, body: bytes = b"") -> int:
-        """Send the path letter by letter; other clients tidy it up before."""
+        """Send the path unchanged; other clients normalise it."""
         context = ssl.create_default_context(cafile=self.client.grid.ca)
         connection = http.client.HTTPSConnection(
             "localhost", self.client.site(SITE).port, timeout=60, context=context
@@ -73,7 +73,7 @@ class Scene:
             connection.close()
 
     def is_intact(self) -> bool:
-        """Do Ben's files still hold what he wrote, and nothing beside them?"""
+        """Return whether Ben's files are unchanged, without further files."""
         site = self.client.site(SITE)
         for directory in (self.ben.merged, self.ben.unmerged):
             found = {path.name: path.read_bytes() for path in site.path(directory).iterdir()}
@@ -110,8 +110,8 @@ def scene(settings: Any) -> Iterator[Scene]:
             shutil.rmtree(path)
 
 
-def test_the_token_opens_what_the_workflow_needs(scene: Scene) -> None:
-    """The attempts below prove something only because this works."""
+def test_the_token_permits_the_accesses_of_the_workflow(scene: Scene) -> None:
+    """This shows that the refusals below are not caused by a broken token."""
     for directory in (scene.ana.merged, scene.ana.unmerged):
         assert scene.attempt("PUT", f"{directory}/b.root", body=b"x") == 201
         assert scene.attempt("GET", f"{directory}/b.root") == 200
@@ -241,7 +241,7 @@ def test_the_xroot_protocol_obeys_the_same_token(scene: Scene) -> None:
     assert scene.is_intact()
 
 
-# Each line of what it keeps is an attempt and the status that the storage answered.
+# Each line of the output is an attempt and the status of the storage's answer.
 ATTACK = """
 import http.client, json, os, ssl
 token = open(os.environ["BEARER_TOKEN_FILE"]).read().strip()

@@ -1,4 +1,4 @@
-"""One request does not fill the submit host: what it sends, what its jobs return, what it leaves behind."""
+"""One request does not fill the submit host: its document, output of jobs and leftovers are limited."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]
 
 
-# What a request sends
+# Size of a request
 
 
 @pytest.mark.parametrize("inside", ["payload_config", "passed on"])
@@ -63,10 +63,12 @@ def test_the_payload_configuration_is_on_disk_once_per_dag(planned: Planned) -> 
     assert size < 1_000_000, "40 copies would be 3.6 MB"
 
 
-# What its jobs return
+# Output of its jobs
 
 
-def test_every_job_with_file_transfer_has_a_limit_of_what_it_returns(planned: Planned, settings: Any) -> None:
+def test_every_job_with_file_transfer_has_a_limit_of_its_output_sandbox(
+    planned: Planned, settings: Any
+) -> None:
     settings.MAX_TRANSFER_OUTPUT_MB = 7
     directory = Path(planned([[CERN]]).dag.submit_dir)
     for role in PUSH_ROLES:
@@ -75,7 +77,7 @@ def test_every_job_with_file_transfer_has_a_limit_of_what_it_returns(planned: Pl
         assert ("should_transfer_files = NO\n" in text) is (role is Role.LANDING)
 
 
-# What is left for others
+# Free space for others
 
 
 def generating(status: S) -> Request:
@@ -86,7 +88,7 @@ def generating(status: S) -> Request:
 
 @pytest.fixture
 def full(settings: Any) -> None:
-    """A submit host on which less is free than is needed."""
+    """Simulate a submit host with less free space than needed."""
     make_site()
     settings.SCHEDDS = ["a@pool"]
     settings.MIN_FREE_BYTES = 2**62
@@ -117,7 +119,7 @@ def test_no_dag_is_made_on_a_full_submit_host(tmp_path: Path, status: S, then: S
 
 
 @pytest.mark.usefixtures("full")
-def test_what_runs_goes_on_while_the_submit_host_is_full(viewer: APIClient) -> None:
+def test_running_work_continues_while_the_submit_host_is_full(viewer: APIClient) -> None:
     row = generating(S.PILOT_RUNNING)
     make_dag(make_round(row.workflow, kind="pilot"))
     body = viewer.get(f"/api/v1/requests/{row.request_name}/why").json()
@@ -170,7 +172,7 @@ def test_a_submit_root_that_is_not_made_yet_is_measured_where_it_will_be(
     )
 
 
-# What an ended request leaves behind
+# Leftovers of an ended request
 
 
 def ended(planned: Planned, status: S = S.COMPLETED, days: float = 31.0, **row: Any) -> Round:
@@ -266,7 +268,7 @@ def test_links_in_a_directory_are_removed_and_not_followed(planned: Planned, tmp
     assert (precious / "file").read_text() == "keep me"
 
 
-def test_a_removal_that_ran_out_of_time_goes_on_at_the_next_look(
+def test_a_removal_that_ran_out_of_time_continues_in_the_next_task(
     planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = ended(planned)

@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\$\$|\$\{(\w+):([?-])([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a container of the service is started with."""
+    """Settings of a service's container."""
 
     name: str
     command: list[str]

@@ -62,7 +62,7 @@ def image() -> Image:
 def application(
     image: Image, certificate: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Application]:
-    """Migrated, with every process of docker-compose.yml running and healthy."""
+    """Yield the migrated application with every process of docker-compose.yml running and healthy."""
     if not os.environ.get(RUN_URL):
         pytest.skip("this database was given with one role only")
     work = tmp_path_factory.mktemp("containers")

@@ -1,4 +1,4 @@
-"""The image as docker-compose.yml starts it: closed, healthy, and able to carry a request to its end."""
+"""The image as docker-compose.yml starts it: closed, healthy, and able to complete a request."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ def _patient_with_redis() -> None:
 
 @pytest.fixture(autouse=True)
 def _quick_passwords(settings: Any) -> None:
-    """A good hash takes a second of a processor, each time."""
+    """Use a fast password hash; a secure one takes a second of CPU time."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)
 def _fresh_throttles(settings: Any) -> Iterator[None]:
-    """The throttles count in Redis, which outlives a test."""
+    """Reset the throttles, whose counts in Redis outlive a test."""
     redis_state._paused_until.clear()
     calls = throttles._limiter(settings.REDIS_URL).storage
     calls.reset()
@@ -51,7 +51,7 @@ def own_health(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def api_as(db: None) -> ApiAs:
-    """A function that gives an API client with the token of a new user in this role."""
+    """Return a function that makes an API client with the token of a new user in this role."""
 
     def client(role: Role, username: str = "") -> APIClient:
         made = APIClient(raise_request_exception=False)
@@ -65,25 +65,25 @@ def api_as(db: None) -> ApiAs:
 
 @pytest.fixture
 def viewer(api_as: ApiAs) -> APIClient:
-    """An API client that may look."""
+    """Return an API client with the role viewer."""
     return api_as(Role.VIEWER, "vera")
 
 
 @pytest.fixture
 def requestor(api_as: ApiAs) -> APIClient:
-    """An API client of the requestor ana."""
+    """Return an API client of the requestor ana."""
     return api_as(Role.REQUESTOR, "ana")
 
 
 @pytest.fixture
 def operator(api_as: ApiAs) -> APIClient:
-    """An API client that may operate."""
+    """Return an API client with the role operator."""
     return api_as(Role.OPERATOR, "olga")
 
 
 @pytest.fixture
 def console(db: None) -> Client:
-    """A browser in which an administrator is logged in."""
+    """Return a browser with a logged-in administrator."""
     browser = Client()
     browser.force_login(make_user("adam", role=Role.ADMIN))
     return browser

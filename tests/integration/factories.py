@@ -1,4 +1,4 @@
-"""Rows for tests, made through the models: each function makes one thing and what it cannot be without."""
+"""Rows for tests, made through the models: each function creates one row and the rows that it requires."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def make_document(**changes: Any) -> dict[str, Any]:
-    """A document with a name and an output dataset of its own."""
+    """Create a document with a name and an output dataset of its own."""
     number = next(_numbers)
     own = {
         "request_name": f"ana_Muons_2031A_d{number}",
@@ -70,7 +70,7 @@ def make_document(**changes: Any) -> dict[str, Any]:
 
 
 def make_user(username: str = "", *, role: Role | None = None, **values: Any) -> User:
-    """A person with this role; superusers are admins."""
+    """Create a person with this role; superusers are admins."""
     username = username or f"person{next(_numbers)}"
     values.setdefault("is_staff", role is not None and role >= Role.SITE_ADMIN)
     user = User.objects.create_user(username, **values)  # without a password: hashing one takes a second
@@ -84,26 +84,26 @@ def make_user(username: str = "", *, role: Role | None = None, **values: Any) ->
 
 
 def make_token(user: User, **values: Any) -> str:
-    """The clear text of a token of the user's."""
+    """Create a token of the user; return its clear text."""
     name = f"test{next(_numbers)}"
     return issue_token(user=user, name=name, actor="system:test", reason="a test", **values)
 
 
 def make_workflow(**values: Any) -> Workflow:
-    """A workflow that reads a dataset."""
+    """Create a workflow that reads a dataset."""
     number = next(_numbers)
     defaults: dict[str, Any] = {
         "request_name": f"request_{number:06d}",
         "input_dataset": "/Muons/Run2031A-v1/RAW",
         "output_datasets": ["/Muons/Run2031A-First-v1/AOD"],
         "splitting_algo": SplittingAlgo.FILE_BASED,
-        "located_at": timezone.now() + timedelta(days=1),  # files made here are in no Rucio: it is not asked
+        "located_at": timezone.now() + timedelta(days=1),  # no lookup in Rucio
     }
     return Workflow.objects.create(**(defaults | values))
 
 
 def make_request(*, status: RequestStatus = RequestStatus.SUBMITTED, **values: Any) -> Request:
-    """A request in this status, with its workflow and the row that says how it came there."""
+    """Create a request in this status, with its workflow and the row of the transition."""
     workflow = values.pop("workflow", None) or make_workflow(
         **({"request_name": values["request_name"]} if "request_name" in values else {})
     )
@@ -130,14 +130,14 @@ def make_request(*, status: RequestStatus = RequestStatus.SUBMITTED, **values: A
 
 
 def make_round(workflow: Workflow, **values: Any) -> Round:
-    """A round of the workflow."""
+    """Create a round of the workflow."""
     return Round.objects.create(
         **({"workflow": workflow, "number": workflow.rounds.count(), "jobs": 4} | values)
     )
 
 
 def make_dag(round_: Round, **values: Any) -> DAG:
-    """A DAG of the round, running unless said otherwise."""
+    """Create a DAG of the round, by default running."""
     number = next(_numbers)
     defaults: dict[str, Any] = {
         "workflow": round_.workflow,
@@ -167,7 +167,7 @@ def queue_dag(
 
 
 def make_group(round_: Round, **values: Any) -> MergeGroup:
-    """A merge group of the round."""
+    """Create a merge group of the round."""
     defaults: dict[str, Any] = {
         "round": round_,
         "index": round_.groups.count(),
@@ -178,7 +178,7 @@ def make_group(round_: Round, **values: Any) -> MergeGroup:
 
 
 def make_file(workflow: Workflow, **values: Any) -> InputFile:
-    """An input file of the workflow."""
+    """Create an input file of the workflow."""
     lfn = f"/store/data/Run2031A/{next(_numbers):06d}.root"
     file = InputFile.objects.create(
         **({"workflow": workflow, "lfn": lfn, "size_bytes": 1_000_000, "events": 100} | values)
@@ -188,7 +188,7 @@ def make_file(workflow: Workflow, **values: Any) -> InputFile:
 
 
 def make_quarantined(dag: DAG, **values: Any) -> QuarantinedReplica:
-    """A copy of a file at CERN that a job of the DAG found corrupt."""
+    """Create a copy of a file at CERN that a job of the DAG found corrupt."""
     now = timezone.now()
     defaults: dict[str, Any] = {
         "lfn": f"/store/data/Run2031A/{next(_numbers):06d}.root", "site": "T2_CH_CERN", "exit_code": 8022,
@@ -199,7 +199,7 @@ def make_quarantined(dag: DAG, **values: Any) -> QuarantinedReplica:
 
 
 def make_secondary(name: str, **values: Any) -> SecondaryDataset:
-    """A pileup dataset of one file at CERN, asked for just now."""
+    """Create a pileup dataset of one file at CERN, resolved just now."""
     now = timezone.now()
     defaults: dict[str, Any] = {
         "lfns": ["/store/mc/pileup.root"], "files": 1, "places": [[["T2_CH_CERN"], 1]], "resolved_at": now,
@@ -209,7 +209,7 @@ def make_secondary(name: str, **values: Any) -> SecondaryDataset:
 
 
 def make_claim(workflow: Workflow, dataset: str) -> DatasetClaim:
-    """The workflow's claim on the dataset: as its owner if it has none, else by permission."""
+    """Create the workflow's claim on the dataset: as owner if there is none, else by permission."""
     owned = DatasetClaim.objects.filter(dataset_name=dataset, is_owner=True, released_at=None).exists()
     now = timezone.now()
     values = {"chain": workflow, "is_owner": not owned, "claimed_at": now, "checked_at": now}
@@ -218,7 +218,7 @@ def make_claim(workflow: Workflow, dataset: str) -> DatasetClaim:
 
 
 def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, **values: Any) -> OutputBlock:
-    """A closed block of the workflow's first dataset with one file, made by the group."""
+    """Create a closed block of the workflow's first dataset with one file, made by the group."""
     number = next(_numbers)
     workflow = group.round.workflow
     dataset, _ = OutputDataset.objects.get_or_create(
@@ -246,19 +246,19 @@ def make_block(group: MergeGroup, *, status: BlockStatus = BlockStatus.PENDING, 
 
 
 def make_site(name: str = "T2_CH_CERN", **values: Any) -> Site:
-    """A site."""
+    """Create a site."""
     return Site.objects.create(**({"name": name, "storage_elements": [name]} | values))
 
 
 def ago(**units: float) -> datetime:
-    """A moment in the past."""
+    """Return a time in the past."""
     return timezone.now() - timedelta(**units)
 
 
 def make_template(
     name: str = "", *, workflow: CwlWorkflow | None = None, approval: bool = False, **values: Any
 ) -> Template:
-    """An actual template, by default of one step that reads the announced dataset."""
+    """Create an actual template, by default of one step that reads the announced dataset."""
     tool = Tool(
         inputs=(Port("data", ("Directory",)),),
         outputs=(ToolOutput("out", ("Directory",)),),
@@ -283,7 +283,7 @@ def make_template(
 
 
 def make_chain(**values: Any) -> Chain:
-    """A chain that has just started, of a template of its own with these values."""
+    """Create a started chain of a new template with these values."""
     template = make_template(**values)
     announce(uid=template.name, name=DOCUMENT["input_dataset"], template=template.name, actor="user:ana")
     return Chain.objects.get(template=template)

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers with the next of the prepared statuses, and keeps what it got."""
+    """Answers with the next of the prepared statuses, and keeps the received messages."""
 
     answers: ClassVar[list[int]] = []
     got: ClassVar[list[tuple[dict[str, str], bytes]]] = []
@@ -39,7 +39,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def is_signed(headers: dict[str, str], body: bytes, *, secret: str) -> bool:
-    """As a receiver checks it: over the time and the body, with the shared secret."""
+    """Return whether the signature of time and body is valid, with the shared secret."""
     signed = headers["x-wms2-timestamp"].encode() + b"." + body
     return headers["x-wms2-signature"] == f"sha256={hmac.new(secret.encode(), signed, 'sha256').hexdigest()}"
 
@@ -72,7 +72,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def receiving(certificate: Path) -> Iterator[str]:
-    """The address of a running receiver."""
+    """Yield the address of a running receiver."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -86,7 +86,7 @@ def receiving(certificate: Path) -> Iterator[str]:
 
 @pytest.fixture
 def receiver(certificate: Path, settings: Any) -> Iterator[str]:
-    """The address of a receiver whose certificate we believe."""
+    """Yield the address of a receiver with a trusted certificate."""
     settings.CALLBACK_CA_BUNDLE = str(certificate)
     with receiving(certificate) as url:
         yield url

@@ -32,7 +32,7 @@ _COLUMNS = [field.attname for field in AuditEvent._meta.concrete_fields]
 
 
 def archive_root() -> Path:
-    """Return the directory of everything that is kept in files after its rows or directories are gone."""
+    """Return the directory of the files that are kept after their rows or directories were deleted."""
     return Path(settings.ARCHIVE_ROOT or Path(settings.SUBMIT_ROOT, "archive"))
 
 

@@ -39,7 +39,8 @@ def issue_token(
 ) -> str:
     """Create a token and return its clear text. An older token of the same name stops working.
 
-    The token of an account whose roles come from an issuer expires with them, whatever was asked for.
+    The token of an account whose roles come from an issuer expires with them, regardless of the requested
+    date.
     """
     clear_text = clear_text or new_token()
     if user.identities.exclude(issuer=X509).exists():

@@ -86,5 +86,5 @@ def _field_of_kind(hint: Any, kind: Any, options: dict[str, Any]) -> Any:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return serializers.ChoiceField(choices=[one.value for one in hint], **options)
     if hint not in _PLAIN:
-        raise TypeError(f"{hint} is no type of a body: name its DRF field with Annotated")
+        raise TypeError(f"{hint} is not a type of a body: name its DRF field with Annotated")
     return _PLAIN[hint](**options)

@@ -178,5 +178,5 @@ def _written(form: str) -> bytes:
 class DocsView(SpectacularSwaggerSplitView):
     """Swagger UI, served from our own static files. Its script is separate from the page."""
 
-    http_method_names = ["get", "head"]  # a page has nothing to tell about its options
+    http_method_names = ["get", "head"]  # a page has no description of its options
     roles: ClassVar[dict[str, Role]] = {"GET": Role.ANONYMOUS}

@@ -101,7 +101,7 @@ def problem_details(error: Exception, context: dict[str, Any]) -> Response | Non
     Other exceptions become a 500 and are logged with their traceback.
     """
     set_rollback()
-    if isinstance(error, InterfaceError | OperationalError):  # it is away, or gave up: no bug of ours
+    if isinstance(error, InterfaceError | OperationalError):  # the database is unavailable, or gave up
         logger.error("PostgreSQL: %s", error)
         error = errors.ServiceUnavailable("The database does not answer", cure=CURES[503])
     if isinstance(error, errors.Wms2Error):

@@ -1,4 +1,4 @@
-"""Cursor pages: every page costs the same, whatever the number of rows and of equal values.
+"""Cursor pages: every page costs the same, regardless of the number of rows and of equal values.
 
 A cursor holds all columns of the order, so it identifies one row. Rows beyond it are found through an index
 of these columns.

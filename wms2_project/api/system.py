@@ -57,7 +57,7 @@ class ReadyzView(ProbeView):
 class HealthView(ProbeView):
     """Health of all components, including workers."""
 
-    throttle_classes = ApiView.throttle_classes  # asking the workers costs more than a probe should
+    throttle_classes = ApiView.throttle_classes  # a call of the workers costs more than a probe should
 
     @extend_schema(operation_id="health", responses={200: HealthBody, 503: HealthBody})
     def get(self, request: HttpRequest) -> Response:

@@ -22,7 +22,7 @@ from wms2_project.api.docs import ProblemSchema
 from wms2_project.api.parsers import BoundedJSONParser
 from wms2_project.errors import InvalidInput, StaleVersion
 
-DRY_RUN = "dry_run"  # the member of an input that asks for a preview
+DRY_RUN = "dry_run"  # the member of an input that requests a preview
 
 
 class ApiView(WithRoles, APIView):
@@ -171,7 +171,7 @@ class Input(serializers.Serializer[Any]):
     """Base of request bodies. Unknown members are refused; `elsewhere` has the message for some of them."""
 
     elsewhere: ClassVar[dict[str, str]] = {}
-    from_json: ClassVar[bool] = True  # a query string knows only text
+    from_json: ClassVar[bool] = True  # a query string has only texts
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -39,7 +39,7 @@ class Part:
     works: bool
     needed: Annotated[bool, INTERNAL] = False  # without it the API itself cannot answer
     detail: str = ""  # the error; anonymous callers do not see it
-    reason: str = ""  # what it waits for, without addresses: anyone may see it
+    reason: str = ""  # what it waits for, without addresses, because the answer is public
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Operations: what people may do to requests, DAGs, sites, tokens and so on, each declared once.
+"""Operations on requests, DAGs, sites, tokens and so on, each declared once.
 
 An app lists its operations in `operations.py`. REST endpoints (`rest`), console buttons and forms
 (`console`, `forms`), management commands (`command`) and docs/operations.md (`document`) are derived from
@@ -93,7 +93,7 @@ class Target:
     body: Body
     render: Render  # the body of a response
     find: Callable[..., Any] | None = None  # the key → the row, or NotFound; None: operations make new rows
-    key: Callable[[Any], Any] = str  # a part of the key as people type it; int for numbers
+    key: Callable[[Any], Any] = str  # a part of the key as users type it; int for numbers
     new: type[Input] | None = None  # the key as input, if operations also make new rows
     guard: Callable[[Call], None] | None = None  # raises NotAllowed
     guarded: str = ""  # the same, in words

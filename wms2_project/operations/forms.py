@@ -55,7 +55,7 @@ class OperationForm(forms.Form):
 
 
 def form_for(operation: Operation, *, with_key: bool = False) -> type[OperationForm]:
-    """Return the form class of an operation; `with_key`, it also asks for the key of a new row."""
+    """Return the form class of an operation; `with_key`, it also has fields for the key of a new row."""
     fields: dict[str, forms.Field] = {}
     kind, new = operation.input, operation.target.new
     if with_key and new is not None:
@@ -123,7 +123,10 @@ def _text(value: Any) -> Any:
 
 
 def _value(field: Any, text: Any) -> Any:
-    """Return the value a text stands for; what cannot be read stays text, and the input refuses it."""
+    """Return the value of a text.
+
+    A text that cannot be parsed is returned unchanged, and the input refuses it.
+    """
     if not isinstance(text, str):
         return text
     return parse_text(field, text)

@@ -35,7 +35,7 @@ class Command(OperationCommand):
             "--results", metavar="FILE", help="port values by step, a list per scattered step"
         )
         attempt.add_argument(
-            "--wiring-only", action="store_true", help="take any CWL workflow and do not look at its tools"
+            "--wiring-only", action="store_true", help="accept any CWL workflow and ignore its tools"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of the request")
         parser.add_argument(
-            "--repair", action="store_true", help="register and protect again what is missing"
+            "--repair", action="store_true", help="register and protect missing outputs again"
         )
         parser.add_argument("--reason", default="", help="reason for the audit; required with --repair")
 

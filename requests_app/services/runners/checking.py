@@ -21,7 +21,7 @@ CHECK_SEC = 5.0  # of one call; what is left is checked with its block
 def check_uploads(runner: Runner, outputs: Sequence[RunnerOutput], *, now: datetime) -> None:
     """Raise InvalidInput if a storage contradicts the size or checksum that the runner recorded.
 
-    A storage that cannot be asked contradicts nothing: the file is checked again with its block.
+    If a storage is unreachable, its files are accepted: they are checked again with their block.
     """
     if not settings.CHECK_OUTPUTS or not outputs:
         return

@@ -41,7 +41,7 @@ def registered(rucio: RucioClient, peer: RucioPeer, block: Block) -> Block:
 
 @pytest.fixture
 def no_rucio_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine that has never heard of Rucio, and where it would put its files."""
+    """Remove all configuration of Rucio; return the home directory, in which it would store files."""
     for name in ("RUCIO_CONFIG", "RUCIO_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("rucio.client.baseclient.BaseClient.TOKEN_PATH_PREFIX", f"{tmp_path}/token_")

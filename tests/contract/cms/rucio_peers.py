@@ -22,9 +22,9 @@ SOURCE, DESTINATION = "T2_CH_CERN", "T2_DE_DESY"
 
 @dataclass(frozen=True)
 class RucioPeer:
-    """A server, who we are there, two of its storages, and what becomes of transfers to the second.
+    """A server, our account there, two of its storages, and the outcome of transfers to the second.
 
-    `carry_out` lets the server do what it would have done by now: transfers "arrive", "hang" or "fail".
+    `carry_out` runs the due work of the server: transfers "arrive", "hang" or "fail".
     """
 
     config: RucioConfig

@@ -25,7 +25,7 @@ B = BlockStatus
 
 @pytest.fixture
 def _on_this_rucio(peer: RucioPeer, settings: Any, tmp_path: Path) -> Iterator[None]:
-    """Rucio is the peer; DBS is the lab's."""
+    """Use the peer as Rucio and the lab's DBS."""
     with running_world(tmp_path) as world:
         config = peer.config
         settings.CMS_SERVICES = {

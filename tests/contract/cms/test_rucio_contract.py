@@ -1,4 +1,4 @@
-"""What WMS2 relies on in Rucio: the same tests pass against the lab's server and against a real one."""
+"""Behaviour of Rucio that WMS2 relies on: the same tests pass against the lab's server and a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSES = 12  # of the daemons; Rucio repeats a failed transfer before it gives t
 
 
 def plain_client(peer: RucioPeer) -> MemoryTokenClient:
-    """Rucio's own client, to look at what the adapter left behind."""
+    """Return Rucio's own client, to look at what the adapter left behind."""
     return connect(peer.config)
 
 
@@ -51,7 +51,7 @@ def test_closed_datasets_are_found_by_name_and_time(
     assert rucio.closed_datasets(f"/{primary}/*", since=now + hour) == []
 
 
-def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: RucioPeer) -> None:
+def test_a_storage_reports_its_usage_or_none(rucio: RucioClient, peer: RucioPeer) -> None:
     assert rucio.used_fraction(peer.destination) is None
     plain_client(peer).set_rse_usage(peer.destination, "rucio", used=10, free=None)
     assert rucio.used_fraction(peer.destination) is None
@@ -60,7 +60,7 @@ def test_a_storage_says_how_full_it_is_or_nothing(rucio: RucioClient, peer: Ruci
     assert rucio.used_fraction("T2_XX_Nowhere") is None
 
 
-def test_protocols_that_jobs_do_not_know_give_no_prefix(rucio: RucioClient, peer: RucioPeer) -> None:
+def test_unsupported_protocols_give_no_prefix(rucio: RucioClient, peer: RucioPeer) -> None:
     assert rucio.storage_prefixes(peer.destination) == ()
     assert rucio.storage_prefixes("T2_XX_Nowhere") == ()
 
@@ -192,7 +192,7 @@ def test_rules_of_one_block_at_two_places_are_two(
     assert rucio.ensure_rule(registered.name, peer.destination, activity=ACTIVITY) != at_source
 
 
-def test_rule_for_two_copies_is_another_and_wants_every_file_twice(
+def test_rule_for_two_copies_is_separate_and_needs_every_file_twice(
     rucio: RucioClient, peer: RucioPeer, registered: Block
 ) -> None:
     both = f"{peer.source}|{peer.destination}"
@@ -289,7 +289,9 @@ def test_transfer_is_replicating_then_stuck_then_boosted_then_there(
     assert set(rucio.replicas(registered.lfns).values()) == {(peer.source, peer.destination)}
 
 
-def test_rule_is_found_by_what_it_is_for(rucio: RucioClient, peer: RucioPeer, registered: Block) -> None:
+def test_rule_is_found_by_name_and_destination(
+    rucio: RucioClient, peer: RucioPeer, registered: Block
+) -> None:
     rule_id = rucio.ensure_rule(registered.name, peer.source, activity=ACTIVITY)
 
     assert rucio.find_rule(registered.name, peer.source) == rule_id
@@ -310,7 +312,7 @@ def test_more_files_than_one_call_may_carry(rucio: RucioClient, peer: RucioPeer,
     assert set(rucio.replicas([file.lfn for file in files]).values()) == {(peer.source,)}
 
 
-def test_unknown_rule_is_none_and_deleting_it_is_no_error(rucio: RucioClient) -> None:
+def test_unknown_rule_is_returned_as_none_and_deleting_it_is_not_an_error(rucio: RucioClient) -> None:
     rucio.delete_rule("0" * 32)
 
     assert rucio.rule("0" * 32) is None

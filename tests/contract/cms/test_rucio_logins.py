@@ -24,7 +24,7 @@ EMAIL = "robot@localhost"
 
 @dataclass(frozen=True)
 class Front:
-    """The real server by https, the robot it knows, and the issuer it believes."""
+    """The real server by https, with a registered robot and an accepted issuer."""
 
     config: RucioConfig
     certificates: Certificates
@@ -125,7 +125,7 @@ def test_a_token_of_another_account_is_refused(front: Front, tmp_path: Path) -> 
         works(front.logging_in(RucioAuth.TOKEN, token_file=str(path)))
 
 
-def test_a_certificate_that_rucio_does_not_know_is_refused(front: Front) -> None:
+def test_a_certificate_without_a_rucio_account_is_refused(front: Front) -> None:
     strange = front.certificates  # the host's own
     client = front.logging_in(RucioAuth.X509, client_cert=str(strange.host), client_key=str(strange.host_key))
     with pytest.raises(ServiceRejected, match="denied permission"):

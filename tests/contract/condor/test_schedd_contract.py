@@ -1,4 +1,4 @@
-"""What WMS2 relies on in a schedd: the same tests pass against the fake and against a real pool."""
+"""Behaviour of a schedd that WMS2 relies on: the same tests pass against the fake and a real pool."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ended(peer: Peer) -> Ended:
 
 @pytest.fixture(scope="module")
 def working(peer: Peer) -> str:
-    """A DAG with one job that runs until it is removed. A test leaves it as it was."""
+    """Return a DAG with one job that runs until it is removed. A test leaves it as it was."""
     name = peer.submit(peer.write(sleeps=True))
     peer.until_sleeper_runs(name)
     return name
@@ -44,7 +44,7 @@ def working(peer: Peer) -> str:
 
 @pytest.fixture
 def waiting(peer: Peer) -> str:
-    """A DAG whose landing matches no slot."""
+    """Return a DAG whose landing matches no slot."""
     name = peer.submit(peer.write(sites=NOWHERE))
     peer.until_landing_waits(name)
     return name
@@ -130,9 +130,7 @@ def test_a_dag_that_cannot_be_submitted_is_rejected_with_the_reason(peer: Peer) 
         lambda schedd: schedd.explain_idle("other-1"),
     ],
 )
-def test_what_is_no_name_or_number_of_ours_is_refused(
-    peer: Peer, call: Callable[[ScheddPort], object]
-) -> None:
+def test_an_unknown_name_or_number_is_refused(peer: Peer, call: Callable[[ScheddPort], object]) -> None:
     with pytest.raises(InvalidInput):
         call(peer.schedd)
 
@@ -190,7 +188,7 @@ def test_hold_and_release_reach_every_dagman(peer: Peer, working: str) -> None:
     assert schedd.release_dag(working, reason="again") == 0
 
 
-def test_an_error_of_a_submission_that_is_queued_is_none(peer: Peer, waiting: str) -> None:
+def test_an_error_of_a_submission_whose_dag_is_queued_is_ignored(peer: Peer, waiting: str) -> None:
     queued = peer.schedd.query_dags([waiting])[waiting]
     directory = Path(queued.directory)
     (directory / "dagman.config").rename(directory / "elsewhere.config")
@@ -219,7 +217,7 @@ def test_a_waiting_landing_follows_its_sites_and_leaves_with_the_batch(peer: Pee
     assert schedd.clear_batch(waiting, reason="again") == 0
 
 
-def test_a_removed_dag_says_so_in_history_and_leaves_no_job(peer: Peer) -> None:
+def test_a_removed_dag_is_removed_in_history_and_leaves_no_job(peer: Peer) -> None:
     name = peer.submit(peer.write(sleeps=True))
     peer.until_sleeper_runs(name)
     (job,) = peer.schedd.running_jobs([name], longer_than_sec=0)

@@ -1,4 +1,4 @@
-"""A schedd that does not answer: bounded calls, no false conclusions, and everything is found again."""
+"""A schedd that does not answer: bounded calls, no false conclusions, and all DAGs are found afterwards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fake_silencer(directory: Path) -> Iterator[Silencer]:
 
 
 def real_silencer(directory: Path) -> Iterator[Silencer]:
-    """A pool of its own, without slots: the stack's schedd is not frozen for anybody else."""
+    """Yield a separate pool without slots, so that the stack's schedd is not frozen for other tests."""
     home = directory / "pool"
     with running_pool(home, owner=pwd.getpwuid(os.getuid()).pw_name), pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONDOR_CONFIG", str(home / "condor_config"))

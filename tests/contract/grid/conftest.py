@@ -15,13 +15,13 @@ HERE, THERE = "T2_CH_CERN", "T2_DE_DESY"
 
 @pytest.fixture(scope="session")
 def client() -> Client:
-    """A client of the stack's grid."""
+    """Return a client of the stack's grid."""
     return Client(Grid.load(Path(os.environ[VARIABLE])))
 
 
 @pytest.fixture
 def lfn(client: Client) -> Iterator[str]:
-    """The name of a file that no other test uses; it is gone afterwards."""
+    """Yield the name of a file that no other test uses; delete the file afterwards."""
     name = f"/store/unmerged/contract/{uuid4().hex}.root"
     yield name
     for site in client.grid.sites.values():

@@ -25,7 +25,7 @@ FORBIDDEN = 403
 
 @pytest.fixture
 def stored(client: Client, lfn: str) -> str:
-    """A file of the site, written as seeding does it."""
+    """Return a file of the site, written as seeding does it."""
     path = client.site(HERE).path(lfn)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(CONTENT)
@@ -122,7 +122,7 @@ def test_a_token_of_another_issuer_is_denied(client: Client, stored: str, tmp_pa
     assert client.status("GET", HERE, stored, token="not.a.token") == FORBIDDEN
 
 
-def test_tokens_of_the_issuer_open_what_they_name(client: Client, lfn: str) -> None:
+def test_tokens_of_the_issuer_open_the_paths_they_name(client: Client, lfn: str) -> None:
     grid = client.grid
     with requests.Session() as session:
         session.trust_env, session.verify = False, str(grid.ca)
@@ -168,7 +168,7 @@ def xrdfs(client: Client, *arguments: str, token: str) -> subprocess.CompletedPr
     )
 
 
-def test_the_same_port_speaks_the_xroot_protocol(client: Client, stored: str) -> None:
+def test_the_same_port_serves_the_xroot_protocol(client: Client, stored: str) -> None:
     found = xrdfs(client, "query", "checksum", stored, token=client.token("storage.read:/store"))
     denied = xrdfs(client, "query", "checksum", stored, token=client.token("storage.read:/store/data"))
 
@@ -201,7 +201,7 @@ def test_other_hosts_are_not_served(client: Client) -> None:
 
 
 def test_rucio_names_the_servers(client: Client, tmp_path: Path) -> None:
-    """As in a stack with WMS2_LAB_STORAGE=grid."""
+    """This is the state of a stack with WMS2_LAB_STORAGE=grid."""
     with running_world(tmp_path / "cms", grid=client.grid) as world:
         known, url = world.credentials, f"{world.url}/rucio"
         rucio = RucioClient(RucioConfig(url, url, known.account, known.username, known.password))

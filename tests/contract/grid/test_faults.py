@@ -1,4 +1,4 @@
-"""What clients see of each fault, on a grid that no other test uses."""
+"""Effects of each fault on clients, on a grid that no other test uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTENT = b"event" * 10_000
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
-    """A running stack that is nothing but a grid of two sites."""
+    """Yield a running stack that is nothing but a grid of two sites."""
     home = tmp_path_factory.mktemp("grid")
     made = Layout(home=home, app=ROOT, venv=Path(sys.prefix))
     own = {"WMS2_HOME": str(home), "WMS2_SERVICES": "grid", "WMS2_POOL_SITES": f"{HERE} {THERE}"}
@@ -44,7 +44,7 @@ def client(layout: Layout) -> Client:
 
 @pytest.fixture
 def site(client: Client, layout: Layout) -> Iterator[SiteFaults]:
-    """The faults of one site, which has none before and after."""
+    """Yield the faults of one site, which has none before and after."""
     faults = SiteFaults.of(layout, client.grid, HERE)
     yield faults
     faults.clear()
@@ -100,7 +100,7 @@ def test_deny_refuses_every_token(client: Client, site: SiteFaults) -> None:
     assert client.status("GET", THERE, LFN) == 200
 
 
-def test_corrupt_changes_one_replica_and_the_checksum_tells(client: Client, site: SiteFaults) -> None:
+def test_corrupt_changes_one_replica_and_its_checksum(client: Client, site: SiteFaults) -> None:
     before = client.adler32(HERE, LFN)
 
     site.corrupt(LFN)
@@ -131,7 +131,7 @@ def test_faults_add_up(client: Client, site: SiteFaults) -> None:
         client.ask("GET", HERE, LFN)
 
 
-def test_a_killed_server_comes_back_by_itself(client: Client, layout: Layout, site: SiteFaults) -> None:
+def test_a_killed_server_is_restarted(client: Client, layout: Layout, site: SiteFaults) -> None:
     state = load_state(layout)
     assert state is not None
     pid = next(service.pid for service in state.services if service.name == client.site(HERE).service)

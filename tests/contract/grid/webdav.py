@@ -23,7 +23,7 @@ def checksum(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Client:
-    """Someone who uses the storages of a grid."""
+    """A client of the storages of a grid."""
 
     grid: Grid
 
@@ -35,7 +35,7 @@ class Client:
         issuer: str = "",
         key: Path | None = None,
     ) -> str:
-        """Make a token without asking the issuer, also one that it would not give."""
+        """Make a token without the issuer, also one that it would not grant."""
         claims = build_claims(
             issuer=issuer or self.grid.issuer,
             subject="tests",

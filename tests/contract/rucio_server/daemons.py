@@ -22,7 +22,7 @@ wishes: dict[str, list[str]] = {"hold": [], "fail": []}
 
 
 def answer_for(self: Any, requests_by_eid: Any, timeout: Any = None) -> dict[str, Any]:
-    """What the transfer tool would report."""
+    """Return the state that the transfer tool would report."""
     reports: dict[str, Any] = {}
     for transfer, requests in requests_by_eid.items():
         for request_id, request in requests.items():

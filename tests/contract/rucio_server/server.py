@@ -49,7 +49,7 @@ class RealRucio:
     password: str = PASSWORD
 
     def tick(self, *, hold: tuple[str, ...] = (), fail: tuple[str, ...] = ()) -> None:
-        """One pass of every daemon; transfers to these storages stay under way, or fail."""
+        """Run one pass of every daemon; transfers to these storages stay unfinished, or fail."""
         assert self.daemons.stdin is not None
         assert self.daemons.stdout is not None
         self.daemons.stdin.write(json.dumps({"hold": hold, "fail": fail}) + "\n")
@@ -60,17 +60,17 @@ class RealRucio:
 
 @contextmanager
 def running_rucio(directory: Path) -> Iterator[RealRucio]:
-    """Database, schema, server and daemons; all of it is gone afterwards."""
+    """Run database, schema, server and daemons; remove all afterwards."""
     python = _python()
     with _database() as database:
         env = _environment(directory, python, database)
         _run(python, "bootstrap", env, directory)
         with socket.create_server(
             ("127.0.0.1", 0)
-        ) as door:  # passed to the server, so that the port stays reserved
-            url = f"http://127.0.0.1:{door.getsockname()[1]}"
-            argv = [python.parent / "gunicorn", *_options(door.fileno(), directory)]
-            server = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
+        ) as listener:  # passed to the server, so that the port stays reserved
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            argv = [python.parent / "gunicorn", *_options(listener.fileno(), directory)]
+            server = _spawn(argv, env, directory / "server.log", pass_fds=(listener.fileno(),))
         daemons = _spawn([python, HERE / "daemons.py"], env, directory / "daemons.log")
         try:
             _await(f"{url}/ping", server, directory)
@@ -84,7 +84,7 @@ def running_rucio(directory: Path) -> Iterator[RealRucio]:
 def tls_front(
     server: RealRucio, directory: Path, *, certificates: Certificates, issuer: RunningIssuer
 ) -> Iterator[str]:
-    """The same server by https, for clients with certificates of the CA and with tokens of the issuer."""
+    """Serve the same server by https, for clients with certificates of the CA and tokens of the issuer."""
     client = {"client_id": CLIENT_ID, "client_secret": "unused", "redirect_uris": [f"{issuer.url}/unused"]}
     secrets = directory / "idpsecrets.json"
     secrets.write_text(json.dumps({"lab": client | {"issuer": issuer.url, "SCIM": client}}))
@@ -97,16 +97,16 @@ def tls_front(
         "REQUESTS_CA_BUNDLE": str(certificates.ca),  # by which it knows the issuer
         "NO_PROXY": "localhost",
     }
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        url = f"https://localhost:{door.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://localhost:{listener.getsockname()[1]}"
         options = {
             "-c": str(HERE / "tls_front.py"),
             "--pythonpath": str(HERE),
-            "--bind": f"fd://{door.fileno()}",
+            "--bind": f"fd://{listener.fileno()}",
         }
         words = [word for option in options.items() for word in option]
         argv = [_python().parent / "gunicorn", *words, "--chdir", str(directory), "tls_front:application"]
-        front = _spawn(argv, env, directory / "server.log", pass_fds=(door.fileno(),))
+        front = _spawn(argv, env, directory / "server.log", pass_fds=(listener.fileno(),))
     try:
         _await(f"{url}/ping", front, directory, ca=certificates.ca)
         yield url
@@ -127,7 +127,7 @@ def _python() -> Path:
 
 @contextmanager
 def _database() -> Iterator[str]:
-    """A database of its own on the PostgreSQL the stack runs on."""
+    """Create a separate database on the PostgreSQL of the stack."""
     url, name = os.environ["DATABASE_URL"], f"rucio_{uuid4().hex[:12]}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -157,9 +157,9 @@ def _environment(directory: Path, python: Path, database: str) -> dict[str, str]
     }
 
 
-def _options(door: int, directory: Path) -> list[str]:
+def _options(listener: int, directory: Path) -> list[str]:
     options = {
-        "--bind": f"fd://{door}",
+        "--bind": f"fd://{listener}",
         "--workers": "2",
         "--timeout": "120",
         "--graceful-timeout": "1",

@@ -24,7 +24,7 @@ TIMEOUTS = Timeouts(connect_sec=10, idle_sec=30, fixed_sec=60)
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What WMS2_LAB_GRID describes."""
+    """The grid described by WMS2_LAB_GRID."""
 
     document: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Servers that are not there."""
+"""Unreachable servers."""
 
 from __future__ import annotations
 

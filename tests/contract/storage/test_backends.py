@@ -74,7 +74,7 @@ def test_a_local_file_that_changed_is_not_published(storage: Storage, place: Pla
     assert names(storage, place.here) == []
 
 
-def test_a_local_file_that_is_gone_is_no_error_of_the_storage(
+def test_a_missing_local_file_is_not_an_error_of_the_storage(
     storage: Storage, place: Place, tmp_path: Path
 ) -> None:
     with pytest.raises(StorageError) as refused:

@@ -125,7 +125,7 @@ def test_a_complete_production_passes_every_check() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_everything_missing_is_said_at_once_with_its_cure() -> None:
+def test_all_missing_parts_are_reported_at_once_with_their_cure() -> None:
     wrong = {"SECRET_KEY": "", "DATABASE_URL": "sqlite:///nothing.db", "REDIS_URL": PRODUCTION["REDIS_URL"]}
     done = manage("check", **wrong)
     assert done.returncode != 0

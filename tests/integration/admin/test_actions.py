@@ -1,4 +1,4 @@
-"""The console's buttons: each asks for a reason, calls one service, and shows its error."""
+"""The console's buttons: each requires a reason, calls one service, and shows its error."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def press(console: Client, row: Any, name: str, **answers: Any) -> Any:
 
 @pytest.fixture
 def onlooker(db: None) -> Client:
-    """A browser of a viewer."""
+    """Return the browser of a viewer."""
     browser = Client()
     browser.force_login(make_user("vera", role=Role.VIEWER, is_staff=True))
     return browser
 
 
-def test_release_asks_first_and_then_queues(console: Client) -> None:
+def test_release_asks_for_confirmation_and_then_queues(console: Client) -> None:
     row = make_request(status=S.HELD)
     form = console.get(action(row, "release"))
     assert row.request_name in form.content.decode()
@@ -83,7 +83,7 @@ def test_a_refusal_is_shown_as_the_service_words_it(console: Client) -> None:
     assert messages(answer) == [f"{row} is completed, not held. Only held requests can be released"]
 
 
-def test_a_refusal_keeps_what_was_typed(console: Client) -> None:
+def test_a_refusal_keeps_the_entered_values(console: Client) -> None:
     row = make_request(status=S.COMPLETED)
     answer = press(console, row, "stop", reason="a long explanation")
     assert answer.status_code == 409
@@ -104,7 +104,7 @@ def test_a_form_of_an_old_version_is_explained_and_can_be_confirmed_again(consol
     assert again.status_code == 302
 
 
-def test_the_form_shows_the_effect_of_a_release_and_follows_what_is_typed(console: Client) -> None:
+def test_the_form_updates_the_effect_of_a_release_while_typing(console: Client) -> None:
     make_site("T2_CH_CERN")
     make_site("T2_DE_DESY")
     row = make_request(status=S.HELD)
@@ -117,13 +117,13 @@ def test_the_form_shows_the_effect_of_a_release_and_follows_what_is_typed(consol
     assert row.status == S.HELD
 
 
-def test_an_operation_without_a_dry_run_shows_what_it_affects(console: Client) -> None:
+def test_an_operation_without_a_dry_run_lists_the_affected_objects(console: Client) -> None:
     row = make_request(status=S.ACTIVE)
     make_dag(make_round(row.workflow))
     assert "3 running" in console.get(action(row, "stop")).content.decode()
 
 
-def test_the_form_of_a_refused_operation_says_what_is_possible(console: Client) -> None:
+def test_the_form_of_a_refused_operation_lists_possible_operations(console: Client) -> None:
     shown = console.get(action(make_request(status=S.COMPLETED), "release")).content.decode()
     assert "It is completed now. Release is possible: held." in shown
     assert "Possible now: Restart, Invalidate outputs." in shown
@@ -172,7 +172,7 @@ def test_only_useful_buttons_are_shown(console: Client, status: RequestStatus, b
     assert {label for label, name in names.items() if action(row, name) in html} == buttons
 
 
-def test_a_bulk_action_tells_how_each_went(console: Client) -> None:
+def test_a_bulk_action_reports_one_result_per_row(console: Client) -> None:
     held, done = make_request(status=S.HELD), make_request(status=S.COMPLETED)
     url = reverse("admin:requests_app_request_changelist")
     chosen = {"action": "release_selected", "_selected_action": [str(held.pk), str(done.pk)]}

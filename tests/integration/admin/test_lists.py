@@ -1,4 +1,4 @@
-"""The console's long lists read what they show, however much there was before."""
+"""The console's long lists read only the rows that they show."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_index_has_the_order_of_every_long_list(model: type[Model]) -> None:
 
 
 def shown(console: Client, model: type[Model], query: str = "") -> tuple[str, list[str]]:
-    """The list's page, and what was asked for it."""
+    """Return the page of the list and its queries."""
     url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
     with CaptureQueriesContext(connection) as asked:
         answer = console.get(f"{url}?{query}")

@@ -49,7 +49,7 @@ SHOWN = [model for model, page in admin.site._registry.items() if isinstance(pag
 
 
 def fill(number: int) -> None:
-    """One more row of everything."""
+    """Add a row to each table."""
     row = make_request(status=RequestStatus.HELD, hold_evidence={"reason": "no site"}, last_error="no site")
     round_ = make_round(row.workflow)
     dag, group = make_dag(round_), make_group(round_)
@@ -144,7 +144,7 @@ def test_the_list_searches_and_filters(console: Client) -> None:
         assert "not_this" not in html, query
 
 
-def test_the_page_of_a_request_tells_its_story(console: Client) -> None:
+def test_the_page_of_a_request_shows_its_history(console: Client) -> None:
     fill(1)
     row = make_request(status=RequestStatus.QUEUED)
     html = console.get(reverse("admin:requests_app_request_change", args=[row.pk])).content.decode()
@@ -203,7 +203,7 @@ def test_sizes_are_shown_in_decimal_units(size: int | None, expected: str) -> No
     assert size_of(size).split("\N{NO-BREAK SPACE}") == expected.split()
 
 
-def test_the_page_of_a_request_says_why_it_waits(console: Client) -> None:
+def test_the_page_of_a_request_shows_why_it_waits(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD, last_error="no site left", hold_evidence={"ratio": 0.4})
     page = console.get(f"/admin/requests_app/request/{row.pk}/change/").content.decode()
     assert "no site left" in page
@@ -220,7 +220,7 @@ def test_the_name_of_a_request_is_an_address_too(console: Client) -> None:
 @pytest.mark.parametrize(
     "model", [DAG, Round, MergeGroup, InputFile, Runner, RunnerOutput, OutputDataset, SiteBan, Alert]
 )
-def test_what_belongs_to_a_request_leads_to_it(console: Client, model: type[Model]) -> None:
+def test_pages_of_related_objects_link_to_the_request(console: Client, model: type[Model]) -> None:
     fill(1)
     name = Request.objects.get().request_name
     row = model._default_manager.first()
@@ -242,7 +242,7 @@ def test_the_page_of_a_row_shows_no_empty_fields_and_no_raw_pairs(console: Clien
         assert absent not in html, absent
 
 
-def test_what_may_help_leads_to_the_form_that_does_it(console: Client) -> None:
+def test_suggestions_link_to_the_form_that_carries_them_out(console: Client) -> None:
     row = make_request(status=RequestStatus.HELD, last_error="3 of 10 groups failed")
     dag = make_dag(make_round(row.workflow))
     FailureCluster.objects.create(
@@ -271,7 +271,7 @@ def test_pages_use_the_singular_for_one_and_omit_empty_steps(console: Client) ->
 
 
 @pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.FAILED])
-def test_the_list_says_what_stopped_a_request(console: Client, status: RequestStatus) -> None:
+def test_the_list_shows_the_reason_of_a_stopped_request(console: Client, status: RequestStatus) -> None:
     make_request(status=status, last_error="the pilot ended failed twice")
     assert "the pilot ended failed twice" in console.get(page(Request, "changelist")).content.decode()
 
@@ -289,7 +289,7 @@ def followed(console: Client, url: str, pattern: str) -> list[str]:
         (Schedd, {"name": "schedd_ce@pool", "status": "draining"}, ["enable"]),
     ],
 )
-def test_the_way_from_the_list_to_a_form_works_and_offers_what_would_change_something(
+def test_the_links_from_the_list_to_a_form_work_and_offer_effective_operations(
     console: Client, model: type[Model], values: dict[str, str], offered: list[str]
 ) -> None:
     model._default_manager.create(**values)
@@ -300,7 +300,7 @@ def test_the_way_from_the_list_to_a_form_works_and_offers_what_would_change_some
 
 
 @pytest.mark.parametrize("url", ["/nowhere", "/admin/nowhere/"])
-def test_an_error_says_what_is_wrong_and_what_to_do(console: Client, url: str) -> None:
+def test_an_error_has_a_detail_and_a_cure(console: Client, url: str) -> None:
     answer = console.get(url)
     html = answer.content.decode()
     assert answer.status_code == 404
@@ -308,7 +308,7 @@ def test_an_error_says_what_is_wrong_and_what_to_do(console: Client, url: str) -
         assert message in html, message
 
 
-def test_a_form_older_than_the_login_says_so() -> None:
+def test_a_form_older_than_the_login_is_refused_with_a_message() -> None:
     answer = Client(enforce_csrf_checks=True).post("/admin/login/", {"username": "ana"})
     assert answer.status_code == 403
     assert "reload the page" in answer.content.decode()

@@ -1,4 +1,4 @@
-"""A ReqMgr2 that knows one request."""
+"""A ReqMgr2 with one request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.stand_in import FromSettings
 
 
 class ReqMgr2(BaseHTTPRequestHandler):
-    """A ReqMgr2 that knows one request."""
+    """A ReqMgr2 with one request."""
 
     def do_GET(self) -> None:
         known = self.path.endswith(DOCUMENT["request_name"])

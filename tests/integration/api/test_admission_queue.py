@@ -56,7 +56,7 @@ def test_the_expected_start_is_known_while_there_are_places(viewer: APIClient) -
     assert third["position"] == 3
 
 
-def test_the_page_says_how_full_admission_is(viewer: APIClient) -> None:
+def test_the_page_shows_the_usage_of_admission(viewer: APIClient) -> None:
     make_request(status=S.ACTIVE)
     make_request(request_name="next", status=S.QUEUED)
     body = viewer.get(URL).json()
@@ -64,7 +64,7 @@ def test_the_page_says_how_full_admission_is(viewer: APIClient) -> None:
     assert (body["next_in_queue"]["request_name"], body["next"], body["previous"]) == ("next", None, None)
 
 
-def test_a_longer_page_asks_no_more_queries(viewer: APIClient) -> None:
+def test_a_longer_page_takes_no_more_queries(viewer: APIClient) -> None:
     for number in range(20):
         make_request(status=S.QUEUED, priority=number)
     viewer.get(URL)  # makes the row of limits and notes that the token is used

@@ -1,4 +1,4 @@
-"""Alerts over REST: listed, filtered, acknowledged once, and new when they come back."""
+"""Alerts over REST: listed, filtered, acknowledged once, and new when they recur."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_acknowledged_alert_stays_open_and_names_the_user(operator: APIClient
     assert event.detail == {"alert": alert.pk, "kind": "slow_dag"}
 
 
-def test_an_alert_that_comes_back_after_its_end_is_new(operator: APIClient) -> None:
+def test_an_alert_that_recurs_after_its_end_is_new(operator: APIClient) -> None:
     alert = raised()
     acknowledge(operator, alert)
     close_alerts(request=alert.request)
@@ -115,7 +115,7 @@ def test_acknowledging_again_changes_nothing_and_names_the_first_user(
     assert AuditEvent.objects.filter(action="acknowledge").count() == 1
 
 
-def test_what_has_ended_or_never_was_cannot_be_acknowledged(operator: APIClient) -> None:
+def test_closed_or_unknown_alerts_cannot_be_acknowledged(operator: APIClient) -> None:
     alert = raised()
     close_alerts(request=alert.request)
     assert acknowledge(operator, alert).status_code == 409
@@ -145,7 +145,9 @@ def test_the_console_acknowledges_by_the_same_service(console: Client) -> None:
     assert "acknowledged by user:adam" in page
 
 
-def test_a_request_shows_who_acknowledged_its_alerts(viewer: APIClient, operator: APIClient) -> None:
+def test_a_request_shows_the_actor_who_acknowledged_its_alerts(
+    viewer: APIClient, operator: APIClient
+) -> None:
     alert = raised()
     acknowledge(operator, alert)
     (shown,) = viewer.get(f"/api/v1/requests/{alert.request.request_name}").json()["alerts"]

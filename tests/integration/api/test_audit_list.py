@@ -36,7 +36,7 @@ def listed(client: APIClient, **query: Any) -> list[int]:
     return [row["id"] for row in answer.json()["results"]]
 
 
-def test_an_event_is_shown_with_who_what_and_why(operator: APIClient) -> None:
+def test_an_event_is_shown_with_actor_change_and_reason(operator: APIClient) -> None:
     did(before="active")
     row = operator.get(URL).json()["results"][0]
     detail = {name: row[name] for name in ("actor", "action", "target", "reason", "detail")}
@@ -90,7 +90,7 @@ def test_no_secret_is_shown(api_as: ApiAs, console: Client) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.SITE_ADMIN])
-def test_the_console_shows_the_audit_to_those_who_may_read_it_over_rest(role: Role) -> None:
+def test_the_console_shows_the_audit_to_the_roles_that_read_it_over_rest(role: Role) -> None:
     did()
     for given, status in ((role, 403), (Role.OPERATOR, 200)):
         browser = Client()

@@ -66,7 +66,7 @@ def test_members_are_the_fields_in_order_without_internal_ones() -> None:
     assert body_of(Whole).__name__ == "WholeBody"
 
 
-def test_none_help_and_options_are_taken_from_the_annotation() -> None:
+def test_null_help_and_options_are_derived_from_the_annotation() -> None:
     assert {name for name, one in MEMBERS.items() if one.allow_null} == {
         "id", "at", "first", "counts", "evidence",
     }  # fmt: skip

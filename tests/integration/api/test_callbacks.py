@@ -33,7 +33,7 @@ def ended(url: str) -> Request:
 
 
 def sweep() -> int:
-    """As the worker does: claim what is due and deliver it."""
+    """Claim due callbacks and deliver them, as the worker does."""
     claims = claim_callbacks()
     for claim in claims:
         deliver_callback(str(claim.id))

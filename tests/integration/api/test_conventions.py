@@ -132,7 +132,7 @@ def test_a_made_up_cursor_is_read_as_a_value_of_the_ordering(viewer: APIClient) 
 @pytest.mark.parametrize("method", ["SELECT", "QUERYSET", "TRACE", "FOO"])
 @pytest.mark.parametrize("role", [Role.ANONYMOUS, Role.VIEWER])
 def test_an_unsupported_method_is_refused(api_as: ApiAs, role: Role, method: str) -> None:
-    """Also one that the view has an attribute of the name of."""
+    """This includes methods with the name of an attribute of the view."""
     answer = api_as(role).generic(method, URL)
     assert answer.status_code == 405
     assert answer["Allow"] == "GET, POST, HEAD, OPTIONS"
@@ -163,7 +163,7 @@ def test_an_index_has_every_order_of_a_long_list(view: type[ListView]) -> None:
 
 
 def walk(viewer: APIClient, url: str, *, towards: str = "next") -> list[dict[str, Any]]:
-    """The rows of all pages from this one on, in the order in which they come."""
+    """Return the rows of all pages from this one on, in order."""
     seen: list[dict[str, Any]] = []
     while url:
         body = viewer.get(url).json()
@@ -218,7 +218,7 @@ def test_requests_are_found_by_their_priority_through_an_index() -> None:
     assert "request_by_priority" in high.explain()
 
 
-def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
+def test_every_problem_has_a_cure(viewer: APIClient, requestor: APIClient, api_as: ApiAs) -> None:
     row = make_request(requestor="bob", submitted_by="bob", version=1)
     operator = api_as(Role.OPERATOR)
     url = f"{URL}/{row.request_name}"
@@ -242,12 +242,12 @@ def test_every_problem_says_what_to_do(viewer: APIClient, requestor: APIClient, 
         assert body["code"], body
 
 
-def test_the_id_of_a_call_goes_with_everything_it_causes(requestor: APIClient, operator: APIClient) -> None:
+def test_the_id_of_a_call_is_in_everything_it_causes(requestor: APIClient, operator: APIClient) -> None:
     requestor.post(
         URL, DOCUMENT | {"input_dataset": None, "total_events": 10}, headers={"X-Request-Id": "c1"}
     )
     row = Request.objects.get()
-    advance(row.pk)  # as a worker does, without any HTTP call
+    advance(row.pk)  # as a worker does, without an HTTP call
     operator.patch(
         f"{URL}/{row.request_name}", {"reason": "r", "priority": 7}, headers={"X-Request-Id": "c2"}
     )

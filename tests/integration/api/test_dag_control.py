@@ -94,7 +94,7 @@ def test_a_held_dag_is_not_removed_before_it_is_released(operator: APIClient, da
 
 @pytest.fixture
 def ended(dag: DAG) -> DAG:
-    """The DAG ended with one group done and one failed, and its request is held."""
+    """Return a DAG that ended with a finished and a failed group, and whose request is held."""
     dag.workflow.dags.update(status=DAGStatus.PARTIAL, completed_at=ago(minutes=1))
     first, second = dag.round.groups.order_by("index")
     dag.round.groups.filter(pk=first.pk).update(status=GroupStatus.COLLECTED)

@@ -41,7 +41,7 @@ def test_every_endpoint_and_method_is_described(described: dict[str, Any]) -> No
     assert paths == {route: set(methods) for route, methods in PLAIN.items() if route not in UNDOCUMENTED}
 
 
-def test_every_operation_says_which_problems_it_answers_with(described: dict[str, Any]) -> None:
+def test_every_operation_describes_its_problem_responses(described: dict[str, Any]) -> None:
     for path, item in described["paths"].items():
         for method, operation in item.items():
             answers = set(operation["responses"])
@@ -88,7 +88,7 @@ def test_the_docs_script_reads_our_description(client: Client) -> None:
 
 
 def test_the_description_is_written_once_per_process(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes seconds, and anybody may ask for it."""
+    """Generating it takes seconds, and it is public."""
     first = client.get("/api/v1/schema")
     monkeypatch.setattr(SchemaGenerator, "get_schema", None)
     again = client.get("/api/v1/schema")

@@ -1,4 +1,4 @@
-"""Drafts: entered, edited and submitted by their owners; until then WMS2 leaves them alone."""
+"""Drafts: entered, edited and submitted by their owners; until then WMS2 does not process them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def submit(client: APIClient) -> Any:
     return client.post(f"{URL}/{NAME}/submit", {"reason": "it is ready"})
 
 
-def test_a_draft_is_stored_without_its_mark_and_left_alone(draft: Request, viewer: APIClient) -> None:
+def test_a_draft_is_stored_without_its_mark_and_not_processed(draft: Request, viewer: APIClient) -> None:
     assert (draft.request_data, draft.status) == (DOCUMENT, S.NEW)
     Request.objects.update(next_check_at=timezone.now())
     assert claim_requests() == []

@@ -45,7 +45,7 @@ def test_workflows_are_filtered(viewer: APIClient, query: str) -> None:
     assert viewer.get(f"/api/v1/workflows?{query}").json()["results"] == []
 
 
-def test_the_status_of_a_workflow_tells_measurements_dag_and_outputs(viewer: APIClient) -> None:
+def test_the_status_of_a_workflow_has_measurements_dag_and_outputs(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     Workflow.objects.update(pilot_metrics=PILOT, input_dataset=None, total_events=200)
     round_ = make_round(row.workflow)
@@ -117,7 +117,7 @@ def test_dags_are_listed_and_filtered(viewer: APIClient) -> None:
     assert running.token not in str(viewer.get("/api/v1/dags").json())
 
 
-def test_a_dag_tells_its_groups_and_events(viewer: APIClient) -> None:
+def test_a_dag_shows_its_groups_and_events(viewer: APIClient) -> None:
     round_ = make_round(make_request().workflow)
     dag = make_dag(round_, version=4)
     make_group(round_, status=GroupStatus.COLLECTED, events_written=40)

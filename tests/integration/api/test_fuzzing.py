@@ -1,4 +1,4 @@
-"""Schemathesis against a server of our own: what the description promises is what the server does."""
+"""Schemathesis against a separate server: the server conforms to the description."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def stopped(reason: str, **values: Any) -> None:
     )
 
 
-def test_a_campaign_tells_success_durations_and_common_failures(viewer: APIClient) -> None:
+def test_campaign_metrics_have_success_durations_and_common_failures(viewer: APIClient) -> None:
     for took in (1, 2, 3, 4):
         ended(S.COMPLETED, took=took)
     ended(S.FAILED, took=9)

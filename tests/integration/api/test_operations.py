@@ -35,7 +35,7 @@ def test_sites_are_listed_by_name_and_filtered(viewer: APIClient) -> None:
     assert [row["name"] for row in drained] == ["T2_US_MIT"]
 
 
-def test_a_site_tells_the_bans_in_force(viewer: APIClient) -> None:
+def test_a_site_lists_the_bans_in_force(viewer: APIClient) -> None:
     site = make_site()
     now = timezone.now()
     ban = {"site": site, "created_by": "system:banning"}
@@ -129,7 +129,7 @@ def test_wrong_limits_are_refused_by_field(operator: APIClient, body: dict[str, 
     assert set(answer.json()["errors"]) == {field}
 
 
-def test_the_status_counts_what_is_open(viewer: APIClient) -> None:
+def test_the_status_counts_open_objects(viewer: APIClient) -> None:
     make_request(status=RequestStatus.COMPLETED)
     make_dag(make_round(make_request(status=RequestStatus.ACTIVE).workflow))
     make_site()
@@ -140,9 +140,9 @@ def test_the_status_counts_what_is_open(viewer: APIClient) -> None:
     assert body["admission"]["active_dags"] == 1
 
 
-def test_the_lifecycle_tells_what_is_due(viewer: APIClient) -> None:
+def test_the_lifecycle_status_counts_due_requests(viewer: APIClient) -> None:
     make_request(status=RequestStatus.QUEUED)
-    make_request(status=RequestStatus.COMPLETED)  # what has ended is not counted: that grows for ever
+    make_request(status=RequestStatus.COMPLETED)  # ended requests are not counted
     body = viewer.get("/api/v1/lifecycle/status").json()
     assert body["due"] == 1
     assert body["by_status"] == {"queued": 1}
@@ -218,7 +218,7 @@ def test_a_measured_value_of_a_site_is_shown_and_can_be_removed(operator: APICli
         ({"notes": "x" * 2001}, "notes"),
     ],
 )
-def test_a_wrong_word_about_a_site_is_refused(operator: APIClient, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_value_of_a_site_is_refused(operator: APIClient, body: dict[str, Any], field: str) -> None:
     make_site("T2_CH_CERN")
     answer = operator.patch("/api/v1/sites/T2_CH_CERN", {"reason": "r"} | body)
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])

@@ -1,4 +1,4 @@
-"""Every error below /api/ is a problem document, whatever went wrong."""
+"""Every error below /api/ is a problem document."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_format_that_is_not_offered_is_a_406(viewer: APIClient) -> None:
     problem(viewer.get(URL, headers={"Accept": "application/xml"}), 406)
 
 
-def test_without_login_the_answer_says_how_to_log_in(client: Client) -> None:
+def test_without_login_the_answer_names_the_ways_to_log_in(client: Client) -> None:
     answer = client.get(URL)
     problem(answer, 401)
     assert answer["WWW-Authenticate"] == "Bearer"
@@ -134,7 +134,7 @@ def test_too_many_calls_are_a_429_with_a_time_to_wait(api_as: ApiAs, settings: A
     assert 0 < int(answers[-1]["Retry-After"]) <= 61
 
 
-def test_without_its_database_and_redis_a_call_is_a_503_that_says_what_to_do() -> None:
+def test_without_its_database_and_redis_a_call_is_a_503_with_a_cure() -> None:
     away = {"DATABASE_URL": "postgres://absent@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
     ran = subprocess.run([sys.executable, "-c", CALL], env=os.environ | away, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -144,7 +144,7 @@ def test_without_its_database_and_redis_a_call_is_a_503_that_says_what_to_do() -
     assert (answer_body["detail"], answer_body["cure"]) == ("The database does not answer", "Retry later")
 
 
-def test_a_bug_is_a_500_that_tells_nothing_but_where_to_look(viewer: APIClient, monkeypatch: Any) -> None:
+def test_a_bug_is_a_500_without_internal_details(viewer: APIClient, monkeypatch: Any) -> None:
     def broken(*args: Any) -> None:
         raise RuntimeError("secret detail")
 

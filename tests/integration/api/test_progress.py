@@ -1,4 +1,4 @@
-"""Progress is counted in events, from aggregates, in one query; the end is guessed with a band."""
+"""Progress is counted in events, from aggregates, in one query; the end is estimated with an interval."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def generating(*, wanted: int, efficiency: float = 1.0, hours: float = 2) -> tup
     return row, round_
 
 
-def test_progress_is_by_events_and_tells_rounds_groups_and_nodes(viewer: APIClient) -> None:
+def test_progress_is_by_events_and_shows_rounds_groups_and_nodes(viewer: APIClient) -> None:
     row, round_ = generating(wanted=300)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=100, finished_at=ago(minutes=90))
     make_group(round_, status=GroupStatus.FAILED, nodes_done=2, nodes_failed=3, site="T2_CH_CERN")
@@ -71,14 +71,14 @@ def test_finished_jobs_of_a_running_group_move_the_bar(viewer: APIClient) -> Non
     assert (body["fraction"], body["rounds"][0]["fraction"]) == (0.625, 0.8333)
 
 
-def test_what_a_filter_throws_away_is_part_of_the_work(viewer: APIClient) -> None:
+def test_filtered_events_count_as_work(viewer: APIClient) -> None:
     row, round_ = generating(wanted=100, efficiency=0.25)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=100, events_written=25)
     body = read(viewer, row)
     assert (body["events_total"], body["fraction"], body["events_written"]) == (400, 0.25, 25)
 
 
-def test_what_a_closed_round_could_not_do_is_counted_where_it_is_done(viewer: APIClient) -> None:
+def test_work_of_a_closed_round_is_counted_in_the_round_that_does_it(viewer: APIClient) -> None:
     row, closed = generating(wanted=200)
     for status, read_, written in ((GroupStatus.COLLECTED, 100, 100), (GroupStatus.FAILED, 0, 0)):
         make_group(closed, status=status, input_events=100, events_read=read_, events_written=written)
@@ -110,7 +110,7 @@ def test_excluded_events_stay_in_the_total_and_are_no_work_left(
     assert (body["fraction"], body["pace"]["estimated_completion"]) == (0.6, None)
 
 
-def test_what_was_read_of_an_excluded_file_is_done(viewer: APIClient) -> None:
+def test_the_part_read_of_an_excluded_file_is_done(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     closed = make_round(row.workflow, status=RoundStatus.RESOLVED)
     make_group(closed, status=GroupStatus.COLLECTED, events_read=40)
@@ -139,7 +139,7 @@ def test_closed_rounds_count_by_files_and_the_open_one_by_groups(viewer: APIClie
     assert all("never executed" in line for line in reading), reading
 
 
-def test_what_was_read_of_a_shared_file_counts_at_once(viewer: APIClient) -> None:
+def test_the_part_read_of_a_shared_file_counts_at_once(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     round_ = make_round(row.workflow)
     make_file(row.workflow, events=200, state=FileState.ASSIGNED, round=round_, first_group=0, last_group=1)
@@ -149,7 +149,7 @@ def test_what_was_read_of_a_shared_file_counts_at_once(viewer: APIClient) -> Non
 
 
 @pytest.mark.parametrize(("finished", "seen", "rate"), [(5, 1, 100 / 36_000), (0.5, 3, 300 / 3600)])
-def test_the_last_hour_tells_the_pace_if_enough_finished_in_it(
+def test_the_pace_is_that_of_the_last_hour_if_enough_finished_in_it(
     viewer: APIClient, finished: float, seen: int, rate: float
 ) -> None:
     row, round_ = generating(wanted=1000, hours=10)
@@ -175,7 +175,7 @@ def test_the_band_narrows_with_the_evidence() -> None:
 
 
 @pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.ABORTED, RequestStatus.COMPLETED])
-def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: RequestStatus) -> None:
+def test_a_request_without_progress_has_no_estimated_end(viewer: APIClient, status: RequestStatus) -> None:
     row, round_ = generating(wanted=1000)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=500, finished_at=ago(hours=1))
     Request.objects.update(status=status)
@@ -189,7 +189,7 @@ def test_what_does_not_move_has_no_end_in_sight(viewer: APIClient, status: Reque
 def test_an_end_beyond_ten_years_is_not_reported(
     viewer: APIClient, wanted: int, known: tuple[bool, ...]
 ) -> None:
-    """A few events in the last hour and very many to go once made every list of requests fail."""
+    """A few events in the last hour with very many left made every list of requests fail."""
     row, round_ = generating(wanted=wanted, hours=24)
     make_group(round_, status=GroupStatus.COLLECTED, events_read=wanted // 2, finished_at=ago(hours=20))
     for _ in range(3):
@@ -203,7 +203,7 @@ def test_an_end_beyond_ten_years_is_not_reported(
     assert (listed["progress"]["estimated_completion"] is not None) == known[0]
 
 
-def test_one_query_tells_it_for_one_and_for_many() -> None:
+def test_one_query_serves_one_and_many_requests() -> None:
     rows = []
     for _ in range(5):
         row, round_ = generating(wanted=1000)

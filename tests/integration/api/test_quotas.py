@@ -81,7 +81,7 @@ def test_a_limit_of_ones_own_outranks_the_default_until_it_is_null(operator: API
         ("group/" + "g" * 101, {"open_requests": 1}, 404),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_an_invalid_quota_is_refused(
     operator: APIClient, path: str, body: dict[str, Any], status: int
 ) -> None:
     answer = operator.patch(f"/api/v1/quotas/{path}", WHY | body)
@@ -97,7 +97,7 @@ def test_a_stale_change_is_refused(operator: APIClient) -> None:
     assert operator.patch(ANA, WHY | {"open_requests": 8}, headers={"If-Match": '"1"'}).status_code == 200
 
 
-Door = Callable[[APIClient, Client, str], bool]
+Change = Callable[[APIClient, Client, str], bool]
 
 
 def by_rest(api: APIClient, console: Client, why: str) -> bool:
@@ -125,14 +125,14 @@ def by_shell(api: APIClient, console: Client, why: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("door", [by_rest, by_list, by_page, by_shell])
+@pytest.mark.parametrize("change", [by_rest, by_list, by_page, by_shell])
 def test_every_interface_requires_a_reason_and_records_the_actor(
-    operator: APIClient, console: Client, monkeypatch: pytest.MonkeyPatch, door: Door
+    operator: APIClient, console: Client, monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     monkeypatch.setenv("WMS2_PERSON", "sue")
-    assert not door(operator, console, "")
+    assert not change(operator, console, "")
     before = AuditEvent.objects.count()
-    assert door(operator, console, "a campaign")
+    assert change(operator, console, "a campaign")
     assert Quota.objects.get(name="ana").queued_jobs == 9
     (event,) = AuditEvent.objects.order_by("id")[before:]
     assert (event.action, event.target, event.reason) == ("change quota", "quota requestor ana", "a campaign")
@@ -165,7 +165,7 @@ def test_the_command_lists_accounts_with_a_quota_or_open_requests() -> None:
     assert "open_requests 1/20,000" in lines[2]
 
 
-def test_the_shell_refuses_what_is_no_number() -> None:
+def test_the_shell_refuses_a_value_that_is_not_a_number() -> None:
     with pytest.raises(CommandError, match="open_requests: This must be a whole number"):
         call_command("quota", "set", "requestor", "ana", "--open-requests", "many", "--reason", "test")
 

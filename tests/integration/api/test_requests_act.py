@@ -147,7 +147,7 @@ def test_abort_without_a_reason_is_refused(requestor: APIClient) -> None:
 @pytest.mark.parametrize(
     "values", [{"requestor": "ana", "submitted_by": "bob"}, {"requestor": "bob", "submitted_by": "ana"}]
 )
-def test_a_requestor_owns_what_they_asked_for_or_submitted(
+def test_a_requestor_owns_requests_in_their_name_and_those_they_submitted(
     requestor: APIClient, values: dict[str, str]
 ) -> None:
     row = make_request(status=S.QUEUED, **values)
@@ -204,7 +204,7 @@ def test_a_change_that_leaves_no_site_is_refused(operator: APIClient, lists: dic
     assert (row.version, row.workflow.site_whitelist, row.workflow.site_blacklist) == (0, [], [])
 
 
-def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIClient) -> None:
+def test_a_dry_run_lists_the_effects_of_a_change_and_changes_nothing(operator: APIClient) -> None:
     make_site()
     row = make_request(status=S.ACTIVE)
     make_dag(make_round(row.workflow))
@@ -229,7 +229,7 @@ def test_a_dry_run_says_what_a_change_reaches_and_changes_nothing(operator: APIC
 
 
 @pytest.mark.parametrize(("status", "planned_anew"), [(DAGStatus.FAILED, True), (DAGStatus.STOPPED, False)])
-def test_a_change_reaches_what_the_release_of_a_held_request_plans_anew(
+def test_a_change_applies_to_groups_planned_after_the_release_of_a_held_request(
     status: DAGStatus, planned_anew: bool, operator: APIClient
 ) -> None:
     row = make_request(status=S.HELD)
@@ -266,7 +266,7 @@ def test_a_stop_where_nothing_runs_only_holds(operator: APIClient, status: Reque
     assert "until it is released" in body["message"]
 
 
-def test_a_stop_of_what_runs_while_its_request_is_held_says_that_it_stays_held(operator: APIClient) -> None:
+def test_a_stop_of_the_jobs_of_a_held_request_reports_that_it_stays_held(operator: APIClient) -> None:
     row = make_request(status=S.HELD)
     refused = operator.post(url(row, "stop"), {"reason": "maintenance"})
     assert (refused.status_code, "has no running jobs" in refused.json()["detail"]) == (409, True)
@@ -285,6 +285,6 @@ def test_a_stop_where_something_may_run_is_clean(operator: APIClient, status: Re
 
 
 @pytest.mark.parametrize("status", sorted(set(S) - {S.COMPLETED, S.FAILED, S.ABORTED}))
-def test_everything_that_lives_can_be_aborted(operator: APIClient, status: RequestStatus) -> None:
+def test_every_unfinished_request_can_be_aborted(operator: APIClient, status: RequestStatus) -> None:
     row = make_request(status=status)
     assert operator.post(url(row, "abort"), {"reason": "enough"}).json()["status"] == "aborted"

@@ -152,7 +152,7 @@ BY_NAME = {"request_name": DOCUMENT["request_name"], "source": "reqmgr2"}
 
 @pytest.mark.usefixtures("reqmgr2")
 @pytest.mark.parametrize(("who", "submitter"), [("requestor", "ana"), ("operator", "portal")])
-def test_a_name_comes_with_what_reqmgr2_does_not_know(
+def test_an_import_by_name_accepts_fields_that_reqmgr2_does_not_have(
     request: pytest.FixtureRequest, settings: Any, who: str, submitter: str
 ) -> None:
     settings.CALLBACK_HOSTS = ["portal.example.org"]
@@ -173,7 +173,7 @@ def test_a_name_comes_with_what_reqmgr2_does_not_know(
     ("name", "value"),
     [("callback_url", "https://evil.example.org/"), ("callback_url", "ftp://a"), ("correlation_id", "a\nb")],
 )
-def test_what_comes_with_a_name_is_checked_as_in_a_document(
+def test_fields_beside_a_name_are_checked_as_in_a_document(
     requestor: APIClient, name: str, value: str
 ) -> None:
     answer = requestor.post(URL, BY_NAME | {name: value})
@@ -202,7 +202,7 @@ def test_a_repeated_name_is_answered_without_reqmgr2(
 
 
 @pytest.mark.usefixtures("reqmgr2")
-def test_a_name_reqmgr2_does_not_know_is_not_found(requestor: APIClient) -> None:
+def test_a_name_unknown_to_reqmgr2_is_not_found(requestor: APIClient) -> None:
     answer = requestor.post(URL, {"request_name": "unknown_request", "source": "reqmgr2"})
     assert answer.status_code == 404
     assert not Request.objects.exists()
@@ -215,7 +215,7 @@ def test_a_by_name_import_takes_no_other_members(requestor: APIClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "a\nb", "", "x" * 201])
-def test_a_by_name_import_checks_the_name_before_it_asks(requestor: APIClient, name: str) -> None:
+def test_a_by_name_import_checks_the_name_before_it_calls_reqmgr2(requestor: APIClient, name: str) -> None:
     answer = requestor.post(URL, {"request_name": name, "source": "reqmgr2"})
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"request_name"}

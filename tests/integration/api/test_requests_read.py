@@ -38,7 +38,7 @@ def names(answer: Any) -> list[str]:
 
 
 def timeless(row: dict[str, Any]) -> dict[str, Any]:
-    """What is no moment: PostgreSQL and Python spell UTC differently."""
+    """Return the members that are not times: PostgreSQL and Python write UTC differently."""
     return {name: value for name, value in row.items() if not name.endswith("_at")}
 
 
@@ -144,13 +144,13 @@ def test_an_unknown_status_is_refused_with_the_known_ones(viewer: APIClient) -> 
     assert all(status in body for status in RequestStatus)
 
 
-def test_only_the_members_asked_for_are_sent(viewer: APIClient) -> None:
+def test_only_the_requested_members_are_sent(viewer: APIClient) -> None:
     row = make_request()
     answer = viewer.get(f"{URL}?fields=request_name,request_data")
     assert answer.json()["results"] == [{"request_name": row.request_name, "request_data": row.request_data}]
 
 
-def test_the_detail_tells_everything(viewer: APIClient) -> None:
+def test_the_detail_has_every_field(viewer: APIClient) -> None:
     row = make_request(
         status=RequestStatus.HELD, hold_evidence={"reason": "no site"}, last_error="no site", version=3
     )
@@ -186,7 +186,7 @@ def test_the_detail_takes_three_queries(viewer: APIClient) -> None:
     assert len(taken) == 3, [one["sql"][:80] for one in taken]  # the caller, the request, all around it
 
 
-def test_the_detail_tells_the_position_in_the_queue(viewer: APIClient) -> None:
+def test_the_detail_has_the_position_in_the_queue(viewer: APIClient) -> None:
     make_request(status=RequestStatus.QUEUED, priority=900)
     second = make_request(status=RequestStatus.QUEUED, priority=100)
     assert viewer.get(f"{URL}/{second.request_name}").json()["queue_position"] == 2
@@ -242,7 +242,7 @@ def test_edits_and_actions_are_in_the_timeline_with_actor_and_reason(
     assert "change: priority 7" in page
 
 
-def test_progress_counts_what_is_announced(viewer: APIClient) -> None:
+def test_progress_counts_announced_blocks(viewer: APIClient) -> None:
     row = make_request(status=RequestStatus.ACTIVE)
     group = make_group(make_round(row.workflow), status=GroupStatus.COLLECTED)
     make_block(group, status=BlockStatus.ANNOUNCED)

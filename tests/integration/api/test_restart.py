@@ -1,4 +1,4 @@
-"""Kill and clone: the next version, its links and names, the limit, and what becomes of old outputs."""
+"""Restart: the next version, its links and names, the limit, and the treatment of old outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def restart(client: APIClient, name: str, **body: Any) -> Any:
     return client.post(f"/api/v1/requests/{name}/restart", {"reason": "the schedd is lost"} | body)
 
 
-def test_the_next_version_has_new_names_and_both_know_each_other(operator: APIClient) -> None:
+def test_the_next_version_has_new_names_and_both_refer_to_each_other(operator: APIClient) -> None:
     old = imported()
     dag = make_dag(make_round(old.workflow))
 
@@ -59,7 +59,7 @@ def test_the_next_version_has_new_names_and_both_know_each_other(operator: APICl
     assert (last.actor, last.reason) == ("user:olga", "the schedd is lost")
 
 
-def test_what_was_changed_since_the_import_is_kept(operator: APIClient) -> None:
+def test_changes_since_the_import_are_kept(operator: APIClient) -> None:
     old = imported(S.HELD)
     beside = {"correlation_id": "order:7", "callback_url": "https://portal.example.org/done"}
     Request.objects.filter(pk=old.pk).update(priority=77, **beside)
@@ -148,7 +148,7 @@ def test_old_outputs_stay_valid_until_the_new_version_is_complete(policy: str, f
     assert third.request_name in retired.reason
 
 
-def test_what_one_version_superseded_no_later_one_invalidates() -> None:
+def test_datasets_superseded_by_one_version_are_not_invalidated_by_a_later_one() -> None:
     first = imported()
     dataset = OutputDataset.objects.create(
         workflow=first.workflow, dataset_name="/Muons/Run2031A-First-v1/AOD"

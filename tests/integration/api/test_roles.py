@@ -124,7 +124,7 @@ TABLE: dict[str, dict[str, Role]] = {
 }
 
 
-def test_every_endpoint_has_a_row_in_the_table_and_the_roles_it_says() -> None:
+def test_every_endpoint_has_a_row_in_the_table_with_its_roles() -> None:
     assert {route: view.roles for route, view in endpoints()} == TABLE
 
 
@@ -147,7 +147,7 @@ def test_each_role_gets_exactly_what_the_table_allows(
             re.sub("<int:[a-z_]+>", "1", re.sub("<uuid:[a-z_]+>", str(UUID(int=0)), route))
             .replace("<request_name:name>", "unknown")
             .replace("<quota_scope:scope>/<quota_name:name>", "requestor/ana")
-            .replace("<slug:name>", OWN_SITE)  # what others' sites answer, tests/integration/auth shows
+            .replace("<slug:name>", OWN_SITE)  # sites of others are tested in tests/integration/auth
             .replace("<schedd_name:name>", "nowhere@pool")
             .replace("<template_name:template>", "unknown")
             .replace("<group_name:group>/<node_name:node>", "mg_000000/merge")

@@ -58,7 +58,7 @@ def test_a_tarball_is_kept_by_its_digest(requestor: APIClient) -> None:
     [(b"no tarball", "not a complete tarball"), (b"", "not a complete tarball"), (tarball("../x"), "../x")],
     ids=["other bytes", "nothing", "outside"],
 )
-def test_what_no_job_would_unpack_is_refused(requestor: APIClient, data: bytes, words: str) -> None:
+def test_an_unusable_tarball_is_refused(requestor: APIClient, data: bytes, words: str) -> None:
     answer = upload(requestor, data)
 
     assert answer.status_code == 422

@@ -21,7 +21,7 @@ ID, WHEN = "550e8400-e29b-41d4-a716-446655440000", "2026-01-30T10:00:00Z"
 
 
 def holds(answer: Any, example: Any, path: str = "") -> None:
-    """Every member of the example is in the answer, with a value of its kind."""
+    """Check that every member of the example is in the answer, with a value of the same type."""
     if isinstance(example, dict):
         assert isinstance(answer, dict), path
         for name, value in example.items():

@@ -49,12 +49,12 @@ class Issuer:
         return {"access_token": "unused", "id_token": self.token(**claims)}
 
     def add_key(self, key_id: str, algorithm: str) -> None:
-        """A new key, shown from now on."""
+        """Publish a new key."""
         key: Any = ec.generate_private_key(ec.SECP256R1()) if algorithm == "ES256" else _rsa_key()
         self.private[key_id] = (key, algorithm)
 
     def token(self, *, key_id: str = "rsa-1", header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token that is good for five minutes unless the claims say otherwise; None drops a claim."""
+        """Return a token that is valid for five minutes unless the claims differ; None drops a claim."""
         key, algorithm = self.private[key_id]
         now = int(time.time())
         content = {"iss": self.url, "sub": "ana", "aud": AUDIENCE, "iat": now, "exp": now + 300} | claims
@@ -62,7 +62,7 @@ class Issuer:
         return jwt.encode(kept, key, algorithm=algorithm, headers={"kid": key_id} | (header or {}))
 
     def answer(self, path: str) -> dict[str, Any] | None:
-        """What is shown at this path."""
+        """Return the document at this path."""
         self.asked.append(path)
         if self.broken:
             return None
@@ -81,7 +81,7 @@ class Issuer:
 
 @contextmanager
 def running_issuer() -> Iterator[Issuer]:
-    """An issuer that answers on loopback."""
+    """Run an issuer on loopback."""
     issuer = Issuer()
 
     class Handler(BaseHTTPRequestHandler):

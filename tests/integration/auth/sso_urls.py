@@ -1,4 +1,4 @@
-"""The project's URLs as they are where logging in at an issuer is on."""
+"""The project's URLs with login at an issuer enabled."""
 
 from __future__ import annotations
 

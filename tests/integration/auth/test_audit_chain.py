@@ -1,4 +1,4 @@
-"""The audit is one chain, whatever runs at once; how tampering is found is in tests/hostile/test_audit.py."""
+"""The audit is one chain, also with concurrent writers. tests/hostile/test_audit.py tampers with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(count: int, actor: str = "user:olga") -> None:
 
 
 def write_sealed(count: int) -> None:
-    """Where the test's own transaction never commits."""
+    """Seal the rows of a test whose transaction never commits."""
     write(count)
     audit.seal_pending()
 

@@ -1,4 +1,4 @@
-"""Every endpoint that writes leaves an audit row with its actor: the URLconf is walked, none is forgotten."""
+"""Every endpoint that writes leaves an audit row with its actor: the endpoints are taken from the URLconf."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _quarantined() -> Call:
 
 
 def tarball() -> bytes:
-    """A tarball with one file."""
+    """Return a tarball with one file."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("run"))
@@ -142,7 +142,7 @@ def _dead_letters() -> Call:
     return "announcements/replay", WHY
 
 
-# How to call each endpoint that writes so that it does. A new one needs its line here.
+# A successful call of each writing endpoint. A new endpoint needs a line here.
 CALLS: dict[tuple[str, str], Callable[[], Call]] = {
     ("POST", "requests"): lambda: ("requests", DOCUMENT),
     ("POST", "requests/batch"): lambda: ("requests/batch", {"requests": [DOCUMENT]}),

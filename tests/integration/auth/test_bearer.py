@@ -126,12 +126,12 @@ def test_nonsense_is_a_401(issuer: Issuer, token: str) -> None:
     refusal(get(token))
 
 
-def test_keys_are_asked_for_once_and_new_ones_found(issuer: Issuer, monkeypatch: Any) -> None:
+def test_keys_are_fetched_once_and_new_ones_are_found(issuer: Issuer, monkeypatch: Any) -> None:
     for _ in range(3):
         assert get(issuer.token(**OPS)).status_code == 200
     assert issuer.asked.count("/keys") == 1
     issuer.add_key("rsa-2", "RS256")
-    assert "not published" in refusal(get(issuer.token(key_id="rsa-2", **OPS)))  # asked a moment ago
+    assert "not published" in refusal(get(issuer.token(key_id="rsa-2", **OPS)))  # fetched a moment ago
     assert issuer.asked.count("/keys") == 1
     monkeypatch.setattr(keys, "ASK_AGAIN_SEC", 0.0)
     assert get(issuer.token(key_id="rsa-2", **OPS)).status_code == 200

@@ -54,12 +54,12 @@ def test_the_linked_person_is_known_in_every_spelling_and_by_proxy(dn: str) -> N
 
 
 @pytest.mark.parametrize("peer", ["10.2.0.1", "127.0.0.1", ""])
-def test_the_header_from_anywhere_else_is_not_believed(peer: str) -> None:
+def test_the_header_from_another_address_is_ignored(peer: str) -> None:
     assert me(peer=peer, **{"X-Forwarded-For": PROXY}).status_code == 401
 
 
 @pytest.mark.parametrize("verify", ["NONE", "FAILED:expired", ""])
-def test_a_certificate_the_proxy_did_not_verify_is_not_believed(verify: str) -> None:
+def test_a_certificate_the_proxy_did_not_verify_is_ignored(verify: str) -> None:
     assert me(verify=verify).status_code == 401
 
 

@@ -42,7 +42,7 @@ def test_an_issuer_without_tls_is_for_the_lab_only(settings: Any) -> None:
     assert "https" in checks.check_identity(None)[0].msg
 
 
-def test_what_is_right_passes(settings: Any) -> None:
+def test_correct_settings_pass_the_check(settings: Any) -> None:
     settings.OIDC_ISSUERS, settings.OIDC_AUDIENCES = ["https://issuer.example.org/"], ["https://wms2"]
     settings.OIDC_ROLES = ["group:/cms/ops=operator", "scope:wms2:x=y=site_admin:T2_CH_CERN"]
     settings.TRUSTED_PROXIES = ["10.0.0.1", "2001:db8::/32"]

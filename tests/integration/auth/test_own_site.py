@@ -1,4 +1,4 @@
-"""A site's admins steer their own site, over REST and in the console, and no other."""
+"""A site's admins operate their own site only, over REST and in the console."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize("url", ["/admin/", "/admin/password_change/", "/api/v1/docs", *LISTS])
-def test_no_page_carries_a_script_of_its_own(console: Client, url: str, settings: Any) -> None:
+def test_no_page_has_an_inline_script(console: Client, url: str, settings: Any) -> None:
     settings.STREAMS_PORT = 0
     make_request()
     make_site()

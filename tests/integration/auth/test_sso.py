@@ -47,7 +47,7 @@ def sent_to_issuer(answer: Any, issuer: Issuer) -> dict[str, str]:
 
 
 def come_back(browser: Client, issuer: Issuer, asked: dict[str, str], **claims: Any) -> Any:
-    """The issuer has seen the person and sends the browser back with a code."""
+    """Redirect the browser back with a code, as the issuer does after a login."""
     said = {"aud": "wms2-console", "nonce": asked["nonce"]} | claims
     issuer.codes["code-1"] = (asked["code_challenge"], said)
     return browser.get("/oidc/callback/", {"code": "code-1", "state": asked["state"]})
@@ -124,14 +124,14 @@ def test_a_session_is_renewed_at_the_issuer_or_ends(issuer: Issuer) -> None:
     assert browser.get("/api/v1/me").status_code == 401
 
 
-def test_a_session_lasts_no_longer_than_the_issuers_word(issuer: Issuer) -> None:
+def test_a_session_ends_with_the_roles_from_the_issuer(issuer: Issuer) -> None:
     browser = Client()
     log_in(browser, issuer, **OPS)
     assert 0 < browser.session.get_expiry_age() <= 12 * 3600
 
 
 @pytest.mark.parametrize("asked", [{}, {"days": 365}])
-def test_a_token_made_in_such_a_session_ends_with_the_issuers_word(
+def test_a_token_made_in_such_a_session_ends_with_the_roles_from_the_issuer(
     issuer: Issuer, asked: dict[str, int]
 ) -> None:
     browser = Client()

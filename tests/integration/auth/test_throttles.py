@@ -1,4 +1,4 @@
-"""Throttles: per user and per address, shared by all processes, and open while Redis is away."""
+"""Throttles: per user and per address, shared by all processes, and open while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITES, SCHEMA = "/api/v1/sites", "/api/v1/docs"
 
 @pytest.fixture(autouse=True)
 def _few(settings: Any) -> None:
-    """Few calls, in a window that no test outlasts and that hardly ever ends during one."""
+    """Allow few calls in a window that is longer than a test."""
     settings.THROTTLE_RATES = {"user": "3/year", "anonymous": "2/year", "failures": "2/year"}
 
 
@@ -42,7 +42,7 @@ def test_the_count_is_in_redis_not_in_the_process(api_as: ApiAs) -> None:
     assert refused.json()["code"] == "throttled"
 
 
-def test_each_address_has_calls_of_its_own() -> None:
+def test_each_address_has_a_separate_limit_of_calls() -> None:
     assert statuses(Client(REMOTE_ADDR="1.1.1.1"), SCHEMA, 3) == [200, 200, 429]
     assert statuses(Client(REMOTE_ADDR="2.2.2.2"), SCHEMA, 1) == [200]
 

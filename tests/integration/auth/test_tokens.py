@@ -139,7 +139,7 @@ def test_a_token_is_revoked_with_the_reason_in_the_query(viewer: APIClient) -> N
     "arguments",
     [("roles", "ana", "emperor"), ("token", "unknown", "x"), ("revoke", "ana", "x"), ("unlink", "/CN=x")],
 )
-def test_what_does_not_exist_is_said(arguments: tuple[str, ...]) -> None:
+def test_commands_on_missing_objects_are_refused(arguments: tuple[str, ...]) -> None:
     make_user("ana")
     with pytest.raises(CommandError):
         access(*arguments)

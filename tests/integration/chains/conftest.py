@@ -1,4 +1,4 @@
-"""Chains with toy payloads, whose requests end as the test says."""
+"""Chains with toy payloads, whose requests are ended by the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIGNED = {"actor": "user:ana", "reason": "a test"}
 
 
 class FakeDbs:
-    """DBS as far as the readiness of inputs and the ownership of outputs ask it."""
+    """DBS in memory, for the readiness of inputs and the ownership of outputs."""
 
     def __init__(self) -> None:
         self.access: dict[str, str] = {}
@@ -51,7 +51,7 @@ def fake_dbs(adapt: Any) -> FakeDbs:
 
 @cache
 def checked(document: str) -> Workflow:
-    """The workflow of a document. Each document is checked once: that starts a process."""
+    """Return the workflow of a document. Each document is checked once, because that starts a process."""
     reading = check_template(document)
     assert reading.problems == []
     assert reading.workflow is not None
@@ -59,7 +59,7 @@ def checked(document: str) -> Workflow:
 
 
 def make_actual(document: str = LINEAR, name: str = "first", **values: Any) -> Template:
-    """The newest, actual version of a template of this document."""
+    """Create an actual template of this document."""
     older = Template.objects.filter(name=name)
     template = make_template(
         name, workflow=checked(document), version=older.count() + 1, status=TemplateStatus.LOADED, **values
@@ -68,7 +68,7 @@ def make_actual(document: str = LINEAR, name: str = "first", **values: Any) -> T
 
 
 def start(uid: str = "1", **values: Any) -> Chain:
-    """The newest chain of an announced dataset."""
+    """Announce a dataset; return its newest chain."""
     announce(**({"uid": uid, "name": RAW, "actor": "user:ana"} | values))
     return Chain.objects.get(announcement__uid=uid)
 
@@ -82,7 +82,7 @@ def advanced(chain: Chain) -> Chain:
 def end_request(
     chain: Chain, step: str, status: RequestStatus = RequestStatus.COMPLETED, **values: Any
 ) -> None:
-    """Give the requests of a step a status, as the lifecycle would, and wake their chain."""
+    """Set the status of a step's requests, as the lifecycle does, and wake their chain."""
     rows = chain.steps.filter(step=step, request__isnull=False)
     assert rows, f"{step} has no request"
     Request.objects.filter(pk__in=rows.values("request")).update(status=status, **values)

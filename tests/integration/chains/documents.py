@@ -22,7 +22,7 @@ def tool(
     data: str = "Directory",
     request: str = "",
 ) -> str:
-    """An Operation with one dataset in and one out."""
+    """Return an Operation with one input and one output dataset."""
     payload = "{kind: merge, merge: {tool: events}}" if mode == "merge" else "{kind: toy}"
     splitting = "" if mode == "merge" else "splitting: {algo: FileBased, files_per_job: 2}, "
     return f"""

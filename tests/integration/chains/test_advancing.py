@@ -72,7 +72,7 @@ def test_repeated_advance_makes_no_second_request() -> None:
     assert Request.objects.count() == 1
 
 
-def test_request_imported_before_a_crash_is_found_again() -> None:
+def test_request_imported_before_a_crash_is_adopted() -> None:
     make_actual()
     chain = advanced(start())
     row = chain.steps.get(step="skim")
@@ -182,7 +182,7 @@ def test_scatter_makes_one_request_per_element_and_the_fan_in_reads_all() -> Non
     assert advanced(chain).status == ChainStatus.FINISHED
 
 
-def test_one_request_that_ended_is_not_taken_for_all() -> None:
+def test_one_ended_request_does_not_finish_a_scattered_step() -> None:
     make_actual(SCATTER)
     chain = advanced(start())
     first = chain.steps.filter(step="skim").order_by("id")[0]
@@ -280,7 +280,7 @@ def test_restarted_request_is_followed() -> None:
     assert slim.workflow.input_dataset == "/Muons/Run2031A-Again-v2/AOD"
 
 
-def test_sweep_wakes_only_chains_with_news() -> None:
+def test_sweep_wakes_only_chains_with_changed_requests() -> None:
     make_actual()
     quiet, loud = advanced(start("1")), advanced(start("2"))
     assert claim_chains() == []

@@ -107,7 +107,7 @@ def test_illegal_values_are_refused_and_nothing_is_stored(changes: dict[str, Any
     assert Announcement.objects.count() == 0
 
 
-def test_announcement_that_was_only_stored_is_matched_by_the_sweep() -> None:
+def test_stored_announcement_without_a_match_is_matched_by_the_sweep() -> None:
     make_template("first")
     store_announcements([build_announcement(uid="1", name=RAW, actor=ACTOR)])
 

@@ -30,7 +30,7 @@ def load(client: APIClient, **changes: Any) -> Any:
     return client.post("/api/v1/templates", NEW | changes, format="json")
 
 
-def test_template_lives_through_its_statuses(operator: APIClient) -> None:
+def test_template_moves_through_its_statuses(operator: APIClient) -> None:
     made = load(operator)
     assert (made.status_code, made.json()["status"], made.json()["version"]) == (201, "loaded", 1)
     copy = operator.post("/api/v1/templates/muons/1/clone", {"name": "muons", "reason": "r"}, format="json")

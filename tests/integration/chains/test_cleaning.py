@@ -1,4 +1,4 @@
-"""Cleanup of intermediates: what is removed, when, what it waits for, and deaths in between."""
+"""Cleanup of intermediates: removed datasets, times, waits, and killed workers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def going(chain: Chain) -> set[str]:
 
 
 def write_output(row: ChainDataset) -> None:
-    """Give WMS2 an announced dataset of this name, as the request of its step would."""
+    """Create an announced dataset of this name, as the request of its step does."""
     request = row.producer.request if row.producer is not None else None
     workflow = request.workflow if request is not None else make_workflow()
     now = timezone.now()
@@ -104,7 +104,7 @@ class TestStrategies:
         assert going(chain) == {"skim"}
         assert chain.status == ChainStatus.RUNNING
 
-    def test_input_goes_only_if_the_template_says_so(self) -> None:
+    def test_input_is_deleted_only_if_the_template_allows_it(self) -> None:
         make_actual(cleanup="safe", delete_input=True)
         chain = run_chain(advanced(start()), "skim", "slim", "join")
 
@@ -174,7 +174,7 @@ def test_death_at_every_step_of_advancing_and_cleaning_loses_and_doubles_nothing
     make_actual(DIAMOND, cleanup="safe")
     for number, point in enumerate(POINTS):
         assert dies_at(point, lambda: announce(uid=str(number), name=RAW, actor="user:ana"))  # noqa: B023
-    announce(uid="1", name=RAW, actor="user:ana")  # what died before its commit is delivered again
+    announce(uid="1", name=RAW, actor="user:ana")  # a task that died before its commit is delivered again
     match_pending()
     assert [row.chains.count() for row in Announcement.objects.order_by("uid")] == [1, 1]
     chain = Chain.objects.order_by("id")[0]

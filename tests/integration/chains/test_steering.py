@@ -1,4 +1,4 @@
-"""What people do to chains and dead letters: effects, refusals, and the audit."""
+"""Operator actions on chains and dead letters: effects, refusals, and the audit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_retry_is_refused_while_the_request_can_be_released(operator: APIClient)
     assert "Release the request" in refused["cure"]
 
 
-def test_skip_gives_null_so_that_a_required_input_holds_the_chain(operator: APIClient) -> None:
+def test_null_of_a_skipped_step_holds_a_chain_that_requires_the_input(operator: APIClient) -> None:
     make_actual()
     chain = advanced(start())
 
@@ -110,7 +110,7 @@ def test_step_that_needs_approval_starts_only_when_it_is_approved(operator: APIC
     assert chain.steps.get(step="skim").approved_by == "user:olga"
 
 
-def test_rejected_step_is_held_and_may_be_asked_for_again(operator: APIClient) -> None:
+def test_rejected_step_is_held_and_can_be_retried(operator: APIClient) -> None:
     make_actual(APPROVAL)
     chain = advanced(start())
 
@@ -154,7 +154,9 @@ def test_console_buttons_do_the_same(console: Client, name: str, status: str) ->
 
 
 @pytest.mark.parametrize("name", ["cancel", "retry", "skip", "approve", "reject"])
-def test_an_ended_chain_offers_and_takes_nothing(console: Client, operator: APIClient, name: str) -> None:
+def test_an_ended_chain_offers_and_accepts_no_operation(
+    console: Client, operator: APIClient, name: str
+) -> None:
     make_actual()
     chain = advanced(start())
     act(operator, chain, "cancel")

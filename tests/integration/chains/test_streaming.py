@@ -38,7 +38,7 @@ outputs: {{result: {{type: Directory, outputSource: third/out}}}}
 
 @pytest.fixture
 def chain() -> Chain:
-    """A chain whose first two steps run."""
+    """Return a chain whose first two steps run."""
     make_actual(STREAMED)
     made = advanced(advanced(start()))
     assert statuses(made) == {"first": "running", "second": "running", "third": "defined"}
@@ -60,7 +60,7 @@ def test_a_streaming_step_becomes_a_request_that_reads_from_its_producer(chain: 
     assert [str(one) for one in written.consumers.all()] == ["second"]
 
 
-def test_the_starts_of_a_chain_need_no_news_between_them() -> None:
+def test_starts_of_a_chain_need_no_wake_up_between_them() -> None:
     make_actual(STREAMED)
     made = advanced(start())
     assert Chain.objects.filter(pk=made.pk, next_check_at__lte=timezone.now()).exists()

@@ -10,7 +10,7 @@ from wms2_cli.lists import LISTINGS
 
 
 class Asked(dict[str, Any]):
-    """A row that notes which members are asked for."""
+    """A row that records the members that are read."""
 
     def get(self, name: str, default: Any = None) -> Any:
         self[name] = default

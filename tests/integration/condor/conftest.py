@@ -1,4 +1,4 @@
-"""A real pool, named by CONDOR_CONFIG. Without one these tests fail: they prove nothing otherwise."""
+"""A real pool, named by CONDOR_CONFIG. Without one these tests fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DAGMan and the schedd really do with our files."""
+"""Behaviour of the real DAGMan and schedd with WMS2's files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def elected(group: Path) -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """A DAG that was submitted over the remains of an interrupted submission, and came to its end."""
+    """A DAG that was submitted after an interrupted submission, and has ended."""
 
     bench: Bench
     name: str
@@ -69,13 +69,13 @@ def ran(
     bench.clear()
 
 
-def test_what_jobs_leave_in_back_comes_to_reports(ran: Ran) -> None:
+def test_files_of_jobs_in_back_are_moved_to_reports(ran: Ran) -> None:
     assert set(reports(ran.group)) == set(NODES[1:])
     assert "proc_000000.report.json" in (ran.group / "reports" / "merge.seen").read_text()
     assert (ran.group / "proc_000000.out").exists()
 
 
-def test_dagmans_own_files_tell_the_same(ran: Ran) -> None:
+def test_dagmans_own_files_have_the_same_result(ran: Ran) -> None:
     status = read_status(ran.directory / "workflow.dag.status")
     assert status is not None
     assert dict(status.status.nodes) == {"mg_000000": NodeState.DONE, "mg_000001": NodeState.DONE}
@@ -93,7 +93,7 @@ def test_a_group_stays_at_the_site_its_landing_found(ran: Ran) -> None:
     }
 
 
-def test_jobs_carry_the_attributes_cms_looks_for(ran: Ran) -> None:
+def test_jobs_have_the_attributes_of_cms_monitoring(ran: Ran) -> None:
     wanted = (
         "CMS_RequestName",
         "CMS_WorkflowID",
@@ -106,7 +106,7 @@ def test_jobs_carry_the_attributes_cms_looks_for(ran: Ran) -> None:
     assert [job[key] for key in wanted] == ["ana_test-v1", WORKFLOW_ID, "processing", "proc_000000", 10, 1]
 
 
-def test_only_a_node_whose_limits_were_raised_asks_for_more(ran: Ran) -> None:
+def test_only_a_node_with_raised_limits_requests_more(ran: Ran) -> None:
     attempts: dict[str, list[tuple[int, ...]]] = {}
     wanted = ("RequestMemory", "RequestDisk", "MaxWallTimeMins", "AllowedJobDuration")
     for job in ran.bench.past(ran.name, *wanted, "NumHolds"):
@@ -121,7 +121,7 @@ def test_only_a_node_whose_limits_were_raised_asks_for_more(ran: Ran) -> None:
     assert "proc_000001 0 1 1 " in post
 
 
-def test_dagman_gets_none_of_our_environment(ran: Ran) -> None:
+def test_dagman_gets_no_variable_of_the_environment_of_wms2(ran: Ran) -> None:
     seen = (ran.group / "post.env").read_text()
     assert "CONDOR_CONFIG=" in seen
     assert "DATABASE_URL" not in seen
@@ -141,7 +141,7 @@ def test_a_held_job_is_removed_so_that_post_can_judge_it(bench: Bench) -> None:
     assert "Job was held" in (group / "group.dag.nodes.log").read_text()
 
 
-def test_a_node_that_asks_to_abort_ends_the_whole_dag(bench: Bench) -> None:
+def test_a_node_with_the_abort_status_ends_the_whole_dag(bench: Bench) -> None:
     behaviour = {"proc_000000": "exit-43", "proc_000002": "sleep", "proc_000003": "sleep"}
     written = bench.write(bench.layout(behaviour, groups=2))
     name = bench.submit(written)
@@ -163,7 +163,7 @@ def wait_until_done(bench: Bench, group: Path, node: str) -> None:
     bench.wait(is_done)
 
 
-def test_removal_empties_the_queue_and_resubmission_goes_on_from_there(bench: Bench) -> None:
+def test_removal_empties_the_queue_and_resubmission_continues_from_there(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000001": "sleep"}, groups=2))
     group = written.dag_file.parent / "mg_000000"
     name = bench.submit(written)
@@ -188,7 +188,7 @@ def test_removal_empties_the_queue_and_resubmission_goes_on_from_there(bench: Be
 
 
 def dagman_pid(cluster_id: int) -> int:
-    """The process of one DAGMan, known by the name the schedd runs it under."""
+    """Return the process of one DAGMan, found by the name under which the schedd runs it."""
     name = f"condor_scheduniv_exec.{cluster_id}.0".encode()
     found = [
         int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if name in _command_line(path)
@@ -204,7 +204,7 @@ def _command_line(path: Path) -> bytes:
         return b""
 
 
-def test_a_killed_dagman_comes_back_and_runs_no_node_twice(bench: Bench) -> None:
+def test_a_killed_dagman_restarts_and_runs_no_node_twice(bench: Bench) -> None:
     written = bench.write(bench.layout(groups=2))
     name = bench.submit(written)
     bench.wait(lambda: bench.running(name))
@@ -238,7 +238,7 @@ def test_hold_reaches_every_dagman_and_a_held_dag_is_removed_without_loss(bench:
 
 
 def kill_every_dagman(bench: Bench, name: str) -> None:
-    """As when their host is lost: they can neither write rescue files nor remove their jobs."""
+    """Kill all DAGMans, as if their host were lost: they neither write rescue files nor remove jobs."""
     pids = [dagman_pid(job["ClusterId"]) for job in bench.jobs(name) if job["JobUniverse"] == 7]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -250,7 +250,7 @@ def kill_every_dagman(bench: Bench, name: str) -> None:
     bench.wait(lambda: not bench.jobs(name))
 
 
-def test_a_dag_whose_dagmans_all_died_goes_on_with_what_was_done(bench: Bench) -> None:
+def test_a_dag_whose_dagmans_all_died_continues_from_the_finished_nodes(bench: Bench) -> None:
     written = bench.write(bench.layout({"proc_000001": "sleep"}))
     group = written.dag_file.parent / "mg_000000"
     name = bench.submit(written)

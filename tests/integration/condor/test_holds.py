@@ -26,7 +26,7 @@ def write(bench: Bench, tmp_path: Path) -> WrittenDag:
     run = Asset("run.sh", GREEDY, executable=True)
     layout = bench.layout(assets=[run, *assets], retries=ONE_TRY, memory_ceiling_mb=1000)
     written = bench.write(layout)
-    # A minute is the shortest limit a layout can ask for; the mechanism is the same with seconds.
+    # A minute is the shortest limit of a layout; the mechanism is the same with seconds.
     submit = written.dag_file.parent / "proc.sub"
     submit.write_text(submit.read_text().replace("$(wall_minutes) * 60", "$(wall_minutes) * 6"))
     return written
@@ -34,7 +34,7 @@ def write(bench: Bench, tmp_path: Path) -> WrittenDag:
 
 @pytest.fixture
 def records(bench: Bench, tmp_path: Path) -> dict[str, PostRecord]:
-    """One DAG whose jobs ask for too much, another whose jobs cannot get their input."""
+    """Return the records of a DAG whose jobs request too much, and of one whose jobs get no input."""
     greedy, starved = write(bench, tmp_path / "greedy"), write(bench, tmp_path / "starved")
     (starved.dag_file.parent / "mg_000000" / "jobs.json").unlink()
     names = [bench.submit(written) for written in (greedy, starved)]

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def bench(tmp_path: Path, pool_sites: tuple[str, ...], settings: Any) -> Iterator[Bench]:
-    """DAGs of the pool's second schedd, which allows few DAGMans."""
+    """Yield a bench of the pool's second schedd, which allows few DAGMans."""
     name = schedd_names()[1]
     settings.SCHEDDS = [name]
     port = Schedd(name)
@@ -41,7 +41,7 @@ def bench(tmp_path: Path, pool_sites: tuple[str, ...], settings: Any) -> Iterato
 
 
 def ready_dag(bench: Bench, behaviour: Mapping[str, str] | None = None) -> DAG:
-    """A DAG of ours that is written and not submitted."""
+    """Return a DAG that is written and not submitted."""
     written = bench.write(bench.layout(behaviour, groups=GROUPS))
     return make_dag(
         make_round(make_workflow()),
@@ -88,7 +88,7 @@ def test_a_dag_alone_gets_more_groups_when_others_have_ended(bench: Bench) -> No
     assert not submit(second)
 
     def limits(dag: DAG) -> list[int]:
-        """The limit of the outer DAGMan, once it has started."""
+        """Return the limit of the outer DAGMan when it has started."""
         ads = bench.jobs(dag.token, MAX_GROUPS, "DAGManJobId")
         return [int(ad[MAX_GROUPS]) for ad in ads if MAX_GROUPS in ad and "DAGManJobId" not in ad]
 
@@ -97,7 +97,7 @@ def test_a_dag_alone_gets_more_groups_when_others_have_ended(bench: Bench) -> No
         return limits(first) == limits(second) == [(SPARE_DAGMANS - 2) // 2]
 
     bench.wait(share)
-    bench.schedd.remove_dag(first.token, reason="the test goes on without it")
+    bench.schedd.remove_dag(first.token, reason="the test continues without it")
     bench.wait(lambda: bench.gone(first.token))
 
     def alone() -> bool:

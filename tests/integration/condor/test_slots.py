@@ -35,7 +35,7 @@ def collector(pool_sites: tuple[str, ...]) -> Iterator[Collector]:
 
 @pytest.fixture
 def silent_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A collector at a port where nothing listens."""
+    """Yield a collector at a port where nothing listens."""
     adapters.collector.cache_clear()
     monkeypatch.setenv("_CONDOR_COLLECTOR_HOST", "127.0.0.1:1")
     yield

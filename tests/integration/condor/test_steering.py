@@ -11,7 +11,7 @@ from sandbox.elect_site import elected_site
 from tests.pool_dags import Bench
 
 
-def test_groups_that_start_after_a_change_of_sites_land_where_it_says(bench: Bench) -> None:
+def test_groups_that_start_after_a_change_of_sites_land_at_allowed_sites(bench: Bench) -> None:
     first, second, third = bench.sites[:3]
     node: dict[str, Any] = {"memory_mb": 64, "cpus": 1, "disk_kb": 1024, "wall_minutes": 10}
     groups = [

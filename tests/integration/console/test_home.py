@@ -1,4 +1,4 @@
-"""The home page: what needs a person, how the fleet is doing, at a cost that does not grow with the rows."""
+"""The home page: items for operators and the state of all requests, at a cost independent of the rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_alerts_are_grouped_by_kind() -> None:
     assert (matter.title, matter.detail, len(matter.examples)) == ("2 × slow dag", "it takes long", 2)
 
 
-def test_paused_admission_and_silent_schedds_need_a_person() -> None:
+def test_paused_admission_and_silent_schedds_need_an_operator() -> None:
     config = limits()
     config.paused, config.pause_reason = True, "the storage is full"
     config.save()
@@ -79,7 +79,7 @@ def test_paused_admission_and_silent_schedds_need_a_person() -> None:
     assert "mute@pool has not answered" in titles
 
 
-def test_an_empty_home_page_says_that_nothing_waits(console: Client) -> None:
+def test_an_empty_home_page_shows_that_no_action_is_needed(console: Client) -> None:
     assert "No request is held and no alert is open" in home(console)
 
 

@@ -1,4 +1,4 @@
-"""The request page: its order, what it says, and that text of others is never markup."""
+"""The request page: its order and texts, and that text of users is never markup."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page(client: Client, row: Request) -> str:
 
 @pytest.fixture
 def held() -> Request:
-    """A held request with a failed DAG and its rescue, outputs, input files and samples."""
+    """Return a held request with a failed DAG and its rescue, outputs, input files and samples."""
     row = make_request(status=RequestStatus.HELD, last_error=f"3 of 10 groups failed {HOSTILE}")
     make_file(row.workflow, excluded_reason=HOSTILE, state=FileState.EXCLUDED)
     round_ = make_round(row.workflow, estimate={"memory_mb": 2000, "time_per_event_sec": 1.0})
@@ -84,7 +84,7 @@ def held() -> Request:
     return row
 
 
-def test_the_parts_of_the_page_are_in_the_order_of_questions(held: Request) -> None:
+def test_the_parts_of_the_page_are_in_order(held: Request) -> None:
     titles = re.findall(r"<h2 id=\"\w+-title\">(\w+)", page(client_as(Role.OPERATOR), held))
     assert tuple(titles[: len(ORDER)]) == ORDER
 

@@ -1,4 +1,4 @@
-"""The streams process: who may listen, to what, and how changes reach it."""
+"""The streams process: permissions, topics, and sources of changes."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_an_absent_redis_delays_no_call(settings: Any, django_capture_on_commit_
     redis_state._paused_until.clear()
 
 
-def test_a_lost_announcement_is_noticed_in_the_tables() -> None:
+def test_a_lost_announcement_is_detected_from_the_tables() -> None:
     hub = Hub({}, lambda *_: None)  # type: ignore[arg-type, return-value]
     source = Source(hub)
     source._note(read_marks())
@@ -200,7 +200,7 @@ def test_a_lost_announcement_is_noticed_in_the_tables() -> None:
     assert hub._changed == {"fleet"}
 
 
-def test_what_was_announced_is_not_announced_again() -> None:
+def test_announced_changes_are_not_announced_again() -> None:
     hub = Hub({}, lambda *_: None)  # type: ignore[arg-type, return-value]
     source = Source(hub)
     source._note(read_marks())

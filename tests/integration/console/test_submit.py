@@ -47,7 +47,7 @@ def test_every_problem_has_its_field_and_line() -> None:
         ('{"a": ' + "9" * 10_000 + "}", 0, "number"),
     ],
 )
-def test_what_is_not_a_document_is_named(text: str, line: int, words: str) -> None:
+def test_text_that_is_not_a_document_is_named(text: str, line: int, words: str) -> None:
     (problem,) = check_text(text).problems
     assert problem.line == line
     assert words in problem.message

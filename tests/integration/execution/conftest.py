@@ -23,14 +23,14 @@ from sites_app.services.sites import sync_sites
 
 @pytest.fixture(scope="session")
 def samples() -> list[dict[str, Any]]:
-    """The lab's sample requests, with their input data in place."""
+    """Return the lab's sample requests, with their input data registered."""
     suffix = f"i{uuid4().hex[:9]}"
     return seed(os.environ["WMS2_LAB_CMS_URL"], Storage(os.environ["WMS2_LAB_STORAGE_PREFIX"]), suffix)
 
 
 @pytest.fixture
 def documents(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same, with output datasets of this test's own: DBS keeps what earlier tests registered."""
+    """Return them with new output datasets, because DBS keeps those of earlier tests."""
     mark = f"t{uuid4().hex[:9]}"
     return [copy_of(document, mark) for document in samples]
 
@@ -47,7 +47,7 @@ def _own_submit_root(settings: Any) -> None:
 
 @pytest.fixture
 def request_(documents: list[dict[str, Any]], db: None) -> Request:
-    """The urgent sample request, imported, its input resolved."""
+    """Return the urgent sample request, imported, with resolved input."""
     made, _ = import_request(document=documents[2], actor="user:olga", on_behalf=True)
     sync_sites(now=timezone.now())
     resolve_input(workflow=made.workflow, now=timezone.now())

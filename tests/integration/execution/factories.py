@@ -33,7 +33,7 @@ def add_block(
 
 
 def note_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the locks that steps of the lifecycle hold."""
+    """Yield a list that records the locks held by steps of the lifecycle."""
     held: list[str] = []
     lock = locks.try_lock
 
@@ -49,6 +49,6 @@ def note_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def lose_replicas(rse: str, *lfns: str) -> None:
-    """Let the lab's Rucio have no replica of these files at the storage any more."""
+    """Remove the replicas of these files at the storage from the lab's Rucio."""
     body = {"rse": rse, "lfns": lfns}
     assert requests.delete(f"{LAB}/lab/replicas", json=body, timeout=10).status_code == 200

@@ -1,4 +1,4 @@
-"""A running issuer of job tokens, a workflow that needs one, and what is read of its token."""
+"""A running issuer of job tokens, a workflow that needs one, and readers of its token."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def directory(tmp_path: Path) -> Path:
 def issuer(
     tmp_path: Path, directory: Path, settings: Any, adapt: Callable[..., None]
 ) -> Iterator[RunningIssuer]:
-    """A real issuer, and settings that lead to it."""
+    """Run a real issuer, with the settings for it."""
     certificates = make_certificates(tmp_path / "certificates")
     with lab_issuer(certificates, tmp_path) as running:
         settings.TOKEN_ISSUER = running.url
@@ -60,7 +60,7 @@ def issuer(
 
 @pytest.fixture
 def workflow() -> Workflow:
-    """A workflow with a DAG in the queue."""
+    """Return a workflow with a DAG in the queue."""
     made = make_workflow()
     make_dag(make_round(made))
     return made

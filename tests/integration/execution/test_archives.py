@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ended(planned: Callable[..., Round]) -> Round:
-    """A round of a request that completed a year ago."""
+    """Return a round of a request that completed a year ago."""
     made = planned([[CERN]])
     long_ago = timezone.now() - timedelta(days=365)
     made.dag.round.groups.update(status="collected")
@@ -60,7 +60,7 @@ def test_the_archive_has_every_file_and_no_link(ended: Round, tmp_path: Path) ->
     assert archive_path(ended.dag.pk).stat().st_mode & 0o777 == 0o600
 
 
-def test_who_asks_for_a_log_learns_where_the_archive_is(ended: Round, viewer: APIClient) -> None:
+def test_a_request_for_an_archived_log_names_the_archive(ended: Round, viewer: APIClient) -> None:
     clean_storage(now=timezone.now())
     answer = viewer.get(f"/api/v1/dags/{ended.dag.pk}/logs")
     assert answer.status_code == 404

@@ -34,7 +34,7 @@ RSE = "T1_US_FNAL_Disk"
 
 
 def lab_dataset(*, files: int, **facts: Any) -> str:
-    """A dataset in the lab's DBS and Rucio: one block, ten lumis and a hundred events to a file."""
+    """Create a dataset in the lab's DBS and Rucio: one block, ten lumis and a hundred events per file."""
     name = f"/Bad/Input{uuid4().hex}-v1/RAW"
     rows = [
         {
@@ -55,7 +55,7 @@ def lab_dataset(*, files: int, **facts: Any) -> str:
 
 
 def held_reason(request: Request) -> str:
-    """One step of the lifecycle, which must hold the request and plan nothing."""
+    """Run a step of the lifecycle that must hold the request and plan nothing; return the reason."""
     advance(request.pk)
     request.refresh_from_db()
     assert request.status == RequestStatus.HELD, (request.status, request.last_error)
@@ -68,7 +68,7 @@ def submitted(dataset: str, **values: Any) -> Request:
 
 
 def resolved(**values: Any) -> Request:
-    """A request about to be planned, its three files in the ledger, a site that reads them."""
+    """Return a request before planning, with three files in the ledger and a site that reads them."""
     make_site("T1_US_FNAL", storage_elements=[RSE])
     workflow = make_workflow(input_dataset=lab_dataset(files=3), **values)
     resolve_input(workflow=workflow, now=timezone.now())
@@ -108,7 +108,7 @@ def test_no_site_may_run_it() -> None:
 
 
 @pytest.mark.parametrize("pilot", [False, True], ids=["planning", "pilot"])
-def test_a_dataset_that_became_invalid_after_the_import(pilot: bool) -> None:
+def test_a_dataset_that_was_invalidated_after_the_import_holds_the_request(pilot: bool) -> None:
     request = resolved()
     dbs().set_dataset_status(request.workflow.input_dataset or "", "INVALID")
     if pilot:
@@ -119,7 +119,7 @@ def test_a_dataset_that_became_invalid_after_the_import(pilot: bool) -> None:
 def test_a_dataset_that_vanished_after_the_import() -> None:
     request = resolved()
     Workflow.objects.filter(pk=request.workflow_id).update(input_dataset="/Gone/For-ever/RAW")
-    assert "DBS does not know dataset /Gone/For-ever/RAW any more" in held_reason(request)
+    assert "dataset /Gone/For-ever/RAW is not in DBS any more" in held_reason(request)
 
 
 def test_a_block_that_vanished_after_the_import() -> None:
@@ -175,7 +175,7 @@ def test_files_without_lumis_make_no_lumi_jobs_and_say_so() -> None:
     assert "3 files are not processed yet; the remaining files give no jobs" in held_reason(request)
 
 
-def test_a_name_dbs_tells_twice_is_one_file() -> None:
+def test_a_name_that_dbs_lists_twice_is_one_file() -> None:
     request = resolved()
     Workflow.objects.filter(pk=request.workflow_id).update(input_resolved_at=None)
     again = Workflow.objects.get(pk=request.workflow_id)
@@ -203,7 +203,7 @@ GOOD_REPORT = {
         (GOOD_REPORT | {"iterations": [{"events": 5, "wall_time_sec": -1}]}, "has wall_time_sec = '-1'"),
     ],
 )
-def test_a_pilot_that_lies_or_says_nothing_holds_the_request(report: Any, message: str) -> None:
+def test_a_pilot_with_an_implausible_or_missing_report_holds_the_request(report: Any, message: str) -> None:
     request = make_request(status=RequestStatus.PILOT_RUNNING)
     round_ = make_round(request.workflow, kind=RoundKind.PILOT)
     make_dag(round_, status=DAGStatus.COMPLETED, completed_at=timezone.now())

@@ -67,7 +67,7 @@ def test_workflow_is_pinned_to_its_configuration(cache: Cache) -> None:
     assert assets(row) == [("pset_1.py", cache.content)]
 
 
-def test_second_workflow_uses_what_is_kept(cache: Cache) -> None:
+def test_second_workflow_uses_the_kept_configuration(cache: Cache) -> None:
     for row in (workflow(), workflow()):
         fetch_configurations(workflow=row)
 
@@ -122,7 +122,7 @@ def test_configuration_that_does_not_write_the_dataset_is_named_with_the_cure(ca
     assert "Correct OutputDatasets or ConfigCacheID" in caught.value.cure
 
 
-def test_cache_that_does_not_answer_is_asked_again_later(cache: Cache) -> None:
+def test_cache_that_does_not_answer_is_called_again_later(cache: Cache) -> None:
     cache.error = ServiceUnavailable("ConfigCache: GET got no answer")
 
     with pytest.raises(ServiceUnavailable):

@@ -89,7 +89,7 @@ def test_a_dag_is_not_submitted_without_its_token(
     assert DAG.objects.get(pk=dag.pk).status == DAGStatus.READY
 
 
-def test_a_request_waits_at_the_gate_and_goes_on_when_the_issuer_is_back(
+def test_a_request_waits_at_the_gate_and_continues_when_the_issuer_is_available(
     fake_schedd: FakeSchedd, issuer: RunningIssuer, settings: Any, tmp_path: Path
 ) -> None:
     settings.SUBMIT_ROOT, settings.TOKEN_ISSUER, settings.MIN_FREE_BYTES = str(tmp_path), NOWHERE, 0
@@ -117,13 +117,13 @@ def test_a_request_waits_at_the_gate_and_goes_on_when_the_issuer_is_back(
     assert len(fake_schedd.query_dags()) == 1
 
 
-def test_an_alert_comes_before_tokens_end_and_goes_when_they_are_renewed(
+def test_an_alert_opens_before_tokens_end_and_closes_when_they_are_renewed(
     workflow: Workflow, issuer: RunningIssuer, settings: Any
 ) -> None:
     keep_credentials(now=timezone.now())
     settings.TOKEN_ISSUER = NOWHERE
     keep_credentials(now=later(2000))
-    assert not Alert.objects.filter(kind=EXPIRING).exists()  # a failed renewal alone is no news yet
+    assert not Alert.objects.filter(kind=EXPIRING).exists()  # a failed renewal alone opens no alert yet
     keep_credentials(now=later(2800))
 
     alert = Alert.objects.get(kind=EXPIRING, closed_at=None)
@@ -185,7 +185,7 @@ def test_a_dag_is_stopped_cleanly_before_the_credential_of_its_jobs_ends(
 
 
 def shown(workflow: Workflow, now: datetime) -> str:
-    """The token that WMS2 itself shows to the storage of the workflow's outputs."""
+    """Return the token that WMS2 itself uses for the storage of the workflow's outputs."""
     with credentials.storage_of(workflow=workflow, now=now) as access:
         return access._token()
 

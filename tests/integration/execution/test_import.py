@@ -1,4 +1,4 @@
-"""From a document to a ledger: by body or by name, with the input the lab's DBS and Rucio know."""
+"""From a document to a ledger: by body or by name, with input in the lab's DBS and Rucio."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_bad_document_stores_nothing_and_names_every_field(documents: list[dic
     assert not Workflow.objects.exists()
 
 
-def test_a_request_of_another_system_is_left_alone(documents: list[dict[str, Any]]) -> None:
+def test_a_request_of_another_system_is_not_changed(documents: list[dict[str, Any]]) -> None:
     with pytest.raises(InvalidInput, match="wmcore"):
         import_request(document=documents[0] | {"wms_backend": "wmcore"}, **OPERATOR)
 
@@ -70,7 +70,7 @@ def test_the_ledger_holds_every_file_once_with_its_storages(workflow: Workflow) 
 
 def test_a_dataset_unknown_to_dbs_is_refused(db: None) -> None:
     workflow = make_workflow(input_dataset="/Unknown/Dataset-v1/RAW")
-    with pytest.raises(NoInput, match="DBS does not know dataset /Unknown/Dataset-v1/RAW"):
+    with pytest.raises(NoInput, match="dataset /Unknown/Dataset-v1/RAW is not in DBS"):
         resolve_input(workflow=workflow, now=timezone.now())
 
 

@@ -1,4 +1,4 @@
-"""Nothing a user types reaches a submit file: shown by HTCondor's own reader, on a canary that does bite."""
+"""No text of a user reaches a submit file: checked with HTCondor's reader and a command that would run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAYLOAD = ("payload_config", "PayloadConfig")  # an object of free text
 
 
 def hostile(canary: Path) -> str:
-    """Where a line of this text ends up in a submit file, reading that file runs a command."""
+    """Return text of which any line in a submit file runs a command when the file is read."""
     return f'x"\nqueue\ninclude command : /usr/bin/touch {canary}\n'
 
 

@@ -121,7 +121,7 @@ def test_input_that_came_later_is_in_the_token_of_the_next_submission(
 
 
 @pytest.mark.parametrize("status", list(DAGStatus))
-def test_only_workflows_with_a_live_dag_have_a_token(directory: Path, status: DAGStatus) -> None:
+def test_only_workflows_with_a_running_dag_have_a_token(directory: Path, status: DAGStatus) -> None:
     workflow = make_workflow()
     make_dag(make_round(workflow), status=status)
     renew()
@@ -192,7 +192,7 @@ def test_while_the_issuer_fails_a_token_with_a_quarter_of_its_life_is_enough(
     assert credentials.submission_obstacle(workflow=workflow, now=later(2800)) is not None
 
 
-def test_a_silent_issuer_is_asked_once_for_all_workflows(
+def test_an_issuer_that_does_not_answer_is_called_once_for_all_workflows(
     workflow: Workflow, settings: Any, adapt: Callable[..., None]
 ) -> None:
     for _ in range(5):
@@ -213,7 +213,7 @@ def test_a_silent_issuer_is_asked_once_for_all_workflows(
     assert JobToken.objects.exclude(error="").count() == 6
 
 
-def test_a_renewal_after_a_failure_wakes_who_waited(
+def test_a_renewal_after_a_failure_wakes_the_waiting_requests(
     workflow: Workflow, issuer: RunningIssuer, settings: Any
 ) -> None:
     settings.TOKEN_ISSUER = NOWHERE

@@ -29,7 +29,7 @@ BLOCKS = ["a", "b", "c", "d"]
 
 @pytest.fixture
 def dataset() -> str:
-    """A dataset of four blocks with two files each."""
+    """Return a dataset of four blocks with two files each."""
     name = f"/Large/Input{time.time_ns()}-v1/RAW"
     for block in BLOCKS:
         add_block(name, block)
@@ -63,7 +63,7 @@ def test_a_call_that_is_out_of_time_leaves_the_rest_to_the_next(dataset: str, as
     assert (workflow.input_files.count(), workflow.input_events) == (8, 800)
 
 
-def test_a_call_that_fails_keeps_what_it_has_read(dataset: str, asked: Counter[str]) -> None:
+def test_a_failed_call_keeps_the_data_it_has_read(dataset: str, asked: Counter[str]) -> None:
     workflow = make_workflow(input_dataset=dataset)
     read: Callable[[str], Any] = dbs().block_files
 
@@ -81,7 +81,7 @@ def test_a_call_that_fails_keeps_what_it_has_read(dataset: str, asked: Counter[s
     assert asked["filelumis"] == len(BLOCKS)
 
 
-def test_blocks_that_are_not_wanted_are_not_read(dataset: str, asked: Counter[str]) -> None:
+def test_unselected_blocks_are_not_read(dataset: str, asked: Counter[str]) -> None:
     workflow = make_workflow(
         input_dataset=dataset, splitting_params={"block_whitelist": [f"{dataset}#b", f"{dataset}#c"]}
     )
@@ -89,7 +89,7 @@ def test_blocks_that_are_not_wanted_are_not_read(dataset: str, asked: Counter[st
     assert asked["filelumis"] == 2
 
 
-def test_a_submitted_request_says_how_far_its_input_is(dataset: str, settings: Any) -> None:
+def test_a_submitted_request_shows_the_progress_of_its_input(dataset: str, settings: Any) -> None:
     settings.INPUT_LOOK_SEC = 0.0
     request = make_request(workflow=make_workflow(input_dataset=dataset))
     advance(request.pk)
@@ -137,7 +137,7 @@ def test_changed_input_is_listed_once_and_then_known(dataset: str, asked: Counte
 
 
 def test_a_file_that_was_replaced_by_a_like_one_is_missed(dataset: str) -> None:
-    """The sums are the same as before, but not when the dataset was changed last."""
+    """The sums are unchanged, but the time of the last change of the dataset is not."""
     workflow = make_workflow(input_dataset=dataset)
     resolve_input(workflow=workflow, now=timezone.now())
     seen = dict(Workflow.objects.get(pk=workflow.pk).input_seen or {})

@@ -84,7 +84,7 @@ def record(group: MergeGroup, workflow: Workflow) -> bool:
 
 
 def walk(block: OutputBlock) -> None:
-    """What the sweep would do: look again as long as the block moves."""
+    """Advance the block as long as its status changes, as the sweep does."""
     for _ in range(5):
         advance_block(block.pk)
     block.refresh_from_db()
@@ -102,7 +102,7 @@ def test_a_group_is_credited_once_however_often_it_is_read(group: MergeGroup, wo
     assert sum(file.events for file in processed) == group.input_events > 0
 
 
-def test_a_closed_round_gives_back_what_was_not_credited(group: MergeGroup, workflow: Workflow) -> None:
+def test_a_closed_round_returns_files_that_were_not_credited(group: MergeGroup, workflow: Workflow) -> None:
     record(group, workflow)
     production.resolve_round(round_=group.round, now=timezone.now())
     states = set(workflow.input_files.values_list("state", flat=True))

@@ -33,7 +33,7 @@ def _submit_root(settings: Any, tmp_path: Path) -> None:
 
 
 def lumi_workflow(*, files: int = 3, lumis: int = 10, **values: Any) -> Workflow:
-    """Files of ten lumis of ten events each; jobs of three lumis, two jobs to a group."""
+    """Return files of ten lumis of ten events each; jobs of three lumis, two jobs to a group."""
     defaults = {
         "splitting_algo": "LumiBased",
         "splitting_params": {"lumis_per_job": 3},
@@ -57,7 +57,7 @@ def plan(workflow: Workflow) -> DAG:
 
 
 def collect(dag: DAG, *indexes: int) -> None:
-    """The groups are in our tables, as `record_group` leaves them."""
+    """Record the groups in the tables, as `record_group` does."""
     for group in dag.round.groups.filter(index__in=indexes):
         group.status, group.events_read = GroupStatus.COLLECTED, group.input_events
         group.save()
@@ -71,7 +71,7 @@ def finish(dag: DAG) -> None:
 
 
 def read_by(dag: DAG) -> Read:
-    """What the jobs of the collected groups read, from their manifests: lumis, or events as run 0."""
+    """Return the lumis that jobs of the collected groups read, by their manifests; events are run 0."""
     read: Read = Counter()
     for group in dag.round.groups.filter(status=GroupStatus.COLLECTED):
         manifest = json.loads((Path(dag.submit_dir) / group.name / "jobs.json").read_text())
@@ -142,12 +142,12 @@ def test_crediting_a_group_looks_at_its_own_files_only() -> None:
 
 
 def lfn(place: float) -> str:
-    """The files of a group by their place in it; the first one is the last of the group before, too."""
+    """Return the name of a file; the first file of a group is also the last of the group before."""
     return f"/store/data/Run2031A/{place:09.3f}.root"
 
 
 def rows_seen(node: dict[str, Any]) -> float:
-    """How many rows the query looked at, kept or not, in every scan of the plan."""
+    """Return the number of rows that all scans of the query plan read, including filtered ones."""
     removed = sum(count for name, count in node.items() if name.startswith("Rows Removed"))
     own = (node["Actual Rows"] + removed) * node["Actual Loops"] if "Scan" in node["Node Type"] else 0
     return float(own + sum(rows_seen(part) for part in node.get("Plans", [])))
@@ -162,7 +162,7 @@ def test_a_file_is_processed_when_all_its_groups_are_collected() -> None:
     assert workflow.input_files.get(state=FileState.PROCESSED).lfn.endswith("0.root")
 
 
-def test_what_failed_is_read_again_and_nothing_else() -> None:
+def test_only_failed_input_is_read_again() -> None:
     workflow = lumi_workflow()
     first = plan(workflow)
     collect(first, 0, 1, 4)
@@ -318,7 +318,7 @@ def test_a_pilot_reads_no_more_than_it_measures_and_production_the_rest(
 @pytest.mark.parametrize(
     ("algo", "values", "events"),
     [
-        ("FileBased", {"lumis": []}, 1000),  # nothing to cut by
+        ("FileBased", {"lumis": []}, 1000),  # no lumis or events to split by
         ("LumiBased", {"lumis": [[1, 1, 1]]}, 1000),
         ("FileBased", {"lumis": [[1, 1, 2]], "events": 100}, 100),
         ("EventBased", {"lumis": []}, 150),
@@ -343,7 +343,7 @@ def test_a_pilot_by_events_finds_what_a_mask_leaves(settings: Any) -> None:
     assert [(w.first_event, w.last_event) for job in group.jobs for w in job.files] == [(0, 999)]
 
 
-def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) -> None:
+def test_the_ledger_lists_the_missing_parts_of_half_done_files(viewer: APIClient) -> None:
     workflow = lumi_workflow()
     request = make_request(workflow=workflow)
     dag = plan(workflow)
@@ -363,7 +363,7 @@ def test_the_ledger_tells_what_is_missing_of_half_done_files(viewer: APIClient) 
     assert (running["states"]["assigned"]["files"], ended["states"]["attempted"]["files"]) == (2, 2)
 
 
-def test_the_ledger_tells_what_an_early_stop_leaves_out() -> None:
+def test_the_ledger_lists_input_beyond_an_early_stop() -> None:
     workflow = lumi_workflow(splitting_params={"lumis_per_job": 3, "total_lumis": 13})
     ledger.stop_early(workflow=workflow, spec=asked_spec(workflow), sites=SITES)
     found = ledger_of(workflow=workflow)

@@ -41,7 +41,7 @@ def _sites() -> None:
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> list[str]:
-    """The calls to DBS and Rucio about secondary datasets, in order."""
+    """Return a list that records calls to DBS and Rucio about secondary datasets, in order."""
     calls: list[str] = []
     valid_lfns, replicas = dbs().valid_lfns, rucio().replicas
 
@@ -64,7 +64,7 @@ def pileup_at(*rses: str, files: int = 3) -> str:
 
 
 def generator(*datasets: str, **values: Any) -> Request:
-    """A request that generates events and reads these datasets besides."""
+    """Return a request that generates events and also reads these datasets."""
     values = {"total_events": 100, "splitting_algo": "EventBased"} | values
     workflow = make_workflow(
         input_dataset=None,
@@ -104,7 +104,7 @@ def test_jobs_run_where_the_pileup_is_and_get_its_files_once(viewer: APIClient) 
     assert dag.round.groups.count() >= 1
 
 
-def test_a_request_waits_for_its_pileup_and_goes_on_when_a_site_has_it(viewer: APIClient) -> None:
+def test_a_request_waits_for_its_pileup_and_continues_when_a_site_has_it(viewer: APIClient) -> None:
     name = pileup_at("T1_US_FNAL_Disk")
     add_block(name, "b", files=1, rses=[HERE])
     request = generator(name)
@@ -137,7 +137,7 @@ def test_two_datasets_no_site_holds_both_of(viewer: APIClient) -> None:
     assert gate(viewer, request)["detail"] == "no usable site holds all 2 secondary datasets"
 
 
-def test_what_was_asked_for_lately_is_not_asked_for_again(asked: list[str]) -> None:
+def test_recently_located_files_are_not_looked_up_again(asked: list[str]) -> None:
     name = pileup_at(HERE)
     for _ in range(2):
         step(request := generator(name))
@@ -161,7 +161,7 @@ def invalid_pileup() -> str:
     [
         (
             lambda: "/Unknown/Dataset-v1/PREMIX",
-            "DBS does not know the secondary dataset /Unknown/Dataset-v1/PREMIX",
+            "secondary dataset /Unknown/Dataset-v1/PREMIX is not in DBS",
         ),
         (invalid_pileup, "is INVALID in DBS"),
     ],
@@ -185,7 +185,7 @@ def test_a_request_with_input_resolves_both(viewer: APIClient) -> None:
     assert {site for group in plan.groups for site in group.sites} == {HERE}
 
 
-def test_known_pileup_stays_in_use_while_a_service_is_away(adapt: Callable[..., None]) -> None:
+def test_known_pileup_is_used_during_an_outage_of_a_service(adapt: Callable[..., None]) -> None:
     name = pileup_at(HERE)
     assert step(request := generator(name)) == S.QUEUED
     SecondaryDataset.objects.update(resolved_at=timezone.now() - timedelta(days=8))
@@ -216,7 +216,7 @@ def test_files_without_a_replica_are_not_given_to_jobs() -> None:
     assert usable_sites(workflow=request.workflow, now=timezone.now()).names == {HERE}
 
 
-def test_a_release_asks_for_replicas_at_once(operator: APIClient) -> None:
+def test_a_release_looks_up_replicas_at_once(operator: APIClient) -> None:
     name = pileup_at("T1_US_FNAL_Disk")
     request = generator(name)
     step(request)
@@ -227,7 +227,7 @@ def test_a_release_asks_for_replicas_at_once(operator: APIClient) -> None:
     assert step(request) == S.PLANNING
 
 
-def test_the_preview_of_a_document_goes_by_the_pileup_and_stores_nothing(operator: APIClient) -> None:
+def test_the_preview_of_a_document_considers_pileup_and_stores_nothing(operator: APIClient) -> None:
     primary = f"/Primary/Era{time.time_ns()}-v1/RAW"
     add_block(primary, "a", rses=[HERE, THERE])
     body = make_document(input_dataset=primary, mc_pileup=pileup_at(THERE))

@@ -1,4 +1,4 @@
-"""Planning writes a complete directory, then its rows; doing it again changes nothing."""
+"""Planning writes a complete directory, then its rows; a repetition changes nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nothing_is_planned_twice(workflow: Workflow, sites: SitePool) -> None:
         production.plan_round(workflow=workflow, sites=sites, priority=0)
 
 
-def test_one_live_dag_per_workflow() -> None:
+def test_a_workflow_has_at_most_one_running_dag() -> None:
     round_ = make_round(make_workflow())
     make_dag(round_, status=DAGStatus.RUNNING)
     with pytest.raises(IntegrityError, match="one_live_dag_per_workflow"), transaction.atomic():
@@ -119,7 +119,7 @@ def test_a_rescue_is_prepared_once_and_in_the_same_directory() -> None:
     assert DAG.objects.filter(parent=ended).count() == 1
 
 
-def test_what_lies_beyond_an_early_stop_is_excluded_not_planned_later(
+def test_files_beyond_an_early_stop_are_excluded_and_not_planned_later(
     workflow: Workflow, sites: SitePool
 ) -> None:
     workflow.splitting_algo = "FileBased"

@@ -66,7 +66,7 @@ def planned(workflow: Workflow) -> DAG:
 
 
 def asked_by(dag: DAG) -> dict[str, int]:
-    """The resources of the first processing node."""
+    """Return the resources of the first processing node."""
     text = (Path(dag.submit_dir) / "mg_000000" / "group.dag").read_text()
     found = re.search(r"VARS proc_000000 .*", text)
     assert found
@@ -125,7 +125,7 @@ def test_pileup_is_passed_on_and_never_planned() -> None:
 
 
 def second_round(workflow: Workflow, **measured: float) -> tuple[dict[str, int], dict[str, int]]:
-    """What the jobs of the first round ask for, and those of the next when the first has measured this."""
+    """Return the requests of jobs in the first round, and in the next after these measurements."""
     first = planned(workflow)
     metrics = {
         "jobs": 8, "wall_time_per_event_sec": 60.0, "peak_rss_mb": 900, "output_kb_per_event": 900.0,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def datasets() -> list[str]:
-    """Two datasets; one has one block, the other two, with two files of 100 events each."""
+    """Return two datasets; one has one block, the other two, with two files of 100 events each."""
     first, second = (f"/Several/{name}{time.time_ns()}-v1/RAW" for name in ("B", "A"))
     add_block(first, "x")
     add_block(second, "y")

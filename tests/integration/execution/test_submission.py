@@ -123,9 +123,7 @@ def test_a_dag_sent_before_the_database_was_restored_is_adopted(dag: DAG) -> Non
     assert (adopted.schedd_name, adopted.events.latest("id").event_type) == (sent.schedd_name, "adopted")
 
 
-def test_a_forgotten_dag_that_left_history_keeps_its_finished_groups(
-    dag: DAG, fake_schedd: FakeSchedd
-) -> None:
+def test_a_dag_missing_from_the_history_keeps_its_finished_groups(dag: DAG, fake_schedd: FakeSchedd) -> None:
     placements.write(dag, schedd_name=fake_schedd.name, now=timezone.now())
     (Path(dag.submit_dir) / "mg_000000" / "merge_output.json").write_text("{}")
     production.ensure_submitted(dag=dag, priority=0)

@@ -52,7 +52,7 @@ class Files(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def files(certificate: Path, settings: Any) -> Iterator[str]:
-    """The address of a server of files that WMS2 may fetch from."""
+    """Yield the address of a file server that WMS2 may use."""
     settings.SANDBOX_HOSTS, settings.SANDBOX_CA_BUNDLE = ["localhost"], str(certificate)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -66,7 +66,7 @@ def files(certificate: Path, settings: Any) -> Iterator[str]:
 
 
 def use(workflow: Workflow, url: str, data: bytes) -> None:
-    """Let the workflow run a command from the tarball that should be at the URL."""
+    """Make the workflow run a command from the tarball at the URL."""
     digest = hashlib.sha256(data).hexdigest()
     workflow.sandbox_url = url
     workflow.payload_config = {"kind": "command", "command": ["./run"], "sandbox_sha256": digest}
@@ -133,7 +133,7 @@ def test_a_file_that_is_too_large_is_refused(
         production.plan_round(workflow=workflow, sites=sites, priority=5)
 
 
-def test_a_server_that_fails_is_asked_again_later(workflow: Workflow, sites: SitePool, files: str) -> None:
+def test_a_failing_server_is_called_again_later(workflow: Workflow, sites: SitePool, files: str) -> None:
     Files.content["/busy"] = 503
     use(workflow, f"{files}/busy", tarball())
     with pytest.raises(ServiceUnavailable, match="503"):

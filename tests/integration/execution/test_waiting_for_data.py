@@ -48,7 +48,7 @@ def _sites() -> None:
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> Asked:
-    """The names Rucio was asked for, by call."""
+    """Return a list of the names that each call looks up in Rucio."""
     calls: Asked = []
     replicas = rucio().replicas
 
@@ -61,7 +61,7 @@ def asked(adapt: Callable[..., None]) -> Asked:
 
 
 def resolved(*blocks: tuple[str, str], status: S = S.PLANNING, **values: Any) -> Request:
-    """A request about to be planned; each block has two files at one storage."""
+    """Return a request before planning; each block has two files at one storage."""
     dataset = f"/Waiting/Data{time.time_ns()}-v1/RAW"
     for block, rse in blocks:
         add_block(dataset, block, rses=(rse,))
@@ -96,7 +96,7 @@ def data_gate(viewer: APIClient, request: Request) -> dict[str, Any]:
     return dict(gate)
 
 
-def test_a_request_waits_for_its_data_by_name_and_goes_on_when_a_replica_appears(
+def test_a_request_waits_for_its_data_by_name_and_continues_when_a_replica_appears(
     viewer: APIClient, settings: Any
 ) -> None:
     request = resolved(("a", AWAY))
@@ -119,7 +119,7 @@ def test_a_request_waits_for_its_data_by_name_and_goes_on_when_a_replica_appears
     assert production.decide_plan(workflow=request.workflow, sites=pool(request)).jobs == 2
 
 
-def test_rucio_is_asked_without_the_admission_lock(
+def test_rucio_is_called_without_the_admission_lock(
     monkeypatch: pytest.MonkeyPatch, adapt: Callable[..., None]
 ) -> None:
     request = resolved(("a", AWAY), status=S.QUEUED)
@@ -168,7 +168,7 @@ def test_a_pilot_without_data_waits(viewer: APIClient) -> None:
     assert data_gate(viewer, request)["verdict"] == "block"
 
 
-def test_what_can_be_placed_is_planned_and_the_rest_waits(viewer: APIClient) -> None:
+def test_files_that_can_be_placed_are_planned_and_the_rest_waits(viewer: APIClient) -> None:
     request = resolved(("a", HERE), ("b", AWAY))
     locations.note_waiting(workflow=request.workflow, sites=pool(request), now=timezone.now())
     dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
@@ -198,7 +198,7 @@ def test_a_release_looks_replicas_up_again(operator: APIClient, asked: Asked) ->
     assert (request.workflow.rounds.get().jobs, [len(call) for call in asked]) == (2, [2])
 
 
-def test_only_unfinished_files_are_asked_for_in_batches_and_slices(
+def test_only_unfinished_files_are_looked_up_in_batches_and_slices(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = resolved(("a", HERE), ("b", HERE), ("c", HERE))
@@ -217,7 +217,7 @@ def test_only_unfinished_files_are_asked_for_in_batches_and_slices(
     assert len(asked) == 3, "what was just looked up is not asked for again"
 
 
-def test_planning_goes_on_with_what_was_known_while_rucio_is_away(adapt: Callable[..., None]) -> None:
+def test_planning_uses_known_locations_during_an_outage_of_rucio(adapt: Callable[..., None]) -> None:
     request = resolved(("a", AWAY))
     let_time_pass(request)
 
@@ -241,7 +241,7 @@ def test_memory_still_holds(viewer: APIClient) -> None:
     assert "both the memory and the data of 2 files" in request.last_error
 
 
-def test_an_early_stop_takes_files_that_can_be_read_first_and_no_more_than_it_says() -> None:
+def test_an_early_stop_takes_readable_files_first_and_at_most_its_limit() -> None:
     params = {"events_per_job": 100, "total_events": 250}
     request = resolved(("a", AWAY), ("b", HERE), splitting_algo="EventBased", splitting_params=params)
     production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
@@ -268,7 +268,7 @@ def test_a_file_is_not_excluded_when_another_copy_has_appeared() -> None:
     assert repairs[0].sites == {"T2_US_Purdue"}
 
 
-def test_a_group_without_a_site_goes_where_a_replica_has_appeared() -> None:
+def test_a_group_without_a_site_moves_to_a_site_with_a_new_replica() -> None:
     request = resolved(("a", HERE), status=S.PARTIAL)
     dag = production.plan_round(workflow=request.workflow, sites=pool(request), priority=0)
     Site.objects.filter(name=HERE).update(status="draining")
@@ -279,7 +279,7 @@ def test_a_group_without_a_site_goes_where_a_replica_has_appeared() -> None:
     assert [repair.sites for repair in repairs] == [{"T2_US_Purdue"}] * 2
 
 
-def test_replicas_are_looked_for_while_the_site_that_has_the_data_is_away() -> None:
+def test_replicas_are_looked_up_while_the_site_with_the_data_is_unavailable() -> None:
     request = resolved(("a", AWAY), status=S.QUEUED)
     Site.objects.filter(name=AWAY).update(drain_until=timezone.now() + timedelta(days=2))
     assert (step(request), request.wait_gate) == (S.QUEUED, "sites")
@@ -301,7 +301,7 @@ def test_a_lost_replica_is_seen_before_planning(viewer: APIClient) -> None:
 
 
 def looked_up(request: Request) -> Any:
-    """What the lifecycle does before it plans."""
+    """Look up replicas, as the lifecycle does before planning."""
     return before_planning(Snapshot(Request.objects.get(pk=request.pk), timezone.now()))
 
 
@@ -352,7 +352,7 @@ def test_groups_of_a_running_dag_follow_their_replicas(
     assert request.workflow.unplaced_since is None, "what waited can be placed by the next round"
 
 
-def test_a_running_request_goes_on_while_rucio_is_away(
+def test_a_running_request_continues_during_an_outage_of_rucio(
     fake_schedd: FakeSchedd, adapt: Callable[..., None]
 ) -> None:
     request = resolved(("a", HERE), status=S.ACTIVE)

@@ -21,7 +21,7 @@ CERN, DESY = "T2_CH_CERN", "T2_DE_DESY"
 
 @pytest.fixture
 def dag(tmp_path: Path) -> DAG:
-    """A DAG with a finished, a failed and a waiting group, of which the first two are on disk."""
+    """Return a DAG with a finished, a failed and a waiting group, of which the first two are on disk."""
     round_ = make_round(make_request(status=RequestStatus.ACTIVE).workflow)
     make_group(round_, status=GroupStatus.COLLECTED, site=CERN, jobs=2, metrics={"wall_time_sec": 30.0})
     make_group(round_, status=GroupStatus.FAILED, site=DESY, jobs=2, nodes_done=1, nodes_failed=2)
@@ -98,7 +98,7 @@ def test_the_graph_of_many_groups_takes_as_many_queries_as_of_few(
         get(viewer, graph_url(dag))
 
 
-def test_nodes_have_states_and_what_their_last_attempt_cost(viewer: APIClient, dag: DAG) -> None:
+def test_nodes_have_states_and_the_resources_of_their_last_attempt(viewer: APIClient, dag: DAG) -> None:
     body = get(viewer, f"{graph_url(dag)}/nodes?round=0&group=0,1&records=all")
     done, failed = body["groups"]
     states = [body["states"][row[body["columns"].index("state")]] for row in done["nodes"]]
@@ -108,7 +108,7 @@ def test_nodes_have_states_and_what_their_last_attempt_cost(viewer: APIClient, d
     assert failed["names"][0] == "landing"
 
 
-def test_only_failed_nodes_are_read_in_detail_unless_all_are_asked_for(viewer: APIClient, dag: DAG) -> None:
+def test_only_failed_nodes_are_read_in_detail_unless_all_are_requested(viewer: APIClient, dag: DAG) -> None:
     body = get(viewer, f"{graph_url(dag)}/nodes?round=0&group=1")
     (failed,) = body["groups"]
     assert {row[body["columns"].index("exit_code")] for row in failed["nodes"]} == {-1}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def held() -> Request:
-    """A request that was queued 3 h ago, active 2 h ago, and held 1 h ago."""
+    """Return a request that was queued 3 h ago, active 2 h ago, and held 1 h ago."""
     row = make_request(status=RequestStatus.QUEUED, status_since=ago(hours=3))
     for status, hours, reason in (("active", 2, "planned"), ("held", 1, "too many failures")):
         StatusTransition.objects.create(

@@ -39,7 +39,7 @@ def _policy(settings: Any, tmp_path: Path) -> None:
 
 
 def ended_request(days: float, *, files: int = 5) -> Request:
-    """A request that completed so long ago: files, one excluded by an operator, one beyond the early stop."""
+    """Return a request that completed long ago, with one file excluded and one beyond the early stop."""
     request = make_request(status=RequestStatus.COMPLETED, status_since=ago(days=days))
     round_ = make_round(request.workflow, status="resolved")
     for number in range(1, files + 1):
@@ -79,7 +79,7 @@ def test_files_of_old_requests_are_folded_and_shown_as_before() -> None:
     assert retain("files") == {"files": 0}
 
 
-def test_an_interrupted_folding_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_folding_continues_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_folding, "ROWS_PER_DELETE", 2)
     requests = [ended_request(300), ended_request(200)]
     before = [shown(one.workflow) for one in requests]
@@ -98,7 +98,7 @@ def test_requests_that_have_been_folded_are_not_read_again() -> None:
     assert late.workflow.input_files.count() == 1
 
 
-def test_files_of_a_live_dag_are_kept() -> None:
+def test_files_of_a_running_dag_are_kept() -> None:
     request = ended_request(200)
     make_dag(request.workflow.rounds.get())
     assert retain("files") == {"files": 0}
@@ -163,7 +163,7 @@ def files() -> list[Path]:
     return sorted(audit_archive.audit_folder().iterdir())
 
 
-def test_the_audit_leaves_by_months_and_its_chain_goes_on_through_the_files() -> None:
+def test_the_audit_is_archived_by_month_with_an_unbroken_chain() -> None:
     write_audit([400, 400, 300, 300, 300, 10, 5])
     heads = [f"{row.number}:{row.seal}" for row in AuditEvent.objects.order_by("number")]
     assert retain("audit") == {"audit": 5}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def running(**dag: Any) -> tuple[Request, MergeGroup]:
-    """An active request of 100 events with one group of four jobs."""
+    """Return an active request of 100 events with one group of four jobs."""
     row = make_request(status=RequestStatus.ACTIVE)
     make_file(row.workflow)
     row.workflow.refresh_from_db()

@@ -1,4 +1,4 @@
-"""A private RabbitMQ, and queues of a test's own."""
+"""A private RabbitMQ, and a new queue per test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def broker(_broker: Broker) -> Broker:
-    """The broker, started again if an earlier test failed while it was down."""
+    """Return the broker, restarted if an earlier test failed while it was down."""
     if not _broker.files.listens():
         _broker.stop()
         _broker.start()
@@ -33,7 +33,7 @@ def broker(_broker: Broker) -> Broker:
 
 @pytest.fixture
 def queue(broker: Broker, settings: Any) -> str:
-    """A queue of the test's own, which the settings name."""
+    """Return a new queue, set in the settings."""
     name = f"datasets{next(_numbers)}"
     settings.INTAKE_AMQP_URL, settings.INTAKE_AMQP_QUEUE = broker.files.amqp_url, name
     settings.INTAKE_AMQP_EXCHANGE = f"{name}.exchange"

@@ -57,7 +57,7 @@ def test_closed_datasets_are_announced_once(rucio: FakeRucio) -> None:
 
 
 @pytest.mark.usefixtures("rucio")
-def test_only_what_no_message_brought_is_announced() -> None:
+def test_only_datasets_without_a_message_are_announced() -> None:
     event = f'{{"event_type": "close", "payload": {{"scope": "cms", "name": "{FIRST}"}}}}'
     announce(uid="by hand", name=SECOND, actor="user:ana")
 
@@ -68,7 +68,9 @@ def test_only_what_no_message_brought_is_announced() -> None:
     assert uids() == ["by hand", f"cms:{FIRST}"]
 
 
-def test_overlapping_patterns_and_names_outside_the_grammar(rucio: FakeRucio, settings: Any) -> None:
+def test_overlapping_patterns_announce_once_and_names_outside_the_grammar_are_ignored(
+    rucio: FakeRucio, settings: Any
+) -> None:
     settings.INTAKE_POLL_NAMES = ["/Muons/*/RAW", "/*"]
     rucio.closed["/*"] = [FIRST, "/user.data"]
 
@@ -78,7 +80,7 @@ def test_overlapping_patterns_and_names_outside_the_grammar(rucio: FakeRucio, se
     assert Announcement.objects.get(status="dead_letter").body == "/user.data"
 
 
-def test_without_names_rucio_is_not_asked(rucio: FakeRucio, settings: Any) -> None:
+def test_without_names_rucio_is_not_called(rucio: FakeRucio, settings: Any) -> None:
     settings.INTAKE_POLL_NAMES = []
 
     poll_on_schedule(now=NOW)

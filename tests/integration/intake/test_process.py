@@ -49,10 +49,11 @@ def announced(number: int) -> bytes:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_killed_in_mid_stream_it_loses_and_repeats_nothing(broker: Broker, queue: str) -> None:
+def test_a_killed_intake_loses_and_repeats_nothing(broker: Broker, queue: str) -> None:
     broker.declare(queue)
     broker.publish(queue, *(announced(number) for number in range(MESSAGES)))
-    # Dies after the commit of its third batch and before the acknowledgement, so that all of it comes again.
+    # Dies after the commit of its third batch and before its acknowledgement, so that the batch is
+    # redelivered.
     with intake(broker, queue, WMS2_FAILPOINT="intake.stored:3") as process:
         assert process.wait(120) == -signal.SIGKILL
     assert 0 < Announcement.objects.count() < MESSAGES

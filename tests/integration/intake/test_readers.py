@@ -55,7 +55,7 @@ def reader(name: str) -> list[Any]:
 
 @pytest.fixture
 def states() -> dict[str, Waiting]:
-    """The last state that each reader reported."""
+    """Return the last state that each reader reported."""
     return {}
 
 
@@ -98,7 +98,7 @@ BAD = {
 }  # fmt: skip
 
 
-def test_what_cannot_be_read_is_one_dead_letter_each_and_delays_nothing(
+def test_each_unreadable_message_is_one_dead_letter_and_delays_nothing(
     broker: Broker, queue: str, amqp: Intake
 ) -> None:
     broker.publish(queue, *BAD.values(), *BAD.values(), announced(1))
@@ -178,7 +178,7 @@ def test_a_deleted_queue_is_declared_again(broker: Broker, queue: str, amqp: Int
     until(arrived)
 
 
-def test_a_lost_database_makes_it_wait_and_nothing_is_lost(
+def test_during_an_outage_of_the_database_the_reader_waits_and_loses_nothing(
     broker: Broker, queue: str, amqp: Intake, states: dict[str, Waiting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost: list[int] = []
@@ -210,7 +210,7 @@ def test_redis_is_read_by_the_same_reader() -> None:
         until(lambda: len(uids()) == 3)
 
 
-def test_readyz_tells_what_each_reader_waits_for(queue: str, settings: Any) -> None:
+def test_readyz_shows_the_wait_of_each_reader(queue: str, settings: Any) -> None:
     write_status("amqp", Waiting("the broker", "ConnectionRefusedError: 127.0.0.1:5"))
     write_status("stomp", Waiting())
 

@@ -72,7 +72,7 @@ def test_a_fleet_is_refused_outside_the_lab(settings: Any) -> None:
         call_command("seed_fleet")
 
 
-def test_the_same_seed_tells_the_same_stories() -> None:
+def test_the_same_seed_gives_the_same_fleet() -> None:
     now = timezone.now()
     first, again, other = (list(tell_stories(requests=SIZE, seed=seed, now=now)) for seed in (1, 1, 2))
     assert first == again

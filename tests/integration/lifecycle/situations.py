@@ -70,7 +70,7 @@ def unresolved() -> Request:
 
 
 def unconfigured() -> Request:
-    """A CMSSW request whose input is resolved, while no ConfigCache is configured."""
+    """Return a CMSSW request whose input is resolved, while no ConfigCache is configured."""
     row = resolved(S.SUBMITTED)
     step = {"name": "RECO", "release": "CMSSW_14_0_0", "arch": "el8_amd64_gcc12", "config_id": "cfg-1"}
     payload = {"kind": "cmssw", "cmssw": {"steps": [step]}}
@@ -307,7 +307,7 @@ def renew_token(row: Request) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A gate that blocks: in which situation, with which words, what opens it, and where that leads."""
+    """A gate that blocks: the situation, its text, the action that opens it, and the next status."""
 
     gate: str
     situation: Callable[[], Request]
@@ -319,7 +319,7 @@ class Case:
 MOVED = ("pilot_running", "")
 RUNS = ("active", "running")
 HOLDING = ("ownership", "sites", "memory")  # only a person can open these
-TRIED = ("configuration", "validation")  # planning tries again; the gate shows the error of the last try
+TRIED = ("configuration", "validation")  # planning retries; the gate shows the error of the last attempt
 CASES = [
     Case("hold", held, "no site", release, MOVED),
     Case("cool-off", failing, "error 1 in a row: dbs_url is not set", wake_resolved, ("queued", "")),

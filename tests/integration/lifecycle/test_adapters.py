@@ -16,7 +16,7 @@ def test_an_adapter_is_made_once() -> None:
     assert dbs(quick=True) is not dbs()
 
 
-def test_only_what_is_injected_is_replaced_and_only_for_the_block() -> None:
+def test_only_injected_adapters_are_replaced_and_only_for_the_block() -> None:
     real, kept, stand_in = dbs(), rucio(), object()
     with use_adapters(dbs=stand_in):
         assert (dbs(), dbs(quick=True), rucio()) == (stand_in, stand_in, kept)
@@ -26,7 +26,7 @@ def test_only_what_is_injected_is_replaced_and_only_for_the_block() -> None:
     assert dbs() is real
 
 
-def test_other_threads_see_what_is_injected() -> None:
+def test_injected_adapters_are_visible_in_other_threads() -> None:
     stand_in, seen = object(), list[Any]()
     with use_adapters(dbs=stand_in):
         thread = Thread(target=lambda: seen.append(dbs()))

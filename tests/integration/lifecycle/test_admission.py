@@ -32,7 +32,7 @@ def admitted(request: Request) -> bool:
     return admission.decide(request, now=timezone.now()).admitted
 
 
-def test_a_full_house_waits_and_says_so() -> None:
+def test_a_request_waits_and_names_the_limit_when_admission_is_full() -> None:
     limit(1)
     make_request(status=S.ACTIVE)
     verdict = admission.decide(make_request(status=S.QUEUED), now=timezone.now())
@@ -40,14 +40,14 @@ def test_a_full_house_waits_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PILOT_RUNNING, S.PLANNING, S.ACTIVE, S.STOPPING])
-def test_what_runs_takes_capacity(status: S) -> None:
+def test_running_requests_take_capacity(status: S) -> None:
     limit(1)
     make_request(status=status)
     assert not admitted(make_request(status=S.QUEUED))
 
 
 @pytest.mark.parametrize("status", [S.HELD, S.SUBMITTED, S.PARTIAL, S.COMPLETED])
-def test_what_waits_or_has_ended_takes_none(status: S) -> None:
+def test_waiting_and_ended_requests_take_no_capacity(status: S) -> None:
     limit(1)
     make_request(status=status)
     assert admitted(make_request(status=S.QUEUED))
@@ -73,7 +73,7 @@ def test_a_raised_priority_changes_the_order_at_once() -> None:
     assert (admitted(first), admitted(second)) == (False, True)
 
 
-def test_paused_admission_admits_no_request_and_says_why() -> None:
+def test_paused_admission_admits_no_request_and_gives_the_reason() -> None:
     admission.change_limits(changes={"paused": True}, actor="user:olga", reason="storage is full")
     verdict = admission.decide(make_request(status=S.QUEUED), now=timezone.now())
     assert verdict.why == "admission is paused: storage is full"
@@ -110,7 +110,7 @@ def test_a_stale_change_of_limits_is_refused() -> None:
 
 
 def runnable(**values: Any) -> Request:
-    """A queued request without input, that needs no pilot and may use every site."""
+    """Return a queued request without input, that needs no pilot and may use every site."""
     workflow = make_workflow(input_dataset=None, total_events=10, **values.pop("workflow", {}))
     return make_request(status=S.QUEUED, urgent=True, workflow=workflow, **values)
 
@@ -121,7 +121,7 @@ def status_after_look(request: Request) -> str:
     return str(request.status)
 
 
-def test_requests_stopped_at_another_gate_let_those_behind_them_pass() -> None:
+def test_requests_stopped_at_another_gate_do_not_delay_those_behind_them() -> None:
     limit(1)
     make_site("T2_CH_CERN")
     make_site("T2_US_Full", config_data={"storage_used_fraction": 0.99})
@@ -132,7 +132,7 @@ def test_requests_stopped_at_another_gate_let_those_behind_them_pass() -> None:
     assert status_after_look(behind) == "planning"
 
 
-def test_a_request_that_waits_out_an_error_lets_those_behind_it_pass(
+def test_a_request_that_waits_after_an_error_does_not_delay_those_behind_it(
     adapt: Callable[..., None], settings: Any
 ) -> None:
     def away(dataset: str) -> None:
@@ -178,7 +178,7 @@ def test_a_freed_place_wakes_the_first_that_no_other_gate_stops() -> None:
     assert behind.next_check_at < later
 
 
-def test_what_only_a_person_can_open_holds_a_request_when_its_turn_has_come() -> None:
+def test_a_gate_that_only_a_person_can_open_holds_a_request_at_its_turn() -> None:
     limit(1)
     make_site()
     make_request(status=S.ACTIVE)

@@ -42,7 +42,7 @@ def fails_with(error: Exception) -> Script:
 
 
 def advance_again(request: Request) -> None:
-    """As when the wait after an error is over."""
+    """Advance the request as if the wait after an error were over."""
     wake(Request.objects.filter(pk=request.pk))
     advance(request.pk)
 
@@ -56,7 +56,7 @@ def test_a_move_is_applied_and_the_request_is_due_at_once(handle: Callable[..., 
     assert request.next_check_at <= timezone.now()
 
 
-def test_a_wait_says_why(handle: Callable[..., None]) -> None:
+def test_a_wait_has_a_reason(handle: Callable[..., None]) -> None:
     handle(RequestStatus.QUEUED, lambda request, now: Wait(30, "admission 300/300"))
     request = make_request(status=RequestStatus.QUEUED)
     advance(request.pk)
@@ -100,7 +100,7 @@ def test_waiting_for_our_own_rate_limit_is_no_error(handle: Callable[..., None])
 
 
 @pytest.mark.parametrize("success", [Wait(30, "running"), Move(RequestStatus.PARTIAL, "the DAG ended")])
-def test_an_error_is_forgotten_after_a_success(handle: Callable[..., None], success: Outcome) -> None:
+def test_an_error_is_cleared_by_a_success(handle: Callable[..., None], success: Outcome) -> None:
     handle(RequestStatus.ACTIVE, fails_with(TransientError("the schedd sleeps")))
     request = make_request(status=RequestStatus.ACTIVE)
     advance_again(request)
@@ -150,7 +150,7 @@ def test_a_permanent_error_holds_after_ten_in_a_row(handle: Callable[..., None],
     ids=["stopped", "edited", "woken"],
 )
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_happens_while_a_handler_works_is_seen_to_at_once(
+def test_changes_during_a_handler_make_the_request_due_at_once(
     handle: Callable[..., None],
     meanwhile: Callable[[Request], None],
     status: str,
@@ -216,7 +216,7 @@ def test_a_long_queue_is_an_alert_and_no_more(handle: Callable[..., None]) -> No
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The requests that were sent to queues."""
+    """Return the requests that were sent to queues."""
     messages: list[tuple[str, str]] = []
 
     def send(arguments: list[str], *, queue: str, **options: Any) -> None:

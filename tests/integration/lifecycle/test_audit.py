@@ -16,7 +16,7 @@ from wms2_project.models import AuditEvent
 pytestmark = pytest.mark.django_db
 
 
-def test_a_change_of_priority_names_who_and_why() -> None:
+def test_a_change_of_priority_records_actor_and_reason() -> None:
     request = make_request(status=RequestStatus.QUEUED)
     change_request(request=request, actor="user:olga", reason="a conference", changes={"priority": 7})
     event = AuditEvent.objects.get()
@@ -41,7 +41,7 @@ def test_without_a_reason_nothing_happens() -> None:
     assert site.status == "enabled"
 
 
-def test_what_has_ended_cannot_be_changed() -> None:
+def test_an_ended_request_cannot_be_changed() -> None:
     request = make_request(status=RequestStatus.COMPLETED)
     with pytest.raises(Conflict, match="has ended"):
         change_request(request=request, actor="user:olga", reason="too late", changes={"priority": 7})

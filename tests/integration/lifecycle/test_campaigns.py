@@ -1,4 +1,4 @@
-"""Finished requests of a campaign teach the next ones: their estimate, and sites to avoid."""
+"""Finished requests of a campaign give the next ones an estimate and sites to avoid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def generating(*, status: RequestStatus, **values: Any) -> Request:
 
 
 def finished(*, seconds: float) -> Request:
-    """A completed request that measured so many seconds per event."""
+    """Return a completed request that measured this number of seconds per event."""
     request = generating(status=RequestStatus.COMPLETED)
     metrics = {
         "jobs": 8, "wall_time_per_event_sec": seconds, "peak_rss_mb": 1000, "output_kb_per_event": 7.0,

@@ -19,7 +19,7 @@ NAMES = ["quiet@pool", "lively@pool"]
 
 @pytest.fixture(autouse=True)
 def quiet(fake_pool: FakePool, settings: Any) -> FakeSchedd:
-    """The one of two schedds that never answers."""
+    """Return the schedd, of two, that never answers."""
     settings.SCHEDDS, settings.SCHEDD_ASK_AGAIN_SEC = NAMES, 600.0
     fake_pool["quiet@pool"].silence()
     return fake_pool["quiet@pool"]
@@ -30,7 +30,7 @@ def test_a_schedd_that_did_not_answer_is_not_waited_for_by_the_next_dag(quiet: F
     assert len(quiet.calls) == 1
 
 
-def test_a_silent_schedd_is_asked_again_after_a_while_and_its_answer_is_noted() -> None:
+def test_a_silent_schedd_is_queried_again_later_and_its_answer_is_recorded() -> None:
     Schedd.objects.create(name="lively@pool", silent_since=ago(hours=2), asked_at=ago(hours=1))
     assert schedds.choose_schedd() == "lively@pool"
     assert Schedd.objects.get(name="lively@pool").silent_since is None

@@ -32,7 +32,7 @@ Action = Callable[[Request, str], Any]
 
 
 def all_at_once(request: Request, *actions: Action) -> tuple[list[Any], list[Conflict]]:
-    """Each action by its own operator, on its own session, on a row read before any of them began."""
+    """Run each action as another operator in a separate session, on a row read before any of them began."""
     barrier = threading.Barrier(len(actions))
 
     def work(number: int) -> Any:
@@ -110,7 +110,7 @@ def test_conflicting_operations_have_one_winner(db: None) -> None:
     assert restarted == AuditEvent.objects.filter(action="restart").count() == (request.status == S.FAILED)
 
 
-def test_restarting_what_has_ended_makes_one_version(db: None) -> None:
+def test_restarting_an_ended_request_makes_one_version(db: None) -> None:
     request, _ = import_request(document=DOCUMENT, actor="user:ana")
     Request.objects.filter(pk=request.pk).update(status=S.ABORTED)
     done, refused = all_at_once(request, *[restart] * OPERATORS)
@@ -141,7 +141,7 @@ def test_a_dag_is_rescued_once() -> None:
     assert DAG.objects.filter(parent=dag).count() == 1
 
 
-def test_a_schedd_ends_as_the_last_one_said(settings: Any) -> None:
+def test_the_last_of_two_concurrent_changes_of_a_schedd_applies(settings: Any) -> None:
     settings.SCHEDDS = ["one@pool"]
     request = make_request()
 
@@ -159,7 +159,7 @@ def test_a_schedd_ends_as_the_last_one_said(settings: Any) -> None:
 
 
 def test_the_machine_and_an_operator_never_both_move_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The handler has decided, and an operator stops the request, both about to write."""
+    """The handler and an operator have both decided, and neither has written."""
     barrier = threading.Barrier(2)
     request = make_request(status=S.PLANNING)
 
@@ -181,7 +181,8 @@ def test_the_machine_and_an_operator_never_both_move_a_request(monkeypatch: pyte
         _, refused = all_at_once(request, machine, operator)
         request.refresh_from_db()
         moves = request.transitions.count() - before
-        # Either the operator is first and the machine's outcome is dropped, or second and gets an error.
+        # Either the operator writes first and the handler's outcome is dropped, or writes second and gets an
+        # error.
         assert (request.status, moves, len(refused)) in (("stopping", 1, 0), ("active", 1, 1))
 
 

@@ -1,4 +1,4 @@
-"""A status that lasts too long is held or alerted about, and nothing but a person ever fails a request."""
+"""A request that exceeds a deadline is held or raises an alert; only a person fails a request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PACKAGE = Path(__file__).parents[3] / "requests_app"
 
 @pytest.fixture(autouse=True)
 def _quiet_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the deadline speaks."""
+    """Replace the handlers, so that only deadlines act."""
     for status in handlers.HANDLERS:
         monkeypatch.setitem(handlers.HANDLERS, status, lambda request, now: Wait(60, "waiting"))
 
@@ -148,7 +148,7 @@ def test_a_webhook_outside_the_allow_list_is_never_called(
     assert Alert.objects.get().send_attempts == MAX_ATTEMPTS
 
 
-def test_an_alert_is_posted_once_and_again_only_while_the_receiver_is_away(
+def test_an_alert_is_posted_once_and_repeated_only_while_the_receiver_is_unavailable(
     settings: Any, receiver: str
 ) -> None:
     settings.ALERT_WEBHOOK_URL, settings.ALERT_WEBHOOK_HOSTS = f"{receiver}/hook", ["localhost"]

@@ -29,7 +29,7 @@ LOST, SPARE = "lost@pool", "spare@pool"
 
 @pytest.fixture(autouse=True)
 def lost(settings: Any, fake_pool: FakePool) -> FakeSchedd:
-    """A schedd that does not answer, beside one that does."""
+    """Return a schedd that does not answer, beside one that does."""
     settings.SCHEDDS = [LOST, SPARE]
     Schedd.objects.create(name=LOST, silent_since=ago(hours=1), asked_at=timezone.now())
     fake_pool[LOST].silence()
@@ -60,7 +60,7 @@ def look_and_advance(request: Request, times: int) -> Request:
     ("status", "after"),
     [(S.ACTIVE, S.QUEUED), (S.STOPPING, S.QUEUED), (S.QUEUED, S.QUEUED), (S.HELD, S.HELD)],
 )
-def test_what_a_fenced_schedd_ran_is_stopped_and_resumes(
+def test_work_of_a_fenced_schedd_is_stopped_and_resumes(
     tmp_path: Path, status: RequestStatus, after: RequestStatus
 ) -> None:
     asked = timezone.now() if status is S.STOPPING else None
@@ -85,7 +85,9 @@ def test_what_a_fenced_schedd_ran_is_stopped_and_resumes(
         assert DAG.objects.get(parent=dag).kind == "resume"
 
 
-def test_a_dag_on_its_way_to_a_fenced_schedd_is_sent_elsewhere(fake_pool: FakePool, tmp_path: Path) -> None:
+def test_a_dag_being_submitted_to_a_fenced_schedd_is_sent_elsewhere(
+    fake_pool: FakePool, tmp_path: Path
+) -> None:
     _, dag = on_lost(S.PLANNING, tmp_path / "dag", status=DAGStatus.READY, submitted_at=None)
     with pytest.raises(ScheddUnreachable):
         submission.ensure_submitted(dag=dag, priority=1)

@@ -70,7 +70,7 @@ def blocking(viewer: APIClient, row: Request) -> list[dict[str, Any]]:
 
 
 def step(row: Request) -> str:
-    """One look of the lifecycle; what it says it stopped for."""
+    """Advance the request once; return the reason of its wait."""
     advance(row.pk)
     row.refresh_from_db()
     return row.last_error if row.status == S.HELD else row.wait_reason
@@ -78,13 +78,13 @@ def step(row: Request) -> str:
 
 @pytest.fixture
 def catalogues_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs agree with DBS and Rucio and are announced, without calls to either."""
+    """Simulate announced outputs that agree with DBS and Rucio, without calls."""
     monkeypatch.setattr("outputs_app.services.compare_outputs", lambda **given: Comparison(differences=[]))
     monkeypatch.setattr("outputs_app.services.announce_datasets", lambda **given: None)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.gate}: {case.words}")
-def test_the_lifecycle_stops_where_why_says_and_goes_on_when_it_opens(
+def test_the_lifecycle_stops_at_the_gate_that_why_shows_and_continues_when_it_opens(
     viewer: APIClient, case: Case, settings: Any, catalogues_agree: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SCHEDDS, settings.MIN_FREE_BYTES, settings.TOKEN_ISSUER = ["a@pool"], 0, ""
@@ -130,7 +130,7 @@ def test_a_message_delivered_late_does_not_end_a_cool_off_but_a_wake_does() -> N
 
 
 @pytest.mark.parametrize("status", [S.ACTIVE, S.STOPPING])
-def test_a_silent_schedd_is_left_alone(status: RequestStatus, fake_schedd: FakeSchedd) -> None:
+def test_a_silent_schedd_is_not_called(status: RequestStatus, fake_schedd: FakeSchedd) -> None:
     row = on_silent_schedd()
     Request.objects.update(status=status)
     Workflow.objects.update(version=7)  # an edit that the jobs have not seen
@@ -145,7 +145,9 @@ def test_a_prepared_dag_has_its_sites(viewer: APIClient) -> None:
 
 
 @pytest.mark.parametrize(("situation", "gate"), [(nowhere, "sites"), (large, "memory")])
-def test_what_opens_only_by_hand_holds_the_request(situation: Callable[[], Request], gate: str) -> None:
+def test_a_gate_that_opens_only_by_an_operator_holds_the_request(
+    situation: Callable[[], Request], gate: str
+) -> None:
     make_site()
     row = situation()
     advance(row.pk)
@@ -186,7 +188,7 @@ def test_excluded_input_is_named_when_nothing_is_waited_for_and_at_the_end(
 
 
 def running_for(minutes: float, *, done: int) -> Request:
-    """An active request of 400 events in four groups, of which so many groups are done in so many minutes."""
+    """Return an active request of 400 events in four groups, of which `done` are finished in `minutes`."""
     workflow = make_workflow(input_dataset=None, total_events=400)
     row = make_request(status=S.ACTIVE, workflow=workflow)
     round_ = make_round(workflow)

@@ -29,7 +29,7 @@ KEYS = "wms2:test-of-hanging:"  # the monitor of the stack looks as well, with t
 
 @pytest.fixture
 def queue(fake_pool: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePool]:
-    """With looks that are always due, no sample of an earlier test, and a Redis that may answer slowly."""
+    """Make checks always due, remove samples of earlier tests, and allow Redis to answer slowly."""
     settings.SCHEDDS = ["one@pool"]
     monkeypatch.setattr(hanging, "_TURN", f"{KEYS}looked")
     monkeypatch.setattr(hanging, "_SAMPLES", f"{KEYS}samples:")
@@ -51,7 +51,7 @@ def start(pool: FakePool, dag: DAG, *, minutes: float, cpu_sec: float) -> int:
 
 
 def removed(pool: FakePool) -> list[tuple[str, list[int], str]]:
-    """The jobs that were removed, by DAG, with the reason."""
+    """Return the jobs that were removed, by DAG, with the reason."""
     return [
         (call["batch_name"], call["cluster_ids"], call["reason"])
         for schedd in pool.values()
@@ -116,7 +116,7 @@ def test_a_job_that_stops_using_cpu_is_reported_after_the_limit(queue: FakePool)
         assert len(alerts(request)) == message, minutes
 
 
-def test_the_alert_closes_when_the_job_goes_on_or_is_gone(queue: FakePool) -> None:
+def test_the_alert_closes_when_the_job_runs_or_has_left_the_queue(queue: FakePool) -> None:
     request, dag = active()
     start(queue, dag, minutes=60, cpu_sec=0)
     look()
@@ -151,7 +151,7 @@ def test_run_times_count_once_enough_jobs_were_measured(db: None) -> None:
     assert usual_runtimes([dag.round_id]) == {dag.round_id: 60.0}
 
 
-def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
+def test_with_the_setting_hanging_jobs_are_removed_with_the_reason_of_post(
     queue: FakePool, settings: Any
 ) -> None:
     settings.HANG_RETRY = True
@@ -162,7 +162,7 @@ def test_where_it_is_set_they_are_removed_with_a_reason_that_post_knows(
     assert alerts(request)[0].endswith("; removed and retried")
 
 
-def test_a_look_removes_a_bounded_number(
+def test_one_check_of_hanging_jobs_removes_a_bounded_number(
     queue: FakePool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HANG_RETRY = True
@@ -207,7 +207,7 @@ def test_no_straggler_is_moved_while_jobs_wait_or_if_it_is_disabled(
     assert removed(queue) == []
 
 
-def test_one_query_per_schedd_and_none_without_a_suspect(queue: FakePool) -> None:
+def test_one_query_per_schedd_and_none_without_suspicious_jobs(queue: FakePool) -> None:
     active(submitted_at=ago(minutes=5))
     active(nodes_running=0)
     look()
@@ -232,7 +232,7 @@ def test_a_silent_schedd_hides_nothing_and_closes_nothing(queue: FakePool) -> No
 
 
 @pytest.mark.parametrize("retry", [False, True])
-def test_why_names_hanging_jobs_and_what_becomes_of_them(
+def test_why_names_hanging_jobs_and_their_treatment(
     queue: FakePool, viewer: APIClient, settings: Any, retry: bool
 ) -> None:
     settings.HANG_RETRY = retry

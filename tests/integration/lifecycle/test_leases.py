@@ -31,7 +31,7 @@ def test_a_due_request_is_claimed_once() -> None:
 
 
 @pytest.mark.django_db
-def test_no_more_is_claimed_than_asked_for_however_the_statement_is_planned() -> None:
+def test_no_more_rows_are_claimed_than_requested_with_any_query_plan() -> None:
     make_request(status=RequestStatus.QUEUED)
     with connection.cursor() as cursor:  # believing in a single row, a plan may run the inner LIMIT per row
         cursor.execute(f"ANALYZE {Request._meta.db_table}")
@@ -42,13 +42,13 @@ def test_no_more_is_claimed_than_asked_for_however_the_statement_is_planned() ->
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", [RequestStatus.HELD, RequestStatus.NEW, RequestStatus.COMPLETED])
-def test_what_waits_for_a_person_is_never_claimed(status: RequestStatus) -> None:
+def test_requests_that_wait_for_a_person_are_never_claimed(status: RequestStatus) -> None:
     make_request(status=status)
     assert claim() == []
 
 
 @pytest.mark.django_db
-def test_a_request_that_is_not_due_is_left_alone_until_it_is_woken() -> None:
+def test_a_request_that_is_not_due_is_not_processed_until_it_is_woken() -> None:
     request = make_request(status=RequestStatus.QUEUED, next_check_at=timezone.now() + timedelta(hours=1))
     assert claim() == []
     wake(Request.objects.filter(pk=request.pk))
@@ -76,7 +76,7 @@ def test_a_message_lost_in_the_queue_is_claimed_again_and_counts_no_death() -> N
 
 
 @pytest.mark.django_db
-def test_release_makes_it_due_later_and_forgets_the_deaths() -> None:
+def test_release_makes_it_due_later_and_resets_the_deaths() -> None:
     request = make_request(status=RequestStatus.QUEUED, worker_deaths=2)
     with working_on(request):
         assert Request.objects.get(pk=request.pk).owner.startswith("worker:")

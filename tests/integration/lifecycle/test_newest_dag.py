@@ -1,4 +1,4 @@
-"""Which DAG is the newest of a workflow."""
+"""Choice of the newest DAG of a workflow."""
 
 from __future__ import annotations
 

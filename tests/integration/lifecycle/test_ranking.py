@@ -73,7 +73,7 @@ def test_the_rank_weighs_priority_hours_and_retries(weights: dict[str, float], e
     assert rank(request) == pytest.approx(expected, abs=0.1)
 
 
-def test_how_often_it_is_computed_changes_nothing() -> None:
+def test_repeated_computation_gives_the_same_result() -> None:
     request = queued(hours=5)
     change(ageing_weight=10.0)
     for _ in range(20):
@@ -132,7 +132,7 @@ def test_weights_and_policies_out_of_range_are_refused(changes: dict[str, Any]) 
 
 
 def active_at(site: str, *, rank: float) -> Request:
-    """An active request with a group at the site."""
+    """Return an active request with a group at the site."""
     workflow = make_workflow()
     request = make_request(workflow=workflow, status=S.ACTIVE)
     Request.objects.filter(pk=request.pk).update(rank=rank)
@@ -144,7 +144,7 @@ def active_at(site: str, *, rank: float) -> Request:
 
 @pytest.fixture
 def usage() -> Any:
-    """What Rucio says of the storage of each site."""
+    """Yield the usage that Rucio reports for the storage of each site."""
     make_site("T2_CH_CERN")
     make_site("T2_DE_DESY")
     fractions = {"T2_CH_CERN": 0.99, "T2_DE_DESY": 0.5}

@@ -1,4 +1,4 @@
-"""What ReqMgr2 does not know yet is found without reading every request that ended long ago."""
+"""Unreported statuses are found without reading every request that ended long ago."""
 
 from __future__ import annotations
 

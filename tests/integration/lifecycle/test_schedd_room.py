@@ -81,7 +81,7 @@ def test_a_request_waits_at_a_gate_while_the_schedd_is_full(port: FakeSchedd, vi
     assert step(row).status == "planning"
 
 
-def test_a_request_about_to_be_planned_goes_back_to_the_queue(port: FakeSchedd) -> None:
+def test_a_request_about_to_be_planned_returns_to_the_queue(port: FakeSchedd) -> None:
     port.other_dagmans = 9
     monitoring.observe_dags(now=timezone.now())
     row = step(waiting(S.PLANNING))

@@ -1,4 +1,4 @@
-"""Jobs that do not move raise an alert; those that end by themselves do not."""
+"""Jobs without progress raise an alert; those that end do not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stick(pool: FakePool, dag: DAG, *, code: int, seconds: float, reason: str = 
 
 
 def work(pool: FakePool, dag: DAG, group: str) -> None:
-    """Let another job of the group run."""
+    """Start another job of the group."""
     queue_dag(pool[dag.schedd_name], dag).start_job(dag.token, group, "proc_000004")
 
 

@@ -29,7 +29,7 @@ S = RequestStatus
 
 
 def unsent(request: Request, directory: Path) -> DAG:
-    """A DAG planned and written, but sent nowhere yet."""
+    """Return a DAG that is planned and written, and not submitted."""
     round_ = make_round(request.workflow)
     make_group(round_)
     return make_dag(round_, status=DAGStatus.READY, submitted_at=None, submit_dir=str(directory))
@@ -57,7 +57,7 @@ def test_a_dag_that_was_never_sent_is_stopped_at_once_and_resumed(
     assert (request.status, resume.kind, resume.status) == (S.QUEUED, "resume", "ready")
 
 
-def test_a_dag_made_after_the_stop_was_asked_for_is_stopped_too(tmp_path: Path) -> None:
+def test_a_dag_made_after_the_stop_was_requested_is_stopped_too(tmp_path: Path) -> None:
     request = make_request(status=S.PLANNING)
     stop_request(request=request, actor="user:olga", reason="maintenance")
     dag = unsent(request, tmp_path)  # by the worker that was planning meanwhile
@@ -155,7 +155,7 @@ def test_at_its_deadline_a_draining_schedd_is_emptied() -> None:
 
 
 @pytest.mark.parametrize(("status", "hold"), [(S.QUEUED, False), (S.QUEUED, True), (S.HELD, False)])
-def test_what_runs_is_stopped_though_its_request_waits(status: RequestStatus, hold: bool) -> None:
+def test_running_jobs_of_a_waiting_request_are_stopped(status: RequestStatus, hold: bool) -> None:
     request = on_schedd("one@pool", status=status)
     stop_request(request=request, actor="user:olga", reason="maintenance", hold=hold)
     assert (request.status, request.hold_after_stop) == (S.STOPPING, hold or status is S.HELD)
@@ -172,7 +172,7 @@ def test_an_unrecorded_submission_counts_as_running(tmp_path: Path) -> None:
     assert request.status == S.STOPPING
 
 
-def test_a_prepared_dag_is_left_alone_where_its_request_is_only_held(tmp_path: Path) -> None:
+def test_a_prepared_dag_is_not_changed_while_its_request_is_held(tmp_path: Path) -> None:
     request = make_request(status=S.QUEUED)
     dag = unsent(request, tmp_path)
     stop_request(request=request, actor="user:olga", reason="not now")
@@ -180,7 +180,7 @@ def test_a_prepared_dag_is_left_alone_where_its_request_is_only_held(tmp_path: P
     assert (request.status, dag.status) == (S.HELD, DAGStatus.READY)
 
 
-def test_a_request_stopped_while_held_is_held_again_with_what_held_it_first() -> None:
+def test_a_request_stopped_while_held_is_held_again_with_its_first_reason() -> None:
     request = make_request(status=S.HELD, hold_evidence={"reason": "DBS answers 503"})
     dag = make_dag(make_round(request.workflow))
     stop_request(request=request, actor="user:olga", reason="maintenance")
@@ -202,7 +202,7 @@ def test_a_drain_empties_the_schedd_of_requests_that_wait(status: RequestStatus)
 
 
 def ended_before(request: Request, status: DAGStatus, **values: Any) -> DAG:
-    """A DAG of ten groups that all failed, as it was when the stop was asked for."""
+    """Return a DAG of ten groups that had all failed when the stop was requested."""
     round_ = make_round(request.workflow, **values)
     for _ in range(10):
         make_group(round_, status=GroupStatus.FAILED)

@@ -1,4 +1,4 @@
-"""What the sweep claims, and in which order: queued requests never delay running ones."""
+"""Claims of the sweep and their order: queued requests never delay running ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 
 def waiting(monkeypatch: pytest.MonkeyPatch, messages: dict[tuple[str, int], int] | None) -> None:
-    """As if so many messages of each priority waited in the queues; None: as if Redis were away."""
+    """Simulate waiting messages of each priority in the queues; None: Redis is unavailable."""
 
     def lengths(*, priority: int) -> dict[str, int] | None:
         if messages is None:
@@ -45,7 +45,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, messages: dict[tuple[str, int], int
 
 
 def line(n: int, **values: Any) -> list[Request]:
-    """Queued requests that wait an hour more, in the order of the line."""
+    """Return queued requests in the order of the queue, each an hour younger than the one before."""
     later = timezone.now() + timedelta(hours=1)
     return [make_request(status=S.QUEUED, rank=100.0 - i, next_check_at=later, **values) for i in range(n)]
 
@@ -84,7 +84,7 @@ def test_a_full_queue_gets_nothing_more_and_the_others_do(
     assert sorted(queue for _, queue in due.claim_requests()) == ["condor"] * 2 + ["planning"] * 3
 
 
-def test_looks_at_the_line_that_wait_do_not_keep_out_what_is_more_urgent(
+def test_waiting_checks_of_queued_requests_do_not_delay_urgent_tasks(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SWEEP_BATCH = 2
@@ -106,7 +106,7 @@ def test_transfers_that_wait_to_be_polled_do_not_keep_a_block_from_being_protect
     assert [claim.status for claim, _ in due.claim_blocks()] == [BlockStatus.PENDING]
 
 
-def test_a_look_at_the_line_is_sent_as_the_least_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_of_a_queued_request_has_the_lowest_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting(monkeypatch, {})
     queued, running = make_request(status=S.QUEUED), make_request(status=S.ACTIVE)
     sent: dict[str, tuple[str, int]] = {}
@@ -121,7 +121,7 @@ def test_a_look_at_the_line_is_sent_as_the_least_urgent(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def own_queue(settings: Any) -> Iterator[str]:
-    """A queue of this test's only, in the real Redis."""
+    """Yield a queue of this test in the real Redis."""
     name = f"test-{uuid4()}"
     settings.CELERY_TASK_QUEUES = [Queue(name)]
     client = redis.Redis.from_url(live_settings.REDIS_URL)
@@ -146,7 +146,7 @@ def test_the_further_back_in_line_the_rarer_the_looks(settings: Any, behind: int
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_look_from_the_back_of_the_line_is_the_last_for_a_while(settings: Any, paused: bool) -> None:
+def test_requests_far_back_in_the_queue_are_checked_less_often(settings: Any, paused: bool) -> None:
     settings.POLL_INTERVAL_SEC = 10.0
     limit(0, paused=paused)
     rows = line(31)

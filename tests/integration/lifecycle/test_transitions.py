@@ -27,7 +27,7 @@ def test_a_move_is_recorded_with_its_actor_and_reason() -> None:
     assert request.status_since > before
 
 
-def test_an_illegal_move_changes_nothing_and_says_what_is_legal() -> None:
+def test_an_illegal_move_changes_nothing_and_lists_the_legal_ones() -> None:
     request = make_request(status=RequestStatus.SUBMITTED)
     with pytest.raises(IllegalTransition, match="aborted, held, queued"):
         transition(request=request, to=RequestStatus.COMPLETED, reason="hope", actor="system:test")

@@ -1,4 +1,4 @@
-"""A site that comes back by itself is waited for, and what opens a gate makes the waiting requests due."""
+"""Requests wait for a site that returns automatically; events that open a gate make waiting requests due."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def step(row: Request) -> Request:
 
 
 @pytest.mark.parametrize("away", [drained, banned])
-def test_a_request_waits_for_its_only_site_until_the_date_it_comes_back(
+def test_a_request_waits_for_its_only_site_until_the_end_of_its_drain(
     viewer: APIClient, away: Callable[..., Site]
 ) -> None:
     away(days=2)
@@ -90,7 +90,7 @@ def test_a_ban_for_this_request_is_waited_for_too() -> None:
     assert (step(row).status, row.wait_gate) == ("queued", "sites")
 
 
-def test_the_site_that_comes_back_first_is_named() -> None:
+def test_the_site_that_returns_first_is_named() -> None:
     drained(days=2)
     drained(OTHER, hours=5)
     assert OTHER in step(generates()).wait_reason
@@ -132,7 +132,7 @@ def test_the_only_site_with_the_input_is_waited_for() -> None:
     assert step(reads(OTHER)).status == "planning"
 
 
-def test_what_a_usable_site_can_read_does_not_wait_for_another() -> None:
+def test_files_that_a_usable_site_can_read_do_not_wait_for_others() -> None:
     make_site(OTHER)
     drained(days=2)
     row = reads(NAME)
@@ -163,7 +163,7 @@ def test_a_prepared_rescue_waits_for_the_only_site_that_reads_its_files(storage:
     row = reads(storage, S.PLANNING)
     failed = make_dag(make_round(row.workflow), status=DAGStatus.FAILED)
     row.workflow.input_files.update(state=FileState.ASSIGNED, round=failed.round, first_group=0, last_group=0)
-    make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh: none of this DAG's business
+    make_file(row.workflow, locations=["T2_XX_Elsewhere"])  # it is fresh, and not part of this DAG
     make_dag(failed.round, status=DAGStatus.READY, parent=failed, submitted_at=None, kind=DAGKind.RESCUE)
     awaited = Snapshot(row, timezone.now()).awaited_site
     assert (awaited is not None) == (storage == NAME)
@@ -216,7 +216,7 @@ OPENED = [
 
 
 @pytest.mark.parametrize(("gate", "opens"), OPENED)
-def test_what_may_open_a_gate_makes_the_requests_due_that_wait_there(
+def test_events_that_may_open_a_gate_make_its_waiting_requests_due(
     gate: str, opens: Callable[[], object], adapt: Callable[..., None], settings: Any
 ) -> None:
     settings.SCHEDDS = ["a@pool"]

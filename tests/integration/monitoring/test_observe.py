@@ -31,7 +31,7 @@ def counts(done: int, failed: int) -> dict[str, int]:
 
 
 def end(schedd: FakeSchedd, dag: DAG, *, exit_code: int | None = 1, removed: bool = False) -> None:
-    """Let the DAG leave the queue; without an exit code it was killed by a signal."""
+    """Remove the DAG from the queue; without an exit code it was killed by a signal."""
     queue_dag(schedd, dag)
     if removed:
         schedd.remove_dag(dag.token, reason="a test")
@@ -54,7 +54,7 @@ def write_status(dag: DAG, *, done: int, total: int = 3, text: str = "") -> None
 
 
 def write_group(dag: DAG, index: int, states: list[int], *, site: str = "") -> None:
-    """What a group's DAGMan leaves: landing, jobs, merge and cleanup in these states, and the site."""
+    """Write the files of a group's DAGMan: landing, jobs, merge and cleanup in these states, and the site."""
     directory = Path(dag.submit_dir) / f"mg_{index:06d}"
     directory.mkdir()
     (directory / "group.dag.status").write_text(status_text({f"n{n}": one for n, one in enumerate(states)}))
@@ -63,7 +63,7 @@ def write_group(dag: DAG, index: int, states: list[int], *, site: str = "") -> N
 
 
 def status_text(states: dict[str, int]) -> str:
-    """A node status file as DAGMan writes it."""
+    """Return a node status file as DAGMan writes it."""
     now, seen = int(timezone.now().timestamp()) + 1, list(states.values())
     head = {
         "Timestamp": now, "DagStatus": 3, "NodesTotal": len(seen), "NodesDone": seen.count(5), "NodesPre": 0,
@@ -95,13 +95,13 @@ def test_finished_groups_and_counts_are_stored(tmp_path: Path, fake_schedd: Fake
     assert states == [GroupStatus.DONE, GroupStatus.DONE, GroupStatus.PLANNED]
 
 
-def test_what_is_stored_is_no_news_to_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
+def test_stored_state_is_not_a_change_for_another_process(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path)
     queue_dag(fake_schedd, dag)
     write_status(dag, done=2)
     monitoring.observe_dags(now=timezone.now())
     assert monitoring.observe_dags(now=timezone.now()).news == set()
-    monitoring._known.clear()  # what a process remembers
+    monitoring._known.clear()  # the cache of a process
     assert monitoring.observe_dags(now=timezone.now()).news == set()
 
 
@@ -173,7 +173,7 @@ def test_a_held_dagman_is_a_halted_dag(tmp_path: Path, fake_schedd: FakeSchedd) 
     assert dag.events.get().to_status == DAGStatus.HALTED
 
 
-def test_a_schedd_that_does_not_tell_its_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
+def test_a_schedd_without_readable_limits_hides_no_dag(tmp_path: Path, fake_schedd: FakeSchedd) -> None:
     dag = a_dag(tmp_path, schedd_name="a@pool")
     queue_dag(fake_schedd, dag)
     write_status(dag, done=1)

@@ -21,7 +21,7 @@ KINDS = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",), "ga
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_metric_asked_for_exists(viewer: APIClient, path: Path) -> None:
+def test_every_metric_in_use_exists(viewer: APIClient, path: Path) -> None:
     make_request(status=RequestStatus.ACTIVE)
     body = list(text_string_to_metric_families(viewer.get("/api/v1/metrics").content.decode()))
     exist = {family.name + suffix for family in body for suffix in KINDS[family.type]}
@@ -30,7 +30,7 @@ def test_every_metric_asked_for_exists(viewer: APIClient, path: Path) -> None:
     assert asked - exist == set()
 
 
-def test_every_part_and_status_asked_for_exists(viewer: APIClient) -> None:
+def test_every_part_and_status_in_use_exists(viewer: APIClient) -> None:
     texts = "".join(path.read_text() for path in FILES).replace('\\"', '"')
     parts = {part["name"] for part in viewer.get("/api/v1/status").json()["parts"]}
     assert {f"workers.{queue}" for queue in queue_names()} <= parts

@@ -1,4 +1,4 @@
-"""`manage.py doctor` examines every part of the installation, says what to fix, and its exit code whether."""
+"""`manage.py doctor` checks every part of the installation, names what to fix, and sets its exit code."""
 
 from __future__ import annotations
 

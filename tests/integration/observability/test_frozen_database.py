@@ -46,7 +46,7 @@ class Server:
         return [int(pid) for parent, pid in found if int(parent) == self.pid]
 
     def signal(self, number: signal.Signals) -> None:
-        """To the postmaster first: one that is stopped starts no others meanwhile."""
+        """Signal all processes, the postmaster first, so that it starts no others meanwhile."""
         os.kill(self.pid, number)
         for pid in self.children():
             with suppress(ProcessLookupError):
@@ -113,7 +113,7 @@ def process(server: Server) -> Iterator[Web]:
 
 @pytest.fixture
 def web(process: Web, server: Server) -> Iterator[Web]:
-    """The process, connected; and again after the test, whatever became of it."""
+    """Yield the connected process; connect it again after the test."""
     assert process("SQL SELECT 'up'")["rows"] == ["up"]
     yield process
     server.signal(signal.SIGCONT)
@@ -128,7 +128,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def backend_of(server: Server, query: str) -> int:
-    """The process that runs, or last ran, this statement."""
+    """Return the server process that runs, or last ran, this statement."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         sql = "SELECT pid FROM pg_stat_activity WHERE query = %s"
         wait_for(lambda: connection.execute(sql, [query]).fetchone() is not None)

@@ -96,10 +96,10 @@ def test_registered_checks_run_side_by_side_and_within_their_time(client: Client
         "fine": "ok",
     }
     assert took < 60  # not the 120 s of those that hang
-    assert "internal" not in answer.content.decode()  # anybody may ask; why it fails, /status tells
+    assert "internal" not in answer.content.decode()  # public; the cause is in /status
 
 
-def test_what_was_asked_a_moment_ago_is_not_asked_again(client: Client) -> None:
+def test_a_recent_result_of_a_check_is_reused(client: Client) -> None:
     asked: list[int] = []
     health.register(Check("service", lambda: asked.append(1) or "", timeout_sec=60, keep_sec=3600))
     for _ in range(3):
@@ -148,8 +148,8 @@ def test_a_certificate_is_reported_before_it_expires(
     assert bool(outside._credentials_end()) == bool(words)
 
 
-def test_every_schedd_is_asked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:
-    """Which answer is the schedds' own business (tests/e2e); here it counts who is asked and named."""
+def test_every_schedd_is_checked_and_the_silent_ones_are_named(fake_pool: FakePool, settings: Any) -> None:
+    """The answers of schedds are tested in tests/e2e, here the calls and the names."""
     fake_pool["b@pool"].silence()
     settings.SCHEDDS = ["a@pool", "b@pool"]
     assert outside._schedds_silent() == "no answer from b@pool"

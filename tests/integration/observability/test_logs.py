@@ -1,4 +1,4 @@
-"""Logs: one JSON object per line, the caused work under the caller's request id, and no secret in any."""
+"""Logs: one JSON object per line, the caller's request id on all work of a call, and no secrets."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_scrape_costs_the_same_however_many_rows_there_are(viewer: APIClient) 
     assert few < 40
 
 
-def test_without_redis_the_scrape_tells_what_postgresql_knows(viewer: APIClient, settings: Any) -> None:
+def test_without_redis_the_scrape_has_the_metrics_of_postgresql(viewer: APIClient, settings: Any) -> None:
     make_request(status=RequestStatus.COMPLETED)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     result = scrape(viewer)

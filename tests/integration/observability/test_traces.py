@@ -1,4 +1,4 @@
-"""Traces: whose call a span belongs to, and for how long. That they join up, `e2e/test_api.py` shows."""
+"""Traces: the call of each span, and for how long. `e2e/test_api.py` tests traces over processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @pytest.fixture(scope="module")
 def traced() -> Iterator[tuple[Collector, TracerProvider]]:
-    """A provider can be set once per process, so it stays; after these tests its spans go nowhere."""
+    """Set a provider that collects spans.
+
+    It can be set once per process, so it stays without an exporter afterwards.
+    """
     from wms2_project.observation import tracing_setup
 
     collector = Collector()

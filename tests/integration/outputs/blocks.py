@@ -19,7 +19,7 @@ SOURCE, DESTINATION = "T1_US_FNAL_Disk", "T2_DE_DESY"
 
 
 def make_producer() -> Workflow:
-    """A workflow with new dataset names; it generates, so that it needs no parents."""
+    """Create a workflow with new dataset names that generates events, so that it needs no parents."""
     name = f"/Outputs{next(_numbers)}x{timezone.now():%H%M%S%f}/Lab-First-v1/AOD"
     made = make_workflow(
         output_datasets=[name], input_dataset="", acquisition_era="Lab", cmssw_version="CMSSW_20_0_1"
@@ -32,7 +32,7 @@ def make_producer() -> Workflow:
 def add_block(
     workflow: Workflow, *, files: int = 2, dataset: str = "", closed: bool = True, claimed: bool = True
 ) -> OutputBlock:
-    """A block as recording would have left it, of one group each file; its workflow may write there."""
+    """Create a block as recording does, with one group per file and a claim of its workflow."""
     name = dataset or workflow.output_datasets[0]
     if claimed:
         make_claim(workflow, name)
@@ -60,12 +60,12 @@ def add_block(
 
 
 def announce(workflow: Workflow) -> None:
-    """Make its datasets VALID; no other request that writes into them is left."""
+    """Make its datasets VALID, with no other request left that writes into them."""
     announce_datasets(workflow=workflow, unfinished=Workflow.objects.none(), now=timezone.now())
 
 
 def walk(block: OutputBlock, *, until: BlockStatus | None = None, looks: int = 30) -> OutputBlock:
-    """What the sweep would do: look again until the block has ended or is where we want it."""
+    """Advance the block as the sweep does, until it has ended or has the wanted status."""
     for _ in range(looks):
         block.refresh_from_db()
         if block.status not in MOVING or block.status == until:

@@ -1,4 +1,4 @@
-"""A small CMS of these tests' own, and output blocks to send through it."""
+"""Separate simulated CMS services, and output blocks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _point_at_the_world(world: World, settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def lab(world: World) -> Callable[[str, str, Any], Any]:
-    """A call to the world's own endpoints."""
+    """Return a function that calls the lab's own endpoints."""
 
     def call(method: str, path: str, body: Any = None) -> Any:
         answer = requests.request(method, f"{world.url}/lab/{path}", json=body, timeout=10)
@@ -85,7 +85,7 @@ def block(workflow: Workflow) -> OutputBlock:
 
 @pytest.fixture
 def subscribe(lab: Any, workflow: Workflow) -> Callable[..., None]:
-    """The workflow's datasets are wanted there as well."""
+    """Subscribe the workflow's datasets to the storage."""
     primary = workflow.output_datasets[0].split("/")[1]
 
     def add(rse_expression: str, copies: int | str = 1) -> None:
@@ -98,6 +98,6 @@ def subscribe(lab: Any, workflow: Workflow) -> Callable[..., None]:
 
 @pytest.fixture
 def subscribed(subscribe: Callable[..., None]) -> str:
-    """The workflow's datasets are wanted somewhere else."""
+    """Subscribe the workflow's datasets to another storage."""
     subscribe(DESTINATION)
     return DESTINATION

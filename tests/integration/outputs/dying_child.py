@@ -1,4 +1,4 @@
-"""In the place of `outputs_app.inspect_child`: counts one file and is then killed by the signal in LANG."""
+"""Replacement of `outputs_app.inspect_child`: counts one file and is then killed by the signal in LANG."""
 
 from __future__ import annotations
 

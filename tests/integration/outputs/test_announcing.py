@@ -62,7 +62,7 @@ def test_a_dataset_is_usable_when_its_last_block_is_announced(
     assert [one.status for one in datasets_of(workflow=workflow)] == ["announced"]
 
 
-def test_what_the_catalogues_disagree_on_is_not_announced(
+def test_datasets_on_which_catalogues_disagree_are_not_announced(
     block: OutputBlock, workflow: Workflow, faults: Faults
 ) -> None:
     walk(block)

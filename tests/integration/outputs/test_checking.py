@@ -1,4 +1,4 @@
-"""Merged files are read on the storage before DBS hears of them; a difference stops their block."""
+"""Merged files are read on the storage before they are registered in DBS; a difference stops their block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SITE = "T1_US_FNAL"
 
 @pytest.fixture(autouse=True)
 def storage(settings: Any, tmp_path: Path) -> Iterator[Path]:
-    """The storage of the site, with the check switched on."""
+    """Return the storage of the site, with the check switched on."""
     settings.CHECK_OUTPUTS = True
     settings.STORAGE_PREFIX = f"{tmp_path}/{{site}}"
     (tmp_path / SITE).mkdir()
@@ -47,7 +47,7 @@ def write(storage: Path, file: OutputFile, content: bytes) -> None:
 
 @pytest.fixture
 def files(storage: Path, block: OutputBlock) -> list[OutputFile]:
-    """The two files of the block, on the storage."""
+    """Return the two files of the block, on the storage."""
     found = list(block.files.order_by("lfn"))
     for number, file in enumerate(found):
         write(storage, file, f"merged file {number}".encode())
@@ -94,7 +94,7 @@ def test_a_difference_stops_the_block_and_names_file_site_and_both_values(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
-def test_what_is_no_file_is_not_read(
+def test_an_output_that_is_not_a_regular_file_is_not_read(
     block: OutputBlock, files: list[OutputFile], storage: Path, tmp_path: Path, kind: str
 ) -> None:
     path = Path(f"{storage}{files[1].lfn}")
@@ -166,7 +166,7 @@ def test_the_check_can_be_switched_off(block: OutputBlock, settings: Any) -> Non
 
 @pytest.fixture
 def held(block: OutputBlock, files: list[OutputFile], storage: Path) -> Request:
-    """The request of a block that has failed its check, after the next look at it."""
+    """Return the request of a block that has failed its check, after its next step."""
     damage(storage, files[0], b"not what it was")
     walk(block)
     request = Request.objects.get(workflow=block.dataset.workflow_id)
@@ -176,7 +176,7 @@ def held(block: OutputBlock, files: list[OutputFile], storage: Path) -> Request:
     return request
 
 
-def test_the_request_is_held_with_the_difference_and_goes_on_when_the_file_is_restored(
+def test_the_request_is_held_with_the_difference_and_continues_when_the_file_is_restored(
     held: Request, block: OutputBlock, files: list[OutputFile], storage: Path, operator: APIClient
 ) -> None:
     evidence = held.hold_evidence or {}

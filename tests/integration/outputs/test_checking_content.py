@@ -48,7 +48,7 @@ def make_root_file(path: Path, events: int = EVENTS) -> None:
 
 @pytest.fixture
 def file(block: OutputBlock, tmp_path: Path) -> OutputFile:
-    """The only file of the block: a ROOT file of 300 events in 3 lumis, as reported."""
+    """Return the only file of the block: a ROOT file of 300 events in 3 lumis, as reported."""
     block.files.order_by("lfn")[1].delete()
     row = block.files.get()
     make_root_file(path_of(row, tmp_path))
@@ -56,7 +56,7 @@ def file(block: OutputBlock, tmp_path: Path) -> OutputFile:
 
 
 def report(row: OutputFile, path: Path, **lies: Any) -> OutputFile:
-    """What an honest job reports of the file, with these lies."""
+    """Return the report of a correct job about the file, with these changes."""
     found = checksum(path)
     honest = {
         "size_bytes": found.size_bytes, "adler32": found.adler32, "events": EVENTS, "lumis": [[1, 1, 3]],
@@ -147,7 +147,7 @@ def test_files_are_counted_in_one_process_each_by_itself(tmp_path: Path) -> None
 DYING = "tests.integration.outputs.dying_child"
 
 
-def test_a_file_that_costs_too_much_is_the_only_one_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_file_that_costs_too_much_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "SIGXCPU")
     assert list(inspect_files(["/one", "/two", "/three"], child=DYING)) == [
         ("/one", Content(7, {"Events": 7})),
@@ -186,7 +186,7 @@ class Grid:
 def grid(
     block: OutputBlock, file: OutputFile, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Grid]:
-    """The block is at a site of the grid, to which this process has a token."""
+    """Move the block to a site of the grid for which this process has a token."""
     grid = Grid(path_of(file, tmp_path))
     monkeypatch.setenv("BEARER_TOKEN", grid.token())
     settings.TOKEN_ISSUER, settings.STORAGE_CA_FILE = "", grid.facts["ca"]

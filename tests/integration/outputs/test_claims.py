@@ -52,7 +52,7 @@ def act(client: APIClient, request: Request, action: str, **body: Any) -> Any:
     return answer.json()
 
 
-def test_after_an_abort_with_nothing_registered_the_same_outputs_can_be_asked_for_again(
+def test_after_an_abort_with_nothing_registered_the_same_outputs_can_be_requested_again(
     operator: APIClient,
 ) -> None:
     first = imported(operator)
@@ -66,7 +66,7 @@ def test_after_an_abort_with_nothing_registered_the_same_outputs_can_be_asked_fo
     assert send(operator, output_datasets=names).status_code == 422
 
 
-def test_the_example_document_sent_twice_names_what_is_in_the_way(operator: APIClient) -> None:
+def test_the_example_document_sent_twice_names_the_conflict(operator: APIClient) -> None:
     assert operator.post(REQUESTS, EXAMPLE).status_code == 201
     again = operator.post(REQUESTS, EXAMPLE)
     assert (again.status_code, "already exists" in again.json()["detail"]) == (409, True)
@@ -143,7 +143,7 @@ def test_a_crash_between_dbs_and_our_record_is_no_conflict(operator: APIClient) 
     assert walk(block).status == "announced"
 
 
-def test_a_held_request_goes_on_when_sharing_is_allowed_and_names_what_dbs_has(
+def test_a_held_request_continues_when_sharing_is_allowed_and_names_the_content_of_dbs(
     operator: APIClient, lab: Any, faults: Faults
 ) -> None:
     make_site()
@@ -170,7 +170,7 @@ def test_a_held_request_goes_on_when_sharing_is_allowed_and_names_what_dbs_has(
     assert dbs().blocks(name) == {block.block_name}
 
 
-def test_sharing_names_only_outputs_of_a_request_that_lives(operator: APIClient) -> None:
+def test_sharing_applies_only_to_outputs_of_an_unfinished_request(operator: APIClient) -> None:
     request = imported(operator)
     url = f"{REQUESTS}/{request.request_name}/share"
     strange = operator.post(url, {"reason": "a test", "datasets": ["/Not/Mine-v1/AOD"]})
@@ -179,8 +179,8 @@ def test_sharing_names_only_outputs_of_a_request_that_lives(operator: APIClient)
     assert operator.post(url, {"reason": "a test"}).status_code == 409
 
 
-def test_requests_from_before_own_what_they_wrote() -> None:
-    """The migration: the oldest owns a name, versions share it, others have a permission that says so."""
+def test_requests_from_before_the_migration_own_their_datasets() -> None:
+    """In the migration the oldest request owns a name, versions share it, others get a permission."""
     name = "/Old/Run-v1/AOD"
     flows = [make_workflow(output_datasets=[name]) for _ in range(5)]
     unused = make_request(workflow=flows[0], status=S.ABORTED)

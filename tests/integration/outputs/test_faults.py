@@ -60,7 +60,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "duplicate": {"kind": "duplicate"},
 }
 REPEATED = {"5xx", "timeout", "success_then_500"}  # by the adapters, if the call is safe
-# What makes sense for one call only: a copy that hangs, and a block that DBS has with other counts
+# Faults of single calls: a copy that hangs, and a block that DBS has with other counts
 ODD_FAULTS = {
     (Step.REQUEST_TRANSFERS, "make_rule", "stuck"): [{"kind": "stuck"}],
     (Step.REGISTER, "insert", "wrong_counts"): [
@@ -76,7 +76,7 @@ CELLS: list[Cell] = [
 
 
 def faults_of(cell: Cell) -> list[dict[str, Any]]:
-    """The faults of a cell, as often as it takes to get through the adapter."""
+    """Return the faults of a cell, repeated as often as the adapter retries."""
     step, call, fault = cell
     service, method, path, body = CALLS[step][call]
     hit: dict[str, Any] = {"service": service, "method": method, "path_regex": path, "body_regex": body}
@@ -97,7 +97,7 @@ def _impatient(settings: Any, lab: Any) -> None:
 
 @pytest.mark.usefixtures("subscribed", "_impatient")
 @cells(undo=False)
-def test_whatever_goes_wrong_at_a_call_the_block_is_registered_once(
+def test_with_a_fault_at_any_call_the_block_is_registered_once(
     cell: Cell, block: OutputBlock, faults: Faults, lab: Any
 ) -> None:
     faults(*faults_of(cell))
@@ -110,7 +110,7 @@ def test_whatever_goes_wrong_at_a_call_the_block_is_registered_once(
 
 @pytest.mark.usefixtures("subscribed", "_impatient")
 @cells(undo=True)
-def test_whatever_goes_wrong_while_it_is_taken_back_nothing_is_left(
+def test_with_a_fault_during_withdrawal_nothing_is_left(
     cell: Cell, block: OutputBlock, workflow: Workflow, faults: Faults, lab: Any
 ) -> None:
     walk(block)
@@ -157,11 +157,11 @@ def test_the_source_is_kept_until_the_copy_is_there(block: OutputBlock, lab: Any
 
 
 class Death(BaseException):
-    """The worker is gone; nothing catches this."""
+    """Death of the worker, which no code catches."""
 
 
 class Dying:
-    """An adapter whose n-th call of all has its effect and is the last thing the worker ever does."""
+    """An adapter whose n-th call has its effect and then kills the worker."""
 
     def __init__(self, adapter: Any, calls: Iterator[int], nth: int) -> None:
         self._adapter, self._calls, self._nth = adapter, calls, nth

@@ -1,4 +1,4 @@
-"""Guards are shared through Redis: all workers know the state of a service, and health shows it."""
+"""Guards are shared through Redis: all workers have the same state of a service, and health shows it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def options() -> GuardOptions:
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    """A service without earlier calls."""
+    """Yield a service without earlier calls."""
     name = f"test-{uuid4().hex[:8]}"
     yield name
     with redis.Redis.from_url(django_settings.REDIS_URL) as client:
@@ -56,7 +56,7 @@ def fail(guard: Guard, times: int) -> None:
             call(guard, ServiceUnavailable("503 says the service"))
 
 
-def test_what_one_worker_learns_all_workers_know(service: str, options: GuardOptions) -> None:
+def test_workers_share_the_state_of_a_service(service: str, options: GuardOptions) -> None:
     one, other = Guard(service, options), Guard(service, options)
     fail(one, 3)
     called = False
@@ -85,7 +85,7 @@ def test_after_the_pause_one_call_that_works_opens_the_way_for_all(
     assert outages(options.redis_url, now=time.time(), services=[service]) == []
 
 
-def test_a_refusal_says_nothing_against_the_service(service: str, options: GuardOptions) -> None:
+def test_a_refusal_does_not_count_as_a_failure_of_the_service(service: str, options: GuardOptions) -> None:
     guard = Guard(service, options)
     fail(guard, 2)
     with pytest.raises(NotFound):
@@ -107,7 +107,7 @@ PROTECT, REQUEST, POLL = Tier
 
 
 def used_up(options: GuardOptions) -> GuardOptions:
-    """A limit that never has a call left."""
+    """Return a limit that never has a call left."""
     return replace(options, calls_per_sec=0)
 
 
@@ -129,7 +129,7 @@ def test_a_used_up_limit_is_no_failure_of_the_service(service: str, options: Gua
     assert counted == [(service, str(int(PROTECT)))] * 2 * options.failures
 
 
-def test_what_is_not_urgent_does_not_wait_in_the_worker(service: str, options: GuardOptions) -> None:
+def test_less_urgent_calls_do_not_wait_in_the_worker(service: str, options: GuardOptions) -> None:
     options = replace(options, sleep=lambda _seconds: pytest.fail("it waited"))
     with calling_as(POLL, patience_sec=0.0), pytest.raises(RateLimited):
         call(Guard(service, used_up(options)))
@@ -192,7 +192,7 @@ def is_out(service: str) -> bool:
 
 
 def until_allowed(guard: Guard, error: Exception | None = None, *, operation: str) -> None:
-    """Call as soon as the guard lets anybody call again."""
+    """Call as soon as the guard allows calls again."""
     while True:
         try:
             call(guard, error, operation=operation)
@@ -204,7 +204,7 @@ def until_allowed(guard: Guard, error: Exception | None = None, *, operation: st
 
 
 @pytest.mark.parametrize("answer", [None, NotFound("no such block")])
-def test_an_outage_is_reported_until_what_failed_works_again(
+def test_an_outage_is_reported_until_the_failed_part_works_again(
     service: str, options: GuardOptions, answer: Exception | None
 ) -> None:
     guard = Guard(service, replace(options, pause_sec=1.0))

@@ -49,7 +49,7 @@ def repaired(workflow: Workflow) -> list[str]:
     return [str(difference) for difference in left]
 
 
-def test_what_agrees_completes(announced: list[OutputBlock], workflow: Workflow) -> None:
+def test_matching_outputs_complete_the_request(announced: list[OutputBlock], workflow: Workflow) -> None:
     outcome = finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
     assert isinstance(outcome, Move)
     assert (outcome.to, differences(workflow)) == (RequestStatus.COMPLETED, [])
@@ -59,7 +59,7 @@ def look_again(workflow: Workflow) -> Outcome:
     return finish(Snapshot(Request.objects.get(workflow=workflow), timezone.now()))
 
 
-def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
+def test_a_comparison_too_long_for_one_task_continues_where_it_ended(
     workflow: Workflow, lab: Any, settings: Any
 ) -> None:
     settings.COMPARE_LOOK_SEC = 0.0  # one block per look
@@ -74,7 +74,7 @@ def test_a_comparison_too_long_for_one_look_goes_on_where_it_ended(
     ]
 
 
-def test_what_was_compared_before_a_hold_is_compared_again_after_it(
+def test_outputs_compared_before_a_hold_are_compared_again_after_it(
     announced: list[OutputBlock], workflow: Workflow
 ) -> None:
     assert isinstance(look_again(workflow), Move)

@@ -37,7 +37,7 @@ def round_(workflow: Workflow) -> Round:
 
 
 def manifest_of(group: MergeGroup, *, site: str) -> GroupManifest:
-    """The group ended with one small file of every dataset."""
+    """Return the manifest of a group that ended with one small file per dataset."""
     workflow = group.round.workflow
     outputs = tuple(
         MergedFile(

@@ -25,7 +25,7 @@ Directory = Callable[[MergeGroup], Path]
 
 @pytest.fixture
 def directory(settings: Any, tmp_path: Path) -> Directory:
-    """The directory of a group, which exists from now on."""
+    """Create the directory of a group."""
     settings.SUBMIT_ROOT = str(tmp_path)
 
     def made(group: MergeGroup) -> Path:
@@ -39,7 +39,7 @@ def directory(settings: Any, tmp_path: Path) -> Directory:
 
 @pytest.fixture
 def registered(workflow: Workflow, directory: Directory) -> tuple[Round, list[str]]:
-    """A round whose two groups were in one block each when the database was backed up."""
+    """Return a round whose two groups were in one block each when the database was backed up."""
     workflow.output_datasets = workflow.output_datasets[:1]
     workflow.save()
     round_, blocks = make_round(workflow), []

@@ -1,4 +1,4 @@
-"""What is registered in DBS about an output dataset besides its files."""
+"""Registration of output datasets in DBS, besides their files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INPUT = BlockRecord(
 
 
 def reads(kind: str) -> OutputBlock:
-    """A block made from a dataset of this kind."""
+    """Return a block made from a dataset of this kind."""
     producer = make_producer()
     name = f"/Input{kind}x{timezone.now():%H%M%S%f}/Lab-First-v1/GEN-SIM"
     file = BlockFile(f"/store/data/Lab{name}/1.root", 1000, 10, "0123abcd", ((1, 1, 1),))
@@ -38,14 +38,14 @@ def reads(kind: str) -> OutputBlock:
 
 
 @pytest.mark.parametrize("kind", ["mc", "data"])
-def test_what_is_made_of_simulated_data_is_simulated(kind: str) -> None:
+def test_outputs_of_simulated_data_are_simulated(kind: str) -> None:
     block = walk(reads(kind))
     found = dbs().dataset(block.dataset.dataset_name)
     assert found is not None
     assert (block.status, found.primary_type) == (BlockStatus.ANNOUNCED, kind)
 
 
-def test_the_input_is_asked_for_once_per_dataset(faults: Faults) -> None:
+def test_the_input_is_queried_once_per_dataset(faults: Faults) -> None:
     first = walk(reads("mc"))
     workflow = first.dataset.workflow
     pattern = f"datasets.*{workflow.input_dataset.split('/')[1]}" if workflow.input_dataset else ""

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def complete(workflow: Workflow, lab: Any) -> OutputDataset:
-    """An announced dataset of two blocks."""
+    """Return an announced dataset of two blocks."""
     lab("PUT", "settings", {"rule_delay_sec": 0})
     for _ in range(2):
         walk(add_block(workflow))

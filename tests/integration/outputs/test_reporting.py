@@ -23,7 +23,7 @@ S = RequestStatus
 
 @pytest.fixture
 def imported(workflow: Workflow, lab: Any, settings: Any) -> Request:
-    """A request that ReqMgr2 has as well, freshly assigned to us."""
+    """Return a request that is also in ReqMgr2, newly assigned to WMS2."""
     settings.REQMGR2_WRITE_BACK = True
     request = Request.objects.get(workflow=workflow)
     request.source = "reqmgr2"

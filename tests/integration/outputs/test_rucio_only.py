@@ -1,4 +1,4 @@
-"""Datasets that are in Rucio only: every step leaves DBS alone."""
+"""Datasets that are in Rucio only: no step calls DBS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def logs(workflow: Workflow, faults: Faults) -> OutputBlock:
-    """A block of the workflow's log dataset; DBS refuses every call."""
+    """Return a block of the workflow's log dataset; DBS refuses every call."""
     name = workflow.output_datasets[0].replace("/AOD", "/LOG")
     Workflow.objects.filter(pk=workflow.pk).update(log_dataset=name)
     make_claim(workflow, name)
@@ -42,7 +42,7 @@ def test_a_block_is_protected_and_announced_without_dbs(logs: OutputBlock, workf
     assert find_differences(workflow=workflow) == []
 
 
-def test_what_rucio_lost_is_found_and_repaired(logs: OutputBlock, workflow: Workflow, world: World) -> None:
+def test_losses_in_rucio_are_found_and_repaired(logs: OutputBlock, workflow: Workflow, world: World) -> None:
     walk(logs)
     announce(workflow)
     forget(world, "rucio_rules", "name", logs.block_name)
@@ -67,7 +67,7 @@ def test_a_name_that_belongs_to_another_request_is_refused(logs: OutputBlock) ->
     assert (logs.status, "has no claim" in logs.last_error) == (BlockStatus.CHECKED, True)
 
 
-def test_dbs_never_hears_of_it(logs: OutputBlock, workflow: Workflow, faults: Faults) -> None:
+def test_no_call_goes_to_dbs(logs: OutputBlock, workflow: Workflow, faults: Faults) -> None:
     walk(logs)
     announce(workflow)
     faults()

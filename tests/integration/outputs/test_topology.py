@@ -25,7 +25,7 @@ SHARED = {"name": "T1_US_FNAL_Disk", "site": "T1_US_FNAL", "readers": ["T2_US_Pu
 
 @pytest.fixture
 def reader(lab: Any, settings: Any, tmp_path: Path) -> Workflow:
-    """A workflow whose input is only at a storage that two sites read."""
+    """Return a workflow whose input is only at a storage that two sites read."""
     lab("PUT", "rses", [SHARED])
     sync_sites(now=timezone.now())
     settings.SUBMIT_ROOT = str(tmp_path)
@@ -61,7 +61,7 @@ def test_jobs_write_to_the_storage_that_bears_their_sites_name() -> None:
     assert storage_at("T2_XX_Unknown") == "T2_XX_Unknown"
 
 
-def test_storage_is_measured_and_a_persons_word_stands_over_it() -> None:
+def test_storage_is_measured_unless_an_operator_set_it() -> None:
     site = make_site("T2_DE_DESY", config_data={"note": "kept"})
     make_site("T2_US_Nebraska")
     connect(rucio()._config).set_rse_usage("T2_DE_DESY", "storage", used=970, free=30)

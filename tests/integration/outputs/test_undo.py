@@ -1,4 +1,4 @@
-"""Every state of a block can be taken back: INVALID in DBS, no rule left in Rucio, however often tried."""
+"""Every status of a block can be undone, repeatedly: INVALID in DBS, no rule left in Rucio."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def invalidate(workflow: Workflow) -> int:
 
 
 def rules_in_rucio(lab: Any, block: OutputBlock) -> list[Any]:
-    """Rules that are not deleted."""
+    """Return the rules that are not deleted."""
     rules = lab("GET", "state")["rucio"]["rules"]
     return [rule for rule in rules if rule["name"] == block.block_name and rule["expires_at"] is None]
 
@@ -79,11 +79,11 @@ def test_no_subscription_undo_releases_the_source(block: OutputBlock, workflow: 
     assert (access_type(block), rules_in_rucio(lab, block)) == ("INVALID", [])
 
 
-def test_what_a_crash_kept_from_being_recorded_is_taken_back_too(
+def test_effects_that_a_crash_left_unrecorded_are_withdrawn_too(
     block: OutputBlock, workflow: Workflow, lab: Any
 ) -> None:
     stop_at(block, B.SOURCE_PROTECTED, lab)
-    RucioRule.objects.filter(block=block).update(rule_id="")  # made, but we died before we wrote it down
+    RucioRule.objects.filter(block=block).update(rule_id="")  # made and not recorded: the worker died
     OutputBlock.objects.filter(pk=block.pk).update(status=B.PENDING)
     invalidate(workflow)
     walk(block)

@@ -36,7 +36,7 @@ def rule_states(lab: Any, block: OutputBlock, **change: str) -> None:
     assert lab("PUT", "rules", {"name": block.block_name, **change})["changed"] == 1
 
 
-def test_what_is_urgent_is_handed_out_first(
+def test_urgent_blocks_are_claimed_first(
     workflow: Workflow, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SWEEP_BATCH = 3
@@ -168,7 +168,7 @@ def test_a_copy_whose_rule_was_deleted_under_way_does_not_count(block: OutputBlo
 
 
 @pytest.mark.usefixtures("subscribed")
-@pytest.mark.parametrize("released", [False, True])  # True: we died before we could note the release
+@pytest.mark.parametrize("released", [False, True])  # True: the worker died before the release was recorded
 def test_the_source_is_kept_when_a_copy_was_lost_before_its_release(
     released: bool, block: OutputBlock, lab: Any
 ) -> None:

@@ -18,7 +18,7 @@ from tests.integration.pull.worker_node import Wms2, WorkerNode, serving
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    """What processes keep for seconds outlives a test."""
+    """Clear the caches of the process, which outlive a test."""
     geography.forget()
     lending._rucio_outage.cache_clear()
     yield
@@ -27,7 +27,7 @@ def _nothing_kept() -> Iterator[None]:
 
 @pytest.fixture
 def sites(db: None, tmp_path: Path, settings: Any) -> list[str]:
-    """Two sites whose storages are directories."""
+    """Return two sites whose storages are directories."""
     settings.SITE_STORAGE = {}
     for name in (CERN, FNAL):
         (tmp_path / name).mkdir()
@@ -38,7 +38,7 @@ def sites(db: None, tmp_path: Path, settings: Any) -> list[str]:
 
 @pytest.fixture
 def wms2(sites: list[str], settings: Any) -> Iterator[Wms2]:
-    """WMS2 as jobs reach it."""
+    """Serve WMS2 to jobs."""
     settings.SUBMIT_ROOT = f"{settings.SUBMIT_ROOT}/test-{uuid4().hex}"
     with serving() as served:
         settings.JOBS_URL = served.url
@@ -47,7 +47,7 @@ def wms2(sites: list[str], settings: Any) -> Iterator[Wms2]:
 
 @pytest.fixture
 def worker_node(wms2: Wms2, tmp_path: Path) -> Iterator[WorkerNode]:
-    """A worker node for a pull workflow of three files at CERN, of which the payload is not set yet."""
+    """Yield a worker node for a pull workflow of three files at CERN, of which the payload is not set yet."""
     workflow = make_workflow(allocation="pull", pull_jobs=1)
     make_claim(workflow, workflow.output_datasets[0])
     make_request(workflow=workflow, status=RequestStatus.ACTIVE)

@@ -22,7 +22,7 @@ _numbers = count(1)
 
 
 def make_pull_workflow(*, places: Sequence[Sequence[str]] = (), **values: Any) -> Workflow:
-    """A pull workflow with an open round, a running DAG, a group, and a file for each of these places."""
+    """Create a pull workflow with an open round, a running DAG, a group, and a file at each place."""
     workflow = make_workflow(allocation="pull", **values)
     round_ = make_round(workflow, kind=RoundKind.PULL)
     make_dag(round_)
@@ -32,7 +32,7 @@ def make_pull_workflow(*, places: Sequence[Sequence[str]] = (), **values: Any) -
 
 
 def add_files(workflow: Workflow, places: Sequence[Sequence[str]], **values: Any) -> list[InputFile]:
-    """Files of the workflow, one at each of these places."""
+    """Create files of the workflow, one at each of these places."""
     rows = [
         InputFile(
             workflow=workflow,
@@ -60,7 +60,7 @@ def only_group(workflow: Workflow) -> MergeGroup:
 
 
 def make_runner(workflow: Workflow, *, site: str = CERN, **values: Any) -> Runner:
-    """A running runner of the workflow's last round."""
+    """Create a running runner of the workflow's last round."""
     number = next(_numbers)
     defaults: dict[str, Any] = {
         "workflow": workflow,

@@ -1,4 +1,4 @@
-"""A job as WMS2 sees it: the calls of one runner over HTTP."""
+"""The calls of one runner over HTTP."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def content_of(name: str) -> bytes:
 
 
 def output(name: str, **changes: Any) -> Json:
-    """The entry of a file in the body of record."""
+    """Return the entry of a file in the body of record."""
     content = content_of(name)
     facts = {"size_bytes": len(content), "adler32": f"{zlib.adler32(content):08x}"}
     return {"name": name, "events": 10, "lumis": [[1, 1, 1]]} | facts | changes

@@ -1,4 +1,4 @@
-"""What a job sends is a stranger's: it is refused with the field named, and changes nothing."""
+"""Invalid input of jobs, which are untrusted, is refused with the name of the field and changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def workflow(sites: list[str]) -> Workflow:
 
 @pytest.fixture
 def job(workflow: Workflow) -> Job:
-    """A runner that holds two files."""
+    """Return a runner that holds two files."""
     made = Job(workflow)
     made.start()
     made.allocate(2)
@@ -40,7 +40,7 @@ def job(workflow: Workflow) -> Job:
 
 
 def rows() -> list[Any]:
-    """All that calls of runners change."""
+    """Return all rows that calls of runners change."""
     return [
         list(Runner.objects.order_by("pk").values_list("pk", "state", "calls", "files_lent")),
         list(InputFile.objects.order_by("pk").values_list("pk", "state", "attempts", "runner")),
@@ -149,7 +149,7 @@ def test_a_file_of_another_runner_cannot_be_recorded(job: Job) -> None:
     ("changes", "message"),
     [({"size_bytes": 3}, "3 were recorded"), ({"adler32": "00000001"}, "00000001 was recorded")],
 )
-def test_a_size_or_checksum_that_storage_contradicts_is_refused(
+def test_a_size_or_checksum_that_differs_on_the_storage_is_refused(
     job: Job, settings: Any, changes: dict[str, Any], message: str
 ) -> None:
     settings.CHECK_OUTPUTS = True
@@ -168,7 +168,7 @@ def test_a_missing_output_is_refused(job: Job, settings: Any) -> None:
     assert f"a.root is not on the storage of {CERN}" in answer["errors"]["outputs[0].name"]
 
 
-def test_an_ended_runner_opens_no_call(job: Job) -> None:
+def test_tokens_of_an_ended_runner_are_refused(job: Job) -> None:
     bodies = {call: good_body(job, call) for call in ("heartbeat", "allocate", "record", "confirm")}
     job.call("record", bodies["record"])
     job.abort()
@@ -178,7 +178,7 @@ def test_an_ended_runner_opens_no_call(job: Job) -> None:
 
 
 def test_jobs_have_limits_of_their_own(job: Job, settings: Any) -> None:
-    """Those of people count by address, behind which a site has thousands of jobs."""
+    """Limits of users count by address, and thousands of jobs of a site share one."""
     rates = dict.fromkeys(settings.THROTTLE_RATES, "1/hour")
     settings.THROTTLE_RATES = rates | {"job": "3/hour"}
     other = Job(job.workflow, node="proc_000001", site=FNAL)
@@ -198,12 +198,12 @@ class _Answering(BaseHTTPRequestHandler):
         self.wfile.write(b"{}")
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def https(certificate: Path) -> Iterator[str]:
-    """The address of a server whose certificate only its own file vouches for."""
+    """Yield the address of a server with a self-signed certificate."""
     server = HTTPServer(("127.0.0.1", 0), _Answering)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)

@@ -92,13 +92,13 @@ def test_a_repeated_allocation_answers_in_the_same_order(workflow: Workflow) -> 
     assert job.allocate(4, call=call) == files
 
 
-def test_a_repeated_record_answers_how_many_files_went_back(workflow: Workflow) -> None:
+def test_a_repeated_record_returns_the_number_of_returned_files(workflow: Workflow) -> None:
     job = started(workflow)
     body = ([job.allocate(3)[0]["lfn"]], [output("a.root")])
     assert job.record(*body)["returned"] == job.record(*body)["returned"] == 2
 
 
-def test_outputs_that_a_failing_job_deleted_are_no_leftovers(workflow: Workflow) -> None:
+def test_outputs_deleted_by_a_failing_job_are_not_leftovers(workflow: Workflow) -> None:
     job = started(workflow)
     names = [output("a.root"), output("b.root")]
     recorded = job.record([job.allocate()[0]["lfn"]], names)["outputs"]
@@ -119,7 +119,7 @@ def test_a_repeated_call_with_another_body_is_refused(workflow: Workflow) -> Non
     job.confirm([{"name": "a.root", "site": FNAL}], expect=409)
 
 
-def test_an_aborted_job_gives_all_its_files_back(workflow: Workflow) -> None:
+def test_an_aborted_job_returns_all_its_files(workflow: Workflow) -> None:
     job = started(workflow)
     job.record([job.allocate(2)[0]["lfn"]], [output("a.root")])
     assert job.abort() == job.abort() == {"outcome": "failed"}
@@ -187,7 +187,7 @@ def test_bad_records_name_the_field_and_change_nothing(
     assert RunnerOutput.objects.count() == 0
 
 
-def test_an_output_that_the_storage_contradicts_is_not_confirmed(workflow: Workflow, settings: Any) -> None:
+def test_an_output_that_differs_on_the_storage_is_not_confirmed(workflow: Workflow, settings: Any) -> None:
     settings.CHECK_OUTPUTS = True
     job = started(workflow)
     recorded = job.record([job.allocate()[0]["lfn"]], [output("a.root", size_bytes=3)])
@@ -262,7 +262,7 @@ def test_failed_files_are_excluded_and_cannot_be_confirmed(workflow: Workflow, o
     assert operator.post(url, {"reason": "both"}).status_code == 422
 
 
-def test_the_ledger_has_the_words_of_justin(workflow: Workflow, viewer: Any) -> None:
+def test_the_ledger_has_the_terms_of_justin(workflow: Workflow, viewer: Any) -> None:
     add_files(workflow, [[]])
     add_files(workflow, [[CERN]], state=FileState.ATTEMPTED, attempts=6)
     started(workflow, node="proc_000001").allocate()
@@ -274,7 +274,7 @@ def test_the_ledger_has_the_words_of_justin(workflow: Workflow, viewer: Any) -> 
     }  # fmt: skip
 
 
-def test_events_tell_what_happened_to_a_file(workflow: Workflow, viewer: Any) -> None:
+def test_events_record_the_history_of_a_file(workflow: Workflow, viewer: Any) -> None:
     job = started(workflow)
     (file,) = job.allocate()
     job.abort()
@@ -285,7 +285,7 @@ def test_events_tell_what_happened_to_a_file(workflow: Workflow, viewer: Any) ->
     ]  # fmt: skip
 
 
-def test_runners_are_listed_for_people(workflow: Workflow, viewer: Any) -> None:
+def test_runners_are_listed_for_users(workflow: Workflow, viewer: Any) -> None:
     job = started(workflow)
     job.allocate(2)
     (row,) = viewer.get(f"/api/v1/workflows/{workflow.pk}/runners?state=running").json()["results"]

@@ -1,4 +1,4 @@
-"""When a pull request is held, when it waits, and when it completes without catalogued output."""
+"""Holds and waits of pull requests, and completion without catalogued output."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_request_whose_files_are_at_a_banned_site_only_is_held(sites: list[str
     assert f"12 files are at {FNAL} only, and {FNAL} is banned" in reason
 
 
-def test_a_request_within_whose_distance_no_site_is_is_held(sites: list[str]) -> None:
+def test_a_request_without_a_site_within_its_distance_is_held(sites: list[str]) -> None:
     workflow = made([[FNAL]], site_whitelist=[CERN])
     end_dag(workflow)
     reason = hold_reason(handled(workflow, S.QUEUED))
@@ -87,7 +87,7 @@ def test_a_larger_distance_lets_another_site_read_the_files(sites: list[str]) ->
     assert outcome.to is S.PLANNING
 
 
-def test_files_without_a_replica_are_looked_for_again_and_hold_nothing(sites: list[str]) -> None:
+def test_files_without_a_replica_are_looked_up_again_and_do_not_block(sites: list[str]) -> None:
     workflow = made([[]] * 2, located_at=ago(days=1))
     end_dag(workflow)
     outcome = handled(workflow, S.QUEUED)
@@ -112,14 +112,14 @@ def test_too_many_failed_runners_hold_the_request_at_once_and_stop_lending(sites
     Job(workflow, node="proc_000001").start(expect=410)
 
 
-def test_nineteen_failed_runners_hold_nothing(sites: list[str]) -> None:
+def test_nineteen_failed_runners_do_not_hold_the_request(sites: list[str]) -> None:
     workflow = made([[CERN]])
     for _ in range(19):
         make_runner(workflow, state="ended", outcome=RunnerOutcome.FAILED, ended_at=timezone.now())
     assert note_end(round_=open_round(workflow), workflow=workflow) == ""
 
 
-def test_a_released_request_goes_on_after_its_runners_failed(sites: list[str]) -> None:
+def test_a_released_request_continues_after_its_runners_failed(sites: list[str]) -> None:
     workflow = made([[CERN]])
     for _ in range(20):
         make_runner(workflow, state="ended", outcome=RunnerOutcome.FAILED, ended_at=timezone.now(),
@@ -158,7 +158,7 @@ def test_a_request_whose_outputs_are_all_scratch_completes(sites: list[str], set
     )
 
 
-def test_uploads_that_were_never_confirmed_are_named_at_the_end(sites: list[str]) -> None:
+def test_unconfirmed_uploads_are_named_at_the_end(sites: list[str]) -> None:
     workflow = made([[CERN]], payload_config={"outputs": [{"pattern": "*.log", "scratch": True}]})
     lost = make_runner(workflow, node="proc_000009", state="ended", outcome="lost", ended_at=timezone.now())
     RunnerOutput.objects.create(
@@ -176,4 +176,4 @@ def test_uploads_that_were_never_confirmed_are_named_at_the_end(sites: list[str]
     outcome = handled(workflow, S.ACTIVE)
     assert isinstance(outcome, Move)
     assert outcome.to is S.COMPLETED
-    assert "1 upload never confirmed and perhaps on storage" in outcome.reason
+    assert "1 upload not confirmed and possibly still on storage" in outcome.reason

@@ -31,7 +31,7 @@ def request_of(workflow: Workflow) -> Request:
 
 
 def handled(workflow: Workflow, status: S, *, now: datetime | None = None) -> Outcome:
-    """The outcome of the handler of this status."""
+    """Run the handler of this status; return its outcome."""
     Request.objects.filter(workflow=workflow).update(status=status)
     return handlers.HANDLERS[status](request_of(workflow), now or timezone.now())
 
@@ -52,7 +52,7 @@ def consumer(producer: Workflow) -> Workflow:
 
 
 def confirm_output(producer: Workflow, **values: Any) -> str:
-    """The producer confirms an output file; its LFN."""
+    """Confirm an output file of the producer; return its LFN."""
     block = make_block(producer.rounds.get().groups.get(), site=FNAL, rse=FNAL, **values)
     return block.files.get().lfn
 
@@ -86,7 +86,7 @@ def test_logs_and_invalidated_outputs_of_the_producer_are_no_input(
     assert lfns(consumer) == set()
 
 
-def test_a_consumer_waits_for_its_producer_and_takes_what_came_last(
+def test_a_consumer_waits_for_its_producer_and_reads_its_last_output(
     producer: Workflow, consumer: Workflow
 ) -> None:
     handled(consumer, S.SUBMITTED)
@@ -102,7 +102,7 @@ def test_a_consumer_waits_for_its_producer_and_takes_what_came_last(
 def test_a_file_confirmed_while_the_producer_ends_is_not_missed(
     producer: Workflow, consumer: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The finder looks, then the last file is confirmed, then the producer ends."""
+    """The finder searches, then the last file is confirmed, then the producer ends."""
     handled(consumer, S.SUBMITTED)
     look = finding.may_grow
 
@@ -190,7 +190,9 @@ def test_a_request_stays_active_while_its_dataset_is_followed(
     )
 
 
-def test_an_empty_dataset_that_is_followed_is_waited_for(follower: Workflow, growing: GrowingDataset) -> None:
+def test_a_request_waits_for_an_empty_dataset_that_it_follows(
+    follower: Workflow, growing: GrowingDataset
+) -> None:
     waiting = handled(follower, S.SUBMITTED)
     assert isinstance(waiting, Wait)
     assert f"{DATASET} has no valid files" in waiting.why

@@ -28,7 +28,7 @@ while line=$(wms2-get-file); do
 done
 test "$(wms2-allocated-files | wc -l)" -eq 3
 """
-# As written for justIN: its programs, variables and lists, and nothing of ours
+# As written for justIN: its programs, variables and lists, without those of WMS2
 JUSTIN = """#!/bin/bash
 did_pfn_rse=$($JUSTIN_PATH/justin-get-file)
 if [ "$did_pfn_rse" == "" ]; then

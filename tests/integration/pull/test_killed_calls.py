@@ -1,4 +1,4 @@
-"""The web process is killed after the commit and before the answer: the repeated call answers the same."""
+"""The web process is killed between commit and answer: the repeated call returns the same answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def killed_at(point: str, call: Callable[[], Any]) -> None:
 
 
 def counts(workflow: Workflow) -> tuple[int, int, int, int]:
-    """Runners, files lent, files processed and outputs: what a repeated call must not change."""
+    """Return the numbers that a repeated call must not change: runners, lent and processed files, outputs."""
     files = InputFile.objects.filter(workflow=workflow)
     return (
         Runner.objects.filter(workflow=workflow).count(),
@@ -54,7 +54,7 @@ def counts(workflow: Workflow) -> tuple[int, int, int, int]:
     )
 
 
-def test_every_call_survives_the_death_of_the_web_process(job: Job) -> None:
+def test_every_call_survives_a_killed_web_process(job: Job) -> None:
     workflow = job.workflow
     killed_at("runner.started", job.start)
     job.start()
@@ -72,7 +72,7 @@ def test_every_call_survives_the_death_of_the_web_process(job: Job) -> None:
     assert counts(workflow) == (1, 0, 2, 1)
 
 
-def test_an_abort_survives_the_death_of_the_web_process(job: Job) -> None:
+def test_an_abort_survives_a_killed_web_process(job: Job) -> None:
     job.start()
     job.allocate(2)
     killed_at("runner.aborted", job.abort)

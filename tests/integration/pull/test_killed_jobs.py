@@ -1,4 +1,4 @@
-"""Jobs that die and answers that are lost at every call: each file counts once, storage stays clean."""
+"""Jobs die and answers are lost at every call: each file counts once, storage has no leftovers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ done
 
 @pytest.fixture
 def node(worker_node: WorkerNode) -> WorkerNode:
-    """A worker node for a round of a jobscript that processes all files."""
+    """Return a worker node for a round of a jobscript that processes all files."""
     return planned(worker_node)
 
 
@@ -45,7 +45,7 @@ def planned(node: WorkerNode, *, size: int = 10) -> WorkerNode:
 
 
 def once(call: str, action: Callable[[], Any]) -> Callable[[str], None]:
-    """A hook that does this at the first such call, whose answer the job does not get."""
+    """Return a hook that runs the function at the first such call, whose answer is lost."""
     left = [call]
 
     def hook(name: str) -> None:
@@ -58,13 +58,13 @@ def once(call: str, action: Callable[[], Any]) -> Callable[[str], None]:
 
 
 def end_leases() -> None:
-    """The leases of all runners are over, and the sweep sees it."""
+    """Expire the leases of all runners and run the sweep."""
     Runner.objects.update(heartbeat_at=ago(hours=1))
     expire_runners()
 
 
 def on_storage() -> list[str]:
-    """All files on the storages of both sites, whole or not."""
+    """Return all files on the storages of both sites, complete or not."""
     roots = [Path(configured.SITE_STORAGE[site][0]) for site in (CERN, FNAL)]
     return sorted(
         f"/{path.relative_to(root)}" for root in roots for path in root.rglob("*") if path.is_file()
@@ -72,7 +72,7 @@ def on_storage() -> list[str]:
 
 
 def check_each_file_counts_once(node: WorkerNode) -> None:
-    """Every file is processed, is the parent of one job's outputs, and storage has what is in blocks."""
+    """Check that every file is processed once, and that storage has exactly the files of blocks."""
     files = list(node.workflow.input_files.values_list("lfn", "state"))
     assert files == [(lfn, "processed") for lfn, _ in files], node.log
     rows = OutputFile.objects.filter(block__dataset__workflow=node.workflow)
@@ -109,7 +109,7 @@ def test_a_job_that_is_killed_in_mid_upload_leaves_nothing_on_storage(
     check_each_file_counts_once(node)
 
 
-def test_every_lost_answer_is_asked_for_again(wms2: Wms2, node: WorkerNode) -> None:
+def test_every_call_with_a_lost_answer_is_repeated(wms2: Wms2, node: WorkerNode) -> None:
     lost = [once(call, lambda: None) for call in CALLS]
 
     def lose(name: str) -> None:
@@ -122,7 +122,7 @@ def test_every_lost_answer_is_asked_for_again(wms2: Wms2, node: WorkerNode) -> N
     assert Counter(call for call, _ in wms2.answers)["confirm"] == 2
 
 
-def test_a_job_whose_lease_has_ended_takes_its_uploads_back(wms2: Wms2, node: WorkerNode) -> None:
+def test_a_job_whose_lease_has_ended_deletes_its_uploads(wms2: Wms2, node: WorkerNode) -> None:
     def end(call: str) -> None:
         if call == "confirm":
             end_leases()
@@ -164,7 +164,7 @@ def test_a_heartbeat_that_is_refused_ends_the_job(
 
 
 def refuse(site: str) -> None:
-    """Let the storage of a site take no output: a file is where the directories must be."""
+    """Make the storage of a site refuse outputs, by a file in place of the directories."""
     path = Path(configured.SITE_STORAGE[site][0]) / "store"
     path.write_text("not a directory")
 
@@ -176,7 +176,7 @@ def test_outputs_go_to_the_next_storage_if_one_refuses(wms2: Wms2, node: WorkerN
     assert set(outputs.values_list("block__rse", flat=True)) == {FNAL}
 
 
-def test_the_files_come_back_if_every_storage_refuses(wms2: Wms2, node: WorkerNode) -> None:
+def test_the_files_are_returned_if_every_storage_refuses(wms2: Wms2, node: WorkerNode) -> None:
     refuse(CERN)
     refuse(FNAL)
     report = node.run()

@@ -1,4 +1,4 @@
-"""What a pull round teaches: bad copies are avoided and failing sites banned, as after a push round."""
+"""Failures of a pull round: bad copies are avoided and failing sites banned, as after a push round."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_file_that_the_node_was_not_lent_is_not_blamed(workflow: Workflow) -> 
     assert quarantined() == []
 
 
-def test_a_copy_read_from_afar_is_not_blamed_on_the_site_of_the_runner(workflow: Workflow) -> None:
+def test_a_copy_read_remotely_is_not_blamed_on_the_site_of_the_runner(workflow: Workflow) -> None:
     workflow.input_files.update(locations=[FNAL])
     lfn = lent_file(workflow, "proc_000000", max_distance=100)
     record(workflow, "proc_000000", bad_files=[lfn], **CORRUPT)
@@ -101,7 +101,7 @@ def test_a_site_is_not_banned_for_an_outage_of_wms2(
     assert set(SiteBan.objects.values_list("site", flat=True)) == banned
 
 
-def test_a_stopped_round_teaches_nothing(workflow: Workflow) -> None:
+def test_a_stopped_round_quarantines_and_bans_nothing(workflow: Workflow) -> None:
     for number in range(4):
         record(workflow, f"proc_{number:06d}", site=FNAL)
     end_round(workflow, DAGStatus.STOPPED)

@@ -68,7 +68,7 @@ def test_files_with_a_bad_copy_are_lent_last() -> None:
     assert {one.id for one in lend(runner, count=5, avoided=[bad.lfn])} == {good[1].pk, bad.pk}
 
 
-def test_worn_out_and_excluded_files_are_not_lent() -> None:
+def test_files_without_attempts_left_and_excluded_files_are_not_lent() -> None:
     workflow = make_pull_workflow()
     add_files(workflow, [[CERN]], attempts=6, state=FileState.ATTEMPTED)
     add_files(workflow, [[CERN]], state=FileState.EXCLUDED)
@@ -103,8 +103,8 @@ def test_a_file_keeps_its_attempts_after_a_clean_stop() -> None:
     assert (file.state, file.attempts) == (FileState.FRESH, 0)
 
 
-def test_a_file_that_came_back_below_the_last_one_is_lent_again() -> None:
-    """Processes remember the first fresh file; files below it must not be missed."""
+def test_a_returned_file_below_the_last_one_is_lent_again() -> None:
+    """Processes cache the first fresh file; files below it must not be missed."""
     workflow = make_pull_workflow(places=[[CERN]] * 3)
     first = make_runner(workflow)
     lend(first)

@@ -33,7 +33,7 @@ PICK = st.integers(0, 5)
 
 
 class PullMachine(RuleBasedStateMachine):
-    """A pull workflow and its jobs. Calls of jobs that are over are refused and change nothing."""
+    """A pull workflow and its jobs. Calls of ended jobs are refused and change nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class PullMachine(RuleBasedStateMachine):
         self.processed: set[str] = set()
 
     def teardown(self) -> None:
-        """Forget the rows of the example: the next one starts with empty tables."""
+        """Delete the rows of the example, so that the next one starts with empty tables."""
         transaction.set_rollback(True)
         self.example.__exit__(None, None, None)
 
@@ -155,7 +155,7 @@ _STATE = """
 
 
 @pytest.mark.django_db
-def test_random_histories_lose_and_double_no_file(sites: list[str], settings: Any) -> None:
+def test_random_histories_neither_lose_nor_double_a_file(sites: list[str], settings: Any) -> None:
     settings.CHECK_OUTPUTS = False
     run_state_machine_as_test(PullMachine, settings=_SETTINGS)
 

@@ -36,12 +36,12 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing of jobs that died."""
+        """Log nothing about killed jobs."""
 
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class AnswerLost(Exception):
@@ -50,7 +50,10 @@ class AnswerLost(Exception):
 
 @dataclass
 class Wms2:
-    """WMS2 as jobs reach it. Hooks get the name of each call, before it and between its commit and answer."""
+    """Server of WMS2 for jobs.
+
+    Hooks get the name of each call, before it and between its commit and answer.
+    """
 
     url: str = ""
     answers: list[tuple[str, int]] = field(default_factory=list)
@@ -152,12 +155,12 @@ class WorkerNode:
         return dict(json.loads(report.read_text()))
 
     def kill(self, *_: Any) -> None:
-        """Kill all of the job, as a worker node that loses power."""
+        """Kill all processes of the job, as a power failure does."""
         if self.job is not None and self.job.poll() is None:
             os.killpg(self.job.pid, signal.SIGKILL)
             self.job.wait(timeout=60)
 
     @property
     def log(self) -> str:
-        """What the job wrote."""
+        """Output of the job."""
         return (self.place / ".log").read_text(errors="replace")

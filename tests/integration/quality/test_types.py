@@ -1,4 +1,4 @@
-"""The types hold, strictly, in everything that ships. Here because the checker loads the settings."""
+"""All shipped code passes strict type checks. In this tier because the checker loads the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A submit directory of the test's own, sites, and a planned round (tests.integration.recovery.factories)."""
+"""A submit directory, sites, and a planned round (tests.integration.recovery.factories)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sites(db: None) -> None:
 
 @pytest.fixture
 def planned(sites: None) -> Callable[..., Round]:
-    """A request whose first round is planned: one file per job, two jobs per group unless said otherwise."""
+    """Return a request with a planned first round of one file per job, by default two jobs per group."""
 
     def plan(places: Sequence[Sequence[str]], **values: Any) -> Round:
         values = {"splitting_params": {"files_per_job": 1}, "jobs_per_group": 2} | values

@@ -1,6 +1,6 @@
 """A planned round in the tables and on disk, and groups that end as a test wants them to.
 
-Everything is real but DAGMan: what it and the POST scripts leave behind is written here instead.
+All is real except for DAGMan: its files and those of POST scripts are written here.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class Round:
         return [file["lfn"] for job in self.jobs_of(index).values() for file in job["files"]]
 
     def reading(self, site: str) -> list[int]:
-        """The groups that may run at this site, as they stand on disk."""
+        """Return the groups that may run at this site, by their files."""
         return [one.index for one in self.groups if site in allowed_sites(self.directory(one.index))]
 
     def finish(self, index: int, site: str = CERN) -> None:
-        """The group is done and in our tables."""
+        """Finish the group and record it in the tables."""
         group = self.dag.round.groups.filter(index=index)
         group.update(status=GroupStatus.COLLECTED, site=site, finished_at=timezone.now())
         self.dag.round.files.filter(first_group=index, state="assigned").update(state="processed")
 
     def merge(self, index: int, site: str = CERN) -> None:
-        """The group is done; its manifest waits to be collected."""
+        """Finish the group and write its manifest, without collecting it."""
         plan, group = read_jobs(self.directory(index) / "jobs.json"), self.groups[index]
         lumis = planned_lumis(plan.jobs.values(), plan) or {}
         outputs = tuple(
@@ -87,7 +87,7 @@ class Round:
         self.dag.round.groups.filter(index=index).update(status=GroupStatus.DONE)
 
     def fail(self, index: int, site: str = CERN, *, nodes: Sequence[str] = (), **values: Any) -> None:
-        """The group landed at the site; these nodes (else all) failed there for good."""
+        """Let the group land at the site and these nodes, else all, fail there permanently."""
         directory = self.directory(index)
         (directory / "elected_site.inc").write_text(f"elected_site = {site}\n")
         (directory / "group.dag.dagman.out").touch()
@@ -97,20 +97,20 @@ class Round:
         self.dag.round.groups.filter(index=index).update(status=GroupStatus.FAILED)
 
     def end(self, status: DAGStatus = DAGStatus.PARTIAL) -> None:
-        """DAGMan has left the queue; groups that did not finish have failed."""
+        """End the DAG; unfinished groups have failed."""
         left = self.dag.round.groups.filter(status=GroupStatus.PLANNED)
         left.update(status=GroupStatus.FAILED)
         now = timezone.now()
         DAG.objects.filter(pk=self.dag.pk).update(status=status, submitted_at=now, completed_at=now)
 
     def move(self, status: RequestStatus, **values: Any) -> Request:
-        """The request as the lifecycle would have it now."""
+        """Set the status of the request as the lifecycle does; return it."""
         Request.objects.filter(pk=self.request.pk).update(status=status, **values)
         return Request.objects.select_related("workflow").get(pk=self.request.pk)
 
 
 def write_record(directory: Path, node: str, **values: Any) -> None:
-    """What POST would have concluded about an attempt of the node, the first unless said otherwise."""
+    """Write POST's record about an attempt of the node, by default the first."""
     known: dict[str, Any] = {
         "site": CERN, "category": "infrastructure", "exit_code": 60307, "message": "copy failed",
         "bad_files": (), "action": "retries_exhausted", "final": True, "memory_mb": 900,
@@ -149,14 +149,14 @@ def write_record(directory: Path, node: str, **values: Any) -> None:
 
 
 def partial(round_: Round) -> Move:
-    """What Level 2 decides now."""
+    """Return the decision of the handler of partial requests."""
     outcome = handlers.on_partial(round_.move(RequestStatus.PARTIAL), timezone.now())
     assert isinstance(outcome, Move)
     return outcome
 
 
 def rescued(round_: Round) -> None:
-    """The rescue is prepared and its directory brought up to date, as before a submission."""
+    """Prepare the rescue and update its directory, as before a submission."""
     moved = handlers.on_resubmitting(round_.move(RequestStatus.RESUBMITTING), timezone.now())
     assert isinstance(moved, Move)
     assert moved.to is RequestStatus.QUEUED
@@ -165,7 +165,7 @@ def rescued(round_: Round) -> None:
 
 
 def one_bad(round_: Round, index: int, **values: object) -> None:
-    """All groups are done but this one."""
+    """Finish all groups except this one."""
     for group in round_.groups:
         if group.index != index:
             round_.finish(group.index)

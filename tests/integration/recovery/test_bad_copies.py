@@ -1,4 +1,4 @@
-"""Files that cannot be read: none is read twice, and none is given up of which a good copy may be left."""
+"""Unreadable files: none is read twice, and none is excluded that may have a good copy."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def release(client: APIClient, round_: Round, **body: Any) -> Any:
 
 @pytest.fixture
 def damaged(planned: Planned) -> Round:
-    """Three groups are done, the manifest of the second was cut off; the request is held for it."""
+    """Return a held round of three finished groups, of which the second has a truncated manifest."""
     round_ = planned([[CERN]] * 6)
     for group in round_.groups:
         round_.merge(group.index)
@@ -76,7 +76,7 @@ def test_the_request_is_not_kept_from_its_end(damaged: Round, operator: APIClien
 def test_a_stopped_round_with_a_damaged_manifest_is_planned_anew(
     planned: Planned, operator: APIClient
 ) -> None:
-    """DAGMan counts the group as done: a resume would never run it again."""
+    """DAGMan counts the group as done, so that a resume would not run it again."""
     round_ = planned([[CERN]] * 6)
     round_.merge(0)
     (round_.directory(0) / "merge_output.json").write_text("")
@@ -92,7 +92,7 @@ def test_a_stopped_round_with_a_damaged_manifest_is_planned_anew(
 def test_a_manifest_that_cannot_be_read_now_discards_nothing(
     damaged: Round, operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is away says nothing about the group."""
+    """An unavailable disk is not evidence about the group."""
 
     def away(path: Any) -> Any:
         raise manifests.ManifestUnreadable(f"{path.name}: cannot be read: Input/output error")

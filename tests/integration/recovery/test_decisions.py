@@ -101,7 +101,7 @@ def test_changed_memory_reaches_the_jobs_that_a_rescue_runs_again(
 
 @pytest.fixture
 def released(planned: Callable[..., Round]) -> Round:
-    """A held request that was released with every decision there is."""
+    """Return a held request that was released with every possible decision."""
     for name in (CERN, DESY, PURDUE):
         Site.objects.filter(pk=name).exists() or make_site(name)
     made, _ = import_request(document=DOCUMENT, actor="user:ana")
@@ -131,7 +131,7 @@ DECIDED = {
 }  # fmt: skip
 
 
-def test_what_was_decided_at_release_is_shown(released: Round, operator: APIClient, console: Any) -> None:
+def test_decisions_of_the_release_are_shown(released: Round, operator: APIClient, console: Any) -> None:
     assert operator.get(url(released.request)).json()["overrides"] == DECIDED
     page = console.get(f"/admin/requests_app/request/{released.request.pk}/change/").content.decode()
     assert "Operator decisions" in page
@@ -139,9 +139,7 @@ def test_what_was_decided_at_release_is_shown(released: Round, operator: APIClie
         assert message in page
 
 
-def test_a_restart_tells_beforehand_which_decisions_it_carries_over(
-    released: Round, operator: APIClient
-) -> None:
+def test_the_dry_run_of_a_restart_lists_the_decisions_it_keeps(released: Round, operator: APIClient) -> None:
     answer = operator.post(url(released.request, "/restart"), {"reason": "again", "dry_run": True})
     assert answer.status_code == 200, answer.json()
     body = answer.json()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def produced(at: S = S.HELD, **dag: Any) -> Request:
-    """A request with a DAG, one announced block and one on its way."""
+    """Return a request with a DAG, one announced block and one being transferred."""
     row = make_request(status=at)
     round_ = make_round(row.workflow)
     make_dag(round_, **dag)
@@ -40,7 +40,7 @@ def fail(client: APIClient, row: Request, reason: str = "wrong configuration") -
     return client.post(f"/api/v1/requests/{row.request_name}/fail", {"reason": reason})
 
 
-def test_jobs_leave_outputs_are_taken_back_and_a_manifest_says_what(
+def test_failing_a_request_removes_jobs_and_outputs_and_writes_a_manifest(
     operator: APIClient, settings: Any
 ) -> None:
     row = produced(S.ACTIVE, status=DAGStatus.RUNNING)
@@ -69,9 +69,7 @@ def test_failing_again_takes_the_invalidation_up_and_changes_nothing_else(operat
 
 
 @pytest.mark.parametrize("status", [S.QUEUED, S.PLANNING, S.COMPLETED, S.ABORTED])
-def test_what_cannot_be_failed_is_refused_with_the_cure(
-    operator: APIClient, status: S, settings: Any
-) -> None:
+def test_an_illegal_fail_is_refused_with_the_cure(operator: APIClient, status: S, settings: Any) -> None:
     row = make_request(status=status)
     answer = fail(operator, row)
     assert answer.status_code == 409
@@ -103,7 +101,7 @@ def test_outputs_of_an_ended_request_are_taken_back_and_its_status_stays(
     assert (body["invalidated_by"], len(body["blocks"])) == ("user:olga", 2)
 
 
-def test_outputs_of_a_request_that_goes_on_are_not_invalidated(operator: APIClient) -> None:
+def test_outputs_of_an_unfinished_request_are_not_invalidated(operator: APIClient) -> None:
     row = produced(S.HELD)
     answer = invalidate(operator, row)
     assert (answer.status_code, "Fail the request" in answer.json()["cure"]) == (409, True)

@@ -1,4 +1,4 @@
-"""A request is held for its outputs while its jobs run: they go on, and nothing they finish is lost."""
+"""A request is held for its outputs while its jobs run: they continue, and no finished work is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAID = "DBS writer: POST bulkblocks answered 503"
 
 @pytest.fixture
 def held(planned: Callable[..., Round], settings: Any) -> Round:
-    """Three groups in the queue; a block of the first keeps failing for longer than it may."""
+    """Return a request with three groups in the queue, held because a block of the first kept failing."""
     settings.OUTPUT_HOLD_AFTER_SEC = 600.0
     round_ = planned([[CERN]] * 6)
     DAG.objects.filter(pk=round_.dag.pk).update(
@@ -64,7 +64,7 @@ def test_the_service_is_quoted_and_the_jobs_go_on(held: Round) -> None:
     assert held.dag.stop_requested_at is None
 
 
-def test_what_finishes_meanwhile_is_collected_and_the_release_finds_the_same_dag(held: Round) -> None:
+def test_groups_finished_meanwhile_are_collected_and_the_release_finds_the_same_dag(held: Round) -> None:
     dag = held.dag
     held.merge(1)
     (held.directory(2) / "merge_output.json").write_text("{")
@@ -83,23 +83,23 @@ def test_what_finishes_meanwhile_is_collected_and_the_release_finds_the_same_dag
     assert {group.status for group in held.groups} == {GroupStatus.COLLECTED}
 
 
-def test_what_finishes_after_the_release_is_collected_before_its_turn_comes(held: Round) -> None:
+def test_groups_finished_after_the_release_are_collected_before_the_request_continues(held: Round) -> None:
     release(held)
     held.merge(1)
     collect_held({held.workflow.pk}, now=timezone.now())
     assert (status(held), held.groups[1].status) == (S.QUEUED, GroupStatus.COLLECTED)
 
 
-def test_what_cannot_be_collected_stops_no_other_request(held: Round) -> None:
+def test_an_uncollectable_group_stops_no_other_request(held: Round) -> None:
     held.merge(1)
     taken = json.loads((held.directory(1) / "merge_output.json").read_text())["outputs"][0]["lfn"]
     OutputFile.objects.update(lfn=taken)  # by another group: no two may have written the same file
-    collect_held({held.workflow.pk}, now=timezone.now())  # the one watcher goes on to the others
+    collect_held({held.workflow.pk}, now=timezone.now())  # the watcher continues with the others
     assert held.groups[1].status == GroupStatus.DONE
 
 
 def go_on(round_: Round) -> str:
-    """The request as the lifecycle leaves it after its turn has come."""
+    """Advance the released request; return it as the lifecycle leaves it."""
     request = round_.move(S.PLANNING)
     assert handlers.on_planning(request, timezone.now()).to == S.ACTIVE  # type: ignore[union-attr]
     round_.move(S.ACTIVE)

@@ -1,4 +1,4 @@
-"""Leftovers of jobs on the sites' storage are removed once they are not needed, and nothing else is."""
+"""Leftovers of jobs on the sites' storage are removed when they are not needed, and no other files are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Planned = Callable[..., Made]
 
 @pytest.fixture
 def storage(settings: Any, tmp_path: Path) -> Path:
-    """The storages of all sites, empty."""
+    """Return the storages of all sites, empty."""
     root = tmp_path / "storage"
     settings.STORAGE_PREFIX = f"{root}/{{site}}"
     for site in (CERN, DESY, PURDUE):
@@ -42,7 +42,7 @@ def storage(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(serve: Serve, settings: Any, adapt: Callable[..., None]) -> Server:
-    """The storage of CERN by WebDAV."""
+    """Return the storage of CERN by WebDAV."""
     made = serve()
     settings.SITE_STORAGE = {CERN: [made.url]}
     adapt(storage=Storage(token=str, ca_file=str(certificate()[0]), timeouts=QUICK, pauses_sec=()))
@@ -50,7 +50,7 @@ def server(serve: Serve, settings: Any, adapt: Callable[..., None]) -> Server:
 
 
 def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path:
-    """The group's unmerged directory at the site, with a file and part of another."""
+    """Return the group's unmerged directory at the site, with a file and part of another."""
     base = "store/unmerged/Run2031A/Muons/AOD/First-v1"
     directory = storage / site / base / str(made.workflow.pk) / f"mg_{index:06d}_r{made.dag.round.number}"
     directory.mkdir(parents=True)
@@ -60,7 +60,7 @@ def unmerged(storage: Path, made: Made, index: int, *, site: str = CERN) -> Path
 
 
 def merged(storage: Path, made: Made, index: int, *, site: str = CERN) -> list[Path]:
-    """The group's merged file at the site, and parts of those of earlier attempts."""
+    """Return the group's merged file at the site, and parts of those of earlier attempts."""
     (lfn,) = merged_lfns(made.groups[index])
     whole = Path(f"{storage}/{site}{lfn}")
     parts = [
@@ -105,7 +105,7 @@ def test_an_ended_request_leaves_nothing_it_did_not_register(
     assert event.detail == {"files": 9, "left": [], "left_count": 0}
 
 
-def test_failed_groups_of_a_closed_round_are_swept_while_the_request_goes_on(
+def test_failed_groups_of_a_closed_round_are_cleaned_while_the_request_continues(
     planned: Planned, storage: Path
 ) -> None:
     made = planned([[CERN]] * 4)
@@ -119,7 +119,7 @@ def test_failed_groups_of_a_closed_round_are_swept_while_the_request_goes_on(
 
 
 @pytest.mark.parametrize("status", [S.HELD, S.ACTIVE, S.RESUBMITTING, S.QUEUED])
-def test_a_stop_keeps_what_a_resume_needs_until_the_request_ends(
+def test_a_stop_keeps_the_files_of_a_resume_until_the_request_ends(
     planned: Planned, storage: Path, status: S
 ) -> None:
     made = planned([[CERN]] * 2)
@@ -154,7 +154,7 @@ def test_nothing_is_removed_while_the_dag_or_a_job_of_it_is_in_a_queue(
     assert left == [2, 2, 0]
 
 
-def test_other_rounds_and_other_requests_are_left_alone(planned: Planned, storage: Path) -> None:
+def test_other_rounds_and_other_requests_are_not_changed(planned: Planned, storage: Path) -> None:
     made, other = planned([[CERN]] * 2), planned([[CERN]] * 2)
     mine, theirs = unmerged(storage, made, 0), unmerged(storage, other, 0)
     later = mine.with_name("mg_000000_r1")
@@ -187,7 +187,9 @@ def test_links_are_removed_and_never_followed(planned: Planned, storage: Path, t
     assert not directory.parent.exists()
 
 
-def test_what_cannot_be_removed_is_tried_again_and_named_in_the_end(planned: Planned, storage: Path) -> None:
+def test_leftovers_that_cannot_be_removed_are_retried_and_named_in_the_end(
+    planned: Planned, storage: Path
+) -> None:
     made = planned([[CERN]] * 2)
     made.fail(0)
     unmerged(storage, made, 0)
@@ -204,7 +206,7 @@ def test_what_cannot_be_removed_is_tried_again_and_named_in_the_end(planned: Pla
     assert left == [f"the storage of {CERN} does not exist"]
 
 
-def test_a_sweep_that_is_out_of_time_goes_on_the_next_time(
+def test_a_sweep_that_is_out_of_time_continues_in_the_next_run(
     planned: Planned, storage: Path, settings: Any
 ) -> None:
     made = planned([[CERN]] * 2)
@@ -261,7 +263,7 @@ def test_remote_storage_is_swept(planned: Planned, storage: Path, server: Server
     assert DAGEvent.objects.get(event_type="leftovers_removed").detail["files"] == 7
 
 
-def test_remote_storage_that_no_group_used_is_not_asked(
+def test_remote_storage_that_no_group_used_is_not_called(
     planned: Planned, storage: Path, server: Server
 ) -> None:
     made = planned([[DESY]] * 2)

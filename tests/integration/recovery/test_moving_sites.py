@@ -30,13 +30,13 @@ pytestmark = pytest.mark.django_db
 
 
 def placed(schedd: FakeSchedd) -> list[Mapping[str, Collection[str]]]:
-    """The sites of waiting landings the schedd was given, by call."""
+    """Return a list of the sites of waiting landings that each call sends to the schedd."""
     return [call["sites"] for call in schedd.called("place_landings")]
 
 
 @pytest.fixture
 def running(planned: Callable[..., Round], fake_schedd: FakeSchedd) -> Round:
-    """Three groups in the queue: the first landed at CERN, two may land at CERN or DESY, or at DESY only."""
+    """Return a round of three groups: one landed at CERN, one may land at CERN or DESY, one at DESY only."""
     round_ = planned([[CERN]] * 2 + [[CERN, DESY]] * 2 + [[DESY]] * 2)
     DAG.objects.filter(pk=round_.dag.pk).update(
         status=DAGStatus.RUNNING, applied_version=round_.workflow.version, submitted_at=timezone.now()
@@ -47,7 +47,7 @@ def running(planned: Callable[..., Round], fake_schedd: FakeSchedd) -> Round:
 
 
 def groups(round_: Round) -> dict[str, str]:
-    """What each kind of group is called: landed, free (two sites), bound (DESY only)."""
+    """Return the groups by kind: landed, free (two sites), bound (DESY only)."""
     at_cern, at_desy = set(round_.reading(CERN)), set(round_.reading(DESY))
     (landed,), (free,), (bound,) = at_cern - at_desy, at_cern & at_desy, at_desy - at_cern
     return {"landed": f"mg_{landed:06d}", "free": f"mg_{free:06d}", "bound": f"mg_{bound:06d}"}
@@ -153,7 +153,7 @@ def test_a_dry_run_names_the_groups_that_move_wait_and_stay(running: Round, oper
     body = answer.json()
     assert body["now"] == [
         f"sites: 1 group not landed yet ({name['free']}) may land at {CERN}",
-        f"sites: 1 group ({name['bound']}) may land nowhere and wait",
+        f"sites: 1 group ({name['bound']}) waiting for a usable site",
     ]
     assert f"sites: 1 group landed already and stay: 1 at {CERN}" in body["never"]
     assert not (running.directory(0).parent / "landing_sites").exists()

@@ -1,4 +1,4 @@
-"""A pilot that fails is tried once more; what it cannot read is excluded, and the estimates are believed."""
+"""A failed pilot is retried once; files it cannot read are excluded, and estimates are used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PILOT = {
 
 @pytest.fixture
 def measuring(sites: None) -> Round:
-    """A request whose pilot is planned; every file is at one site only."""
+    """Return a request whose pilot is planned; every file is at one site only."""
     return measure([CERN])
 
 
@@ -57,7 +57,7 @@ def end(round_: Round, **values: Any) -> None:
     round_.end()
 
 
-def test_it_is_tried_once_more_and_then_held_with_the_evidence(measuring: Round) -> None:
+def test_a_failed_pilot_is_retried_once_and_then_held_with_the_evidence(measuring: Round) -> None:
     end(measuring, category="transient", exit_code=99996)
     assert isinstance(look(measuring), Wait)
     assert measuring.dag.kind == DAGKind.RESCUE
@@ -69,7 +69,7 @@ def test_it_is_tried_once_more_and_then_held_with_the_evidence(measuring: Round)
     assert held.reason.startswith(f"the pilot ended partial twice; most often 99996 at {CERN}: ")
 
 
-def test_without_readable_input_the_estimates_are_believed(measuring: Round) -> None:
+def test_without_readable_input_the_estimates_are_used(measuring: Round) -> None:
     (lfn,) = measuring.lfns_of(0)
     end(measuring, category="data", exit_code=8021, bad_files=[lfn])
     moved = look(measuring)
@@ -79,7 +79,7 @@ def test_without_readable_input_the_estimates_are_believed(measuring: Round) -> 
     assert not pilot.is_wanted(workflow=measuring.workflow, urgent=False)
 
 
-def test_what_concerns_every_job_is_held_at_once(measuring: Round) -> None:
+def test_a_failure_of_every_job_is_held_at_once(measuring: Round) -> None:
     end(measuring, action="abort_dag", category="permanent", exit_code=71104)
     held = look(measuring)
     assert isinstance(held, Move)
@@ -102,7 +102,7 @@ def repair_round(round_: Round) -> None:
 @pytest.mark.parametrize(
     ("category", "exit_code"), [("infrastructure", 71102), ("permanent", 8001), ("transient", 99996)]
 )
-def test_the_second_try_goes_to_another_site(category: str, exit_code: int) -> None:
+def test_a_retried_pilot_runs_at_another_site(category: str, exit_code: int) -> None:
     round_ = measure([CERN, DESY])
     end(round_, category=category, exit_code=exit_code)
     assert isinstance(look(round_), Wait)
@@ -152,7 +152,7 @@ def fail_twice(round_: Round) -> None:
 
 
 def release(round_: Round, **changes: Any) -> Outcome:
-    """The release, and what the request does when its turn comes."""
+    """Release the request and run its next step."""
     row = Request.objects.select_related("workflow").get(pk=round_.request.pk)
     release_request(
         request=row,

@@ -27,7 +27,7 @@ FIRST = (10, 20, 40, 80)
 
 @pytest.fixture
 def measuring(sites: None, settings: Any, fake_schedd: FakeSchedd) -> Callable[..., Round]:
-    """A request whose first pilot is planned."""
+    """Return a request whose first pilot is planned."""
     settings.PILOT_INITIAL_EVENTS, settings.PILOT_TIME_BUDGET_SEC, settings.PILOT_MAX_ROUNDS = 10, 1000, 6
 
     def make(*, events: int = 1000) -> Round:
@@ -46,7 +46,7 @@ def measuring(sites: None, settings: Any, fake_schedd: FakeSchedd) -> Callable[.
 
 
 def complete(round_: Round, *windows: int, converged: bool = False, sec_per_event: float = 1.0) -> Outcome:
-    """The pilot measured these windows."""
+    """Finish the pilot with measurements of these windows; return the outcome."""
     report = {
         "iterations": [{"events": n, "wall_time_sec": n * sec_per_event} for n in windows],
         "recommended": {
@@ -111,7 +111,7 @@ def test_it_stops_when_no_file_holds_the_next_windows(measuring: Callable[..., R
     assert stopped.to is S.PLANNING
 
 
-def test_it_stops_after_so_many_pilots(measuring: Callable[..., Round], settings: Any) -> None:
+def test_pilots_end_at_their_maximum_number(measuring: Callable[..., Round], settings: Any) -> None:
     settings.PILOT_MAX_ROUNDS = 1
 
     stopped = complete(measuring(), *FIRST)

@@ -26,7 +26,7 @@ Generating = Callable[..., Round]
 
 @pytest.fixture
 def generating(sites: None) -> Generating:
-    """A request for 100 generated events of which half should pass, ten to a job."""
+    """Return a request for 100 generated events of which half should pass, ten to a job."""
 
     def make(**values: Any) -> Round:
         workflow = make_workflow(
@@ -41,7 +41,7 @@ def generating(sites: None) -> Generating:
 
 
 def run_round(made: Round, *, passing: float) -> Outcome:
-    """Plan the next round, let this fraction of its events pass, and see what the request does."""
+    """Plan the next round and finish it with this fraction of passing events; return the outcome."""
     workflow = made.workflow
     pool = usable_sites(workflow=workflow, now=timezone.now())
     production.plan_round(workflow=workflow, sites=pool, priority=0)
@@ -102,7 +102,7 @@ def test_a_release_after_nothing_passed_plans_one_more_round(generating: Generat
     held(run_round(made, passing=0.0))
 
 
-def test_deciding_again_about_a_resolved_round_says_the_same(generating: Generating) -> None:
+def test_deciding_again_about_a_resolved_round_gives_the_same_decision(generating: Generating) -> None:
     made = generating()
     first = run_round(made, passing=0.0)
     again = handlers.on_active(made.move(RequestStatus.ACTIVE), timezone.now())

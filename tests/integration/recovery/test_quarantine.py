@@ -1,4 +1,4 @@
-"""A copy proved bad is avoided by every request, listed with its proof, declared to Rucio, lifted or over."""
+"""Quarantine: bad copies are avoided by all requests, listed with proof, declared to Rucio and lifted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CHECKSUM = "FatalRootError: checksum 11112222 where 33334444 was planned"
 
 
 def corrupt(round_: Round, **values: Any) -> str:
-    """The first file of the first group is corrupt at CERN, and the DAG has ended."""
+    """Return an ended DAG; the first file of its first group is corrupt at CERN."""
     lfn = round_.lfns_of(0)[0]
     node = next(name for name, job in round_.jobs_of(0).items() if job["files"][0]["lfn"] == lfn)
     known = {"category": "data", "exit_code": 8022, "bad_files": [lfn], "message": CHECKSUM}
@@ -47,14 +47,14 @@ def corrupt(round_: Round, **values: Any) -> str:
 
 
 def sites_for(workflow: Workflow, lfn: str) -> set[str]:
-    """Where the next round of the workflow would read the file."""
+    """Return the sites at which the next round of the workflow would read the file."""
     pool = usable_sites(workflow=workflow, now=timezone.now())
     found = {file.lfn: file.sites for file in next(files_to_plan(workflow=workflow, sites=pool))}
     return set(found[lfn])
 
 
 def another(*lfns: str, locations: tuple[str, ...] = (CERN, DESY)) -> Workflow:
-    """A second request on the same dataset."""
+    """Return a second request on the same dataset."""
     made = make_workflow()
     for lfn in lfns:
         make_file(made, lfn=lfn, locations=list(locations))
@@ -141,14 +141,14 @@ def test_a_quarantine_ends_by_itself(planned: Planned, settings: Any) -> None:
 
 
 def test_when_no_other_copy_is_left_the_file_is_still_tried(planned: Planned) -> None:
-    """The second request finds out by itself, and names the file if it is really lost."""
+    """The second request reads the copy itself, and names the file if it is lost."""
     lfn = corrupt(planned([[CERN]] * 12))
     assert sites_for(another(lfn, locations=(CERN,)), lfn) == {CERN}
 
 
 @pytest.fixture
 def running(planned: Planned, fake_schedd: FakeSchedd) -> Round:
-    """A second request on the same files, in the queue; none of its groups has landed."""
+    """Return a second request on the same files, in the queue; none of its groups has landed."""
     round_ = planned([[CERN, DESY]] * 2)
     DAG.objects.filter(pk=round_.dag.pk).update(
         status=DAGStatus.RUNNING, applied_version=round_.workflow.version, submitted_at=timezone.now()
@@ -187,7 +187,7 @@ def test_landings_of_a_running_dag_follow_the_quarantine(
 def test_a_group_that_would_have_no_site_left_may_read_the_copy(
     planned: Planned, running: Round, fake_schedd: FakeSchedd
 ) -> None:
-    """Its other file is at CERN only: it goes there, and does without the file if that fails."""
+    """Its other file is at CERN only: the group runs there, without the file if that fails."""
     shared, bound = running.lfns_of(0)
     running.workflow.input_files.filter(lfn=bound).update(locations=[CERN])
     other = planned([[CERN, DESY]] * 12)
@@ -213,7 +213,7 @@ def test_a_rescue_places_groups_that_have_not_landed_elsewhere(planned: Planned)
 
 
 class Rucio:
-    """Records declarations, after an outage if one is wanted."""
+    """Records declarations, optionally after an outage."""
 
     def __init__(self, *, outages: int = 0, known: bool = True) -> None:
         self.outages, self.known = outages, known

@@ -32,7 +32,7 @@ Planned = Callable[..., Round]
 
 @pytest.fixture
 def held(planned: Planned) -> Round:
-    """Ten groups, three of which failed at Purdue although DESY has their files too."""
+    """Return a held round of ten groups, three of which failed at Purdue although DESY has their files."""
     round_ = planned([[PURDUE, DESY]] * 6 + [[CERN]] * 14)
     there = round_.reading(PURDUE)
     for group in round_.groups:
@@ -52,7 +52,9 @@ def release(client: APIClient, round_: Round, **body: Any) -> Any:
     return client.post(path, {"reason": "seen and understood"} | body)
 
 
-def test_a_dry_run_tells_what_a_release_would_do_and_does_nothing(held: Round, operator: APIClient) -> None:
+def test_a_dry_run_lists_the_effects_of_a_release_and_changes_nothing(
+    held: Round, operator: APIClient
+) -> None:
     SiteBan.objects.all().delete()
     lfn = held.lfns_of(held.reading(PURDUE)[0])[0]
     answer = release(operator, held, site_bans=[PURDUE], excluded_files=[lfn], dry_run=True)
@@ -135,7 +137,7 @@ def test_processed_files_cannot_be_excluded(held: Round, operator: APIClient) ->
     assert "already processed" in answer.json()["errors"]["excluded_files"]
 
 
-def test_only_what_is_held_can_be_released_or_previewed(planned: Planned, operator: APIClient) -> None:
+def test_only_held_requests_can_be_released_or_previewed(planned: Planned, operator: APIClient) -> None:
     round_ = planned([[CERN]])
     assert release(operator, round_).status_code == 409
     assert release(operator, round_, dry_run=True).status_code == 409

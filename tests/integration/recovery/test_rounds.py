@@ -1,4 +1,4 @@
-"""A round with failures: rescued, repaired or held, with what was found kept in a few rows."""
+"""A round with failures: rescued, repaired or held, with the diagnosis in a few rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 Planned = Callable[..., Round]
 
 
-def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planned) -> None:
+def test_a_corrupt_file_is_excluded_by_name_and_the_rest_continues(planned: Planned) -> None:
     round_ = planned([[CERN]] * 12)
     bad, good = round_.lfns_of(2)
     node = next(name for name, job in round_.jobs_of(2).items() if job["files"][0]["lfn"] == bad)
@@ -57,7 +57,7 @@ def test_a_corrupt_file_is_excluded_by_name_and_the_rest_goes_on(planned: Planne
                        (DAGKind.RESUME, "resume of round 0 submitted: 1 of 6 groups")]
 )  # fmt: skip
 @pytest.mark.usefixtures("fake_schedd")
-def test_a_submission_says_how_much_of_the_round_goes_on(
+def test_a_submission_reports_the_groups_that_continue(
     planned: Planned, kind: DAGKind | None, message: str
 ) -> None:
     round_ = planned([[CERN]] * 12)
@@ -69,7 +69,7 @@ def test_a_submission_says_how_much_of_the_round_goes_on(
     assert (moved.to, moved.reason) == (S.ACTIVE, message)
 
 
-def test_a_rescue_keeps_what_is_done_and_a_restart_does_not(planned: Planned) -> None:
+def test_a_rescue_keeps_finished_nodes_and_a_restart_does_not(planned: Planned) -> None:
     round_ = planned([[CERN, DESY]] * 4)
     round_.fail(0)
     round_.fail(1)

@@ -1,4 +1,4 @@
-"""What `/errors` shows of failures: one row per cause, and a suggestion that does no harm."""
+"""Failures in `/errors`: one row per cause, and a safe suggestion."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_failing_the_request_is_suggested_only_after_failures_at_two_sites(
     assert suggested == {1: {"retry"}, 2: {"fail"}}
 
 
-def test_memory_is_suggested_above_what_was_asked_for(planned: Planned, viewer: APIClient) -> None:
+def test_suggested_memory_is_above_the_requested_memory(planned: Planned, viewer: APIClient) -> None:
     round_ = planned([[CERN]] * 2, memory_mb=2500)
     limit = "needs more than the ceiling of 3000 MB"
     fail_all(
@@ -122,7 +122,7 @@ def test_a_dag_and_its_rescue_that_fail_alike_are_one_row_with_a_count(
     assert (across["jobs"], across["sites"]) == (2, {CERN: 2})
 
 
-def test_causes_across_requests_are_joined_whatever_their_wording(
+def test_causes_across_requests_are_joined_regardless_of_their_wording(
     planned: Planned, viewer: APIClient
 ) -> None:
     for message, code in (("OverMemory: 9 MB", 50660), ("bad_alloc", 8004)):

@@ -107,7 +107,7 @@ def test_versions_of_one_request_count_once(site: Site) -> None:
 
 
 def pilots(*sites: tuple[str, bool], category: str = "infrastructure") -> None:
-    """One pilot per site named, of a request of its own; it fails there unless said to succeed."""
+    """Run one pilot per named site, each of another request; it fails unless `succeed` is set."""
     for name, succeeds in sites:
         round_ = make_round(make_workflow(), kind=RoundKind.PILOT)
         if succeeds:
@@ -292,7 +292,7 @@ def test_an_alert_about_a_site_is_sent_like_the_others(site: Site, settings: Any
     assert (sent.subject, "broken disks" in sent.body) == (f"[WMS2] site_banned: {NAME}", True)
 
 
-def test_sites_are_counted_by_what_they_can_be_used_for(site: Site, viewer: APIClient) -> None:
+def test_sites_are_counted_by_their_use(site: Site, viewer: APIClient) -> None:
     now = timezone.now()
     make_site("T2_DE_DESY", status="draining", drain_until=now - timedelta(hours=1))
     make_site("T2_FR_Drains", status="draining", drain_until=now + timedelta(hours=1))

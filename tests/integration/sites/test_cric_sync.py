@@ -1,4 +1,4 @@
-"""Sites follow CRIC on schedule, and what operators decided stays."""
+"""Sites follow CRIC on schedule, and decisions of operators are kept."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def last_audit(site: str) -> tuple[str, str, str]:
     return event.actor, event.action, event.reason
 
 
-def test_the_synchronisation_is_scheduled_and_takes_over_sites_and_storages(lab: Lab) -> None:
+def test_the_synchronisation_is_scheduled_and_copies_sites_and_storages(lab: Lab) -> None:
     entry = django_settings.CELERY_BEAT_SCHEDULE["sync_sites"]
     assert entry["task"] == tasks.sync_sites.name
     assert entry["schedule"] == django_settings.SITE_SYNC_INTERVAL_SEC
@@ -146,7 +146,7 @@ def test_a_site_an_operator_closed_stays_closed_when_cric_lists_it_again(lab: La
     assert usable() == LISTED - {DESY}
 
 
-def test_a_site_that_never_came_from_cric_is_left_alone() -> None:
+def test_a_site_that_never_was_in_cric_is_not_changed() -> None:
     make_site("T3_XX_Own")
     sync()
     assert usable() == LISTED | {"T3_XX_Own"}

@@ -1,4 +1,4 @@
-"""Storage is measured at the sites in turn, whatever fails at one of them or in Rucio."""
+"""Storage is measured site by site, also if one of them or Rucio fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def asked(adapt: Callable[..., None]) -> list[str]:
-    """The storages Rucio was asked about; one of them makes it fail."""
+    """Return a list of the storages looked up in Rucio; one of them fails."""
     names: list[str] = []
 
     def used_fraction(rse: str) -> float:
@@ -36,7 +36,7 @@ def site(name: str, asked_at: datetime | None = None, **values: Any) -> Site:
     return make_site(name, storage_asked_at=asked_at, **values)
 
 
-def test_the_storage_asked_about_longest_ago_comes_first(asked: list[str]) -> None:
+def test_the_storage_with_the_oldest_measurement_is_first(asked: list[str]) -> None:
     site("T2_AA_Now", ago(minutes=1))
     site("T2_BB_Old", ago(days=2))
     site("T2_CC_Never")
@@ -44,7 +44,7 @@ def test_the_storage_asked_about_longest_ago_comes_first(asked: list[str]) -> No
     assert asked == ["T2_CC_Never", "T2_BB_Old", "T2_AA_Now"]
 
 
-def test_one_storage_that_cannot_be_measured_keeps_none_of_the_others_back(asked: list[str]) -> None:
+def test_a_storage_that_cannot_be_measured_does_not_delay_the_others(asked: list[str]) -> None:
     broken = site("T2_XX_Broken", config_data={MEASURED: 0.9})
     site("T2_YY_Works")
     assert measure_storage() == 1
@@ -53,7 +53,7 @@ def test_one_storage_that_cannot_be_measured_keeps_none_of_the_others_back(asked
     assert broken.storage_asked_at is not None  # it had its turn
 
 
-def test_what_does_not_fit_into_the_time_is_first_the_next_time(asked: list[str]) -> None:
+def test_sites_not_measured_in_time_are_first_in_the_next_run(asked: list[str]) -> None:
     for number in range(4):
         site(f"T2_DE_{number}")
     clock = iter(range(0, 10_000, 80))

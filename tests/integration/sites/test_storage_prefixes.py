@@ -1,4 +1,4 @@
-"""Where the sites' storage is: from Rucio, unless the settings say it; and whether it works."""
+"""Prefixes of the sites' storage, from the settings or Rucio, and their check by the doctor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DAVS = ("davs://se.example.org/cms", "root://se.example.org//cms")
 
 @pytest.fixture
 def answers(adapt: Callable[..., None]) -> dict[str, Any]:
-    """What Rucio answers for each storage: prefixes or an error."""
+    """Return the simulated answers of Rucio by storage: prefixes or an error."""
     given: dict[str, Any] = {}
 
     def storage_prefixes(rse: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def test_jobs_get_the_certificate_authorities(settings: Any, tmp_path: Path) -> 
 
 @pytest.fixture
 def server(serve: Serve, adapt: Callable[..., None]) -> Server:
-    """A storage at CERN, and the token for it."""
+    """Return a storage at CERN, and the token for it."""
     made = serve()
     made.tokens = {"good"}
     make_site(CERN, storage_prefixes=[made.url])
@@ -151,7 +151,7 @@ def test_the_doctor_finds_a_storage_that_does_not_work(server: Server, fault: Fa
     assert problem in line
 
 
-def test_the_doctor_says_what_it_could_not_try(server: Server, adapt: Callable[..., None]) -> None:
+def test_the_doctor_reports_checks_it_could_not_run(server: Server, adapt: Callable[..., None]) -> None:
     adapt(storage=Storage(token=str, ca_file=str(certificate()[0]), pauses_sec=()))
     (line,) = doctor()
     assert line.startswith("ok")

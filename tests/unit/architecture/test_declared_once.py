@@ -1,4 +1,4 @@
-"""Facts with a table of their own appear nowhere else in the product."""
+"""Facts that are declared in a table appear nowhere else in the product."""
 
 from __future__ import annotations
 

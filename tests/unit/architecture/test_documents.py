@@ -42,7 +42,7 @@ SOURCES = "\n".join(
 
 
 def spelled_out(text: str) -> Iterator[str]:
-    """Yield the names that `a/{b,c}.py` stands for."""
+    """Yield the names in `a/{b,c}.py`."""
     found = re.fullmatch(r"(.*)\{(.*)\}(.*)", text)
     if found is None:
         yield text
@@ -51,7 +51,7 @@ def spelled_out(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_what_a_document_names_exists(document: Path) -> None:
+def test_names_in_documents_exist(document: Path) -> None:
     text = (ROOT / document).read_text()
     paths = {
         name

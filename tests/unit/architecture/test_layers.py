@@ -40,7 +40,7 @@ def test_no_file_outgrows_its_one_purpose(package: str) -> None:
     assert long == {}
 
 
-def test_the_top_level_holds_what_the_readme_maps() -> None:
+def test_the_top_level_has_the_folders_in_the_readme() -> None:
     names = {path.name for path in ROOT.iterdir()}
     needed = {
         "wms2_project", "requests_app", "dags_app", "outputs_app", "sites_app", "condor", "sandbox", "cms",

@@ -100,7 +100,7 @@ def test_unsafe_operations_are_named(operation: Any, message: str) -> None:
     assert danger.startswith("app.0002_next: ")
 
 
-def test_what_nothing_uses_may_be_taken_away() -> None:
+def test_unused_columns_may_be_removed() -> None:
     assert dangers(migrations.RemoveField("thing", "name"), unused_since="1.4") == []
 
 

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks` takes, prints, records and answers."""
+"""`python -m benchmarks`: arguments, table, record and exit code."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_record_holds_every_sample_the_load_and_the_versions(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_every_runner_is_where_it_is_said_to_be() -> None:
+def test_every_runner_names_an_existing_function() -> None:
     for id_, runner in RUNNERS.items():
         module, _, function = runner.partition(":")
         assert id_ in BARS

@@ -1,4 +1,4 @@
-"""How ratios are taken and judged."""
+"""Measurement of ratios, and their comparison with bars."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_LEAST = Bar("X2", "something", "something else", bar=50, moonshot=90, unit="%
 NOWHERE = Places(database_server="", redis="", submit_root="")
 
 
-def test_candidate_and_reference_alternate_and_each_goes_first_every_other_time() -> None:
+def test_candidate_and_reference_alternate_and_take_turns_in_being_first() -> None:
     order: list[str] = []
 
     def noted(name: str, seconds: float) -> float:
@@ -47,7 +47,7 @@ def test_one_outlier_does_not_move_the_ratio() -> None:
     assert pairs.rate_percent == pytest.approx(33.33, abs=0.01)
 
 
-def test_the_spread_tells_how_far_a_ratio_can_be_trusted() -> None:
+def test_the_spread_is_the_interquartile_range_of_the_ratios() -> None:
     steady = Pairs(candidate=(2.0,) * 5, reference=(1.0,) * 5)
     noisy = Pairs(candidate=(0.8, 0.8, 0.8, 0.8, 2.4), reference=(1.6, 0.4, 0.8, 2.4, 2.4))
 
@@ -63,7 +63,7 @@ def test_slow_work_is_repeated_less_often() -> None:
     assert len(pairs.candidate) == len(pairs.reference) == SLOW_REPEAT
 
 
-def test_what_goes_before_and_after_is_not_timed() -> None:
+def test_before_and_after_are_not_timed() -> None:
     now = [0.0]
 
     def passes(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks measure on is what they say it is."""
+"""The inputs of benchmarks have the declared sizes and properties."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_mask_refuses_some_lumis_of_every_run_and_takes_most() -> None:
         assert 0.9 * len(own) < len(own & good) < len(own)
 
 
-def test_the_plan_covers_every_wanted_lumi_once() -> None:
+def test_the_plan_covers_every_selected_lumi_once() -> None:
     params = parameters(FILES)
     spec = plan_spec(algorithm(), params)
 
@@ -56,7 +56,7 @@ def test_the_plan_covers_every_wanted_lumi_once() -> None:
     assert lumis & good <= set(planned) <= good
 
 
-def test_the_layout_has_as_many_nodes_as_asked_for() -> None:
+def test_the_layout_has_the_requested_number_of_nodes() -> None:
     layout = dag_layout(2000, per_group=100)
 
     groups = [entry for entry in dag_entries(layout) if entry.path.endswith("group.dag")]

@@ -1,4 +1,4 @@
-"""Benchmarks work in places of their own."""
+"""Benchmarks use separate databases and directories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_without_services_the_application_is_pointed_nowhere() -> None:
     assert "127.0.0.1:1/" in environ["REDIS_URL"]
 
 
-def test_dags_go_into_a_directory_that_is_gone_afterwards(tmp_path: Path) -> None:
+def test_dags_are_written_into_a_directory_that_is_removed_afterwards(tmp_path: Path) -> None:
     environ = {"WMS2_SUBMIT_ROOT": str(tmp_path)}
 
     with submit_root(environ) as root:

@@ -1,4 +1,4 @@
-"""The process that checks a document may be killed, hang or run out of memory: the document is refused."""
+"""If the process that checks a document is killed, hangs or runs out of memory, the document is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BROKEN = "raise SystemExit('no such module')"
         (BROKEN, 600.0, "the check failed: no such module"),
     ],
 )
-def test_document_is_refused_when_its_check_does_not_end_well(
+def test_document_is_refused_when_its_check_fails(
     child: str, patience_sec: float, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "check_stub.py").write_text(child)
@@ -43,7 +43,7 @@ def test_document_is_refused_when_its_check_does_not_end_well(
     assert [words in one.message for one in reading.problems] == [True]
 
 
-def test_check_is_refused_while_others_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_is_refused_while_the_limit_of_checks_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     places = BoundedSemaphore(1)
     monkeypatch.setattr(checking, "_PLACES", places)
     monkeypatch.setattr(checking, "PLACE_SEC", 0.01)

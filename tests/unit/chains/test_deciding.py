@@ -1,4 +1,4 @@
-"""What a chain does next, by the statuses of its steps and requests."""
+"""Decisions about a chain, by the statuses of its steps and requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions: references, comparisons, logic, interpolation, and what is refused."""
+"""Expressions: references, comparisons, logic, interpolation, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks: searched in linear time, and what RE2 cannot do is refused."""
+"""Masks: searched in linear time; syntax that RE2 does not support is refused."""
 
 from __future__ import annotations
 

@@ -42,11 +42,11 @@ def test_normal_form_survives_storage(text: str) -> None:
         ("tier: AOD", "retries: 0", "retries"),
         ("tier: AOD", "speed: 9", "no field speed"),
         ("tier: AOD", "start: first_file", "first_file needs allocation pull"),
-        ("out: Directory}", "out: int}", "no dataset and no fact"),
+        ("out: Directory}", "out: int}", "neither a dataset nor a fact"),
         ("class: Operation", "class: ExpressionTool", "not supported for a step"),
         ("in: {data: data}", "in: {data: {source: data, valueFrom: '${return 1}'}}", "JavaScript"),
         ("in: {data: data}", "in: {data: {source: data, valueFrom: $(1 + 2)}}", "not supported"),
-        ("in: {data: data}", "in: {data: {source: data, linkMerge: zip}}", "none of merge_nested"),
+        ("in: {data: data}", "in: {data: {source: data, linkMerge: zip}}", "not one of merge_nested"),
         ("in: {data: data}", "in: {}", "is not given a value"),
         ("out: [out]", "out: [gone]", "no output gone"),
         ("{kind: toy}", "{kind: toy}, request_name: x", "given by the chain"),
@@ -115,7 +115,7 @@ def test_problems_of_every_kind_are_found_together_each_at_its_place() -> None:
     "pointer",
     ["$import: http://10.0.0.1/x", "$include: /etc/passwd", "$schemas: [http://10.0.0.1/x]"],
 )
-def test_what_a_document_points_to_is_refused_unfetched(pointer: str) -> None:
+def test_external_references_of_a_document_are_refused_unfetched(pointer: str) -> None:
     found = check_text(LINEAR + pointer + "\n", wiring_only=False)
 
     assert found.workflow is None or found.problems
@@ -158,7 +158,7 @@ $graph:
     assert problems(LINEAR.replace("class: Operation", "class: ExpressionTool"), wiring_only=True) == []
 
 
-def test_wiring_of_a_document_that_points_elsewhere_is_tried_unless_the_wiring_itself_does() -> None:
+def test_wiring_of_a_document_with_external_tools_is_tried_unless_the_wiring_is_external() -> None:
     text = """
 cwlVersion: v1.2
 $schemas: [http://10.0.0.1/edam.owl]
@@ -239,7 +239,7 @@ def test_document_that_would_keep_cwltool_busy_is_refused_before(
     assert problem.line == 10
 
 
-def test_command_line_is_bound_as_cwl_says() -> None:
+def test_command_line_is_bound_by_the_rules_of_cwl() -> None:
     text = """
 cwlVersion: v1.2
 class: Workflow

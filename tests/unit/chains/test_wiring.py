@@ -191,7 +191,7 @@ outputs:
 """
 
 
-def test_skipped_step_gives_null_and_its_consumers_run() -> None:
+def test_skipped_step_has_null_outputs_and_its_consumers_run() -> None:
     found = tried(WHEN, {"n": 1}, {"t": {"o": "done"}})
 
     assert found["skipped"] == [{"step": "s", "index": []}]

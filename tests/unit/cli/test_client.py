@@ -31,7 +31,7 @@ HELD = {"type": "about:blank", "status": 409, "detail": "first is held", "cure":
 
 
 class Server(ThreadingHTTPServer):
-    """Answers from a table of (method, path) and keeps what it was sent."""
+    """Answers from a table of (method, path) and keeps the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -196,7 +196,7 @@ def test_an_operation_that_cannot_be_undone_needs_yes(server: Server) -> None:
     assert server.received == []
 
 
-def test_names_are_one_segment_of_the_path(server: Server) -> None:
+def test_a_name_is_one_segment_of_the_path(server: Server) -> None:
     wms2(server, "stop", "../../evil?x", "-m", "x")
     assert server.received[0][1] == "/api/v1/requests/..%2F..%2Fevil%3Fx/stop"
 
@@ -211,7 +211,7 @@ def test_names_are_one_segment_of_the_path(server: Server) -> None:
         (200, b"<html>", 3, ["without JSON"]),
     ],
 )
-def test_problems_are_sentences_with_an_exit_code(
+def test_a_problem_is_a_sentence_with_an_exit_code(
     server: Server, status: int, answer: Any, exit_code: int, words: list[str]
 ) -> None:
     server.answers["POST", "/api/v1/requests/first/stop"] = (status, answer)
@@ -236,7 +236,7 @@ def test_a_server_that_is_down_is_named() -> None:
 @pytest.mark.parametrize(
     "url", ["wms2.example.org", "ftp://host", "https://", "http://host:port", "http://h:0"]
 )
-def test_what_is_not_a_url_is_refused(url: str) -> None:
+def test_text_that_is_not_a_url_is_refused(url: str) -> None:
     with pytest.raises(CliError, match="is not a URL such as"):
         Api(Account(url, "t"))
 
@@ -300,7 +300,7 @@ def test_submit_reads_files_and_reports_each_refusal(server: Server, tmp_path: P
     assert "is not a JSON object" in refused.stderr
 
 
-def test_a_flag_can_be_taken_back(server: Server) -> None:
+def test_a_flag_can_be_cleared(server: Server) -> None:
     server.answers["PATCH", "/api/v1/admission/config"] = (200, {"paused": False})
     assert wms2(server, "admission", "edit", "--no-paused", "-m", "x").returncode == 0
     assert server.received[0][2] == {"paused": False, "reason": "x"}

@@ -1,4 +1,4 @@
-"""Tables and facts on a terminal: they fit it, and what identifies a row stays whole."""
+"""Tables and facts on a terminal: they fit it, and the identifying column is not divided."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_numbers_may_have_a_total_or_a_percent_sign(text: str, number: bool) -> 
     assert is_number(text) is number
 
 
-def test_times_are_before_or_after_now() -> None:
+def test_times_are_relative_to_now() -> None:
     assert relative("2026-01-01T00:00:00Z").endswith(" ago")
     assert relative("2999-01-01T00:00:00Z").startswith("in ")
     assert relative(None) == ""

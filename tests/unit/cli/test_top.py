@@ -28,7 +28,7 @@ def row(name: str, status: str) -> dict[str, Any]:
 
 
 class FakeApi:
-    """The API of two requests; `sent` has what was posted."""
+    """The API with two requests; `sent` has the posted bodies."""
 
     def __init__(self) -> None:
         self.rows = [row("waits", "queued"), row("stuck", "held")]
@@ -73,7 +73,7 @@ async def settle(top: Top, pilot: Pilot[None]) -> None:
 
 
 async def asked(top: Top, pilot: Pilot[None]) -> None:
-    """Wait until the reason can be typed."""
+    """Wait until the dialog for the reason is open."""
     while not isinstance(top.screen, Reason) or not isinstance(top.focused, Input):
         await pilot.pause()
 

@@ -1,4 +1,4 @@
-"""`wms2 watch`: what it shows, when it ends, and that it outlives an outage of the server."""
+"""`wms2 watch`: its output, its end, and outages of the server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def request(status: str, *, nodes: dict[str, int] | None = None, **members: Any)
 
 
 class Scripted:
-    """An API that gives the next answer at each look at the request."""
+    """An API that returns the next answer at each call."""
 
     def __init__(self, answers: Iterable[dict[str, Any] | CliError]) -> None:
         self._answers = iter(answers)
@@ -72,7 +72,7 @@ def test_a_line_is_written_per_change(capsys: pytest.CaptureFixture[str]) -> Non
     assert lines == [["first", status, "50.0 %"] for status in ("queued", "active", "completed")]
 
 
-def test_an_outage_is_reported_once_and_outlived(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_outage_is_reported_once_and_does_not_end_watch(capsys: pytest.CaptureFixture[str]) -> None:
     run(request("active"), DOWN, DOWN, request("completed"))
     printed = capsys.readouterr()
     assert printed.err == "wms2: https://wms2 does not answer: refused; trying again\n"
@@ -84,7 +84,7 @@ def test_a_server_that_never_answered_is_an_error() -> None:
         run(DOWN)
 
 
-def test_a_token_that_is_revoked_meanwhile_ends_it() -> None:
+def test_a_revoked_token_ends_watch() -> None:
     with pytest.raises(CliError, match="unknown token"):
         run(request("active"), CliError("unknown token"))
 
@@ -96,7 +96,7 @@ def test_the_exit_code_is_that_of_the_outcome(status: str, until_held: bool) -> 
     assert raised.value.exit_code == 1
 
 
-def test_a_held_request_is_watched_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_held_request_does_not_end_watch(capsys: pytest.CaptureFixture[str]) -> None:
     run(request("held"), request("completed"))
     assert "\theld\t" in capsys.readouterr().out
 

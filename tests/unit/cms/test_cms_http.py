@@ -136,7 +136,7 @@ def test_page_instead_of_json_is_unavailable(service: JsonService, lab: Lab) -> 
         service.get(SITES, SITE_QUERY)
 
 
-def test_wait_the_service_asks_for_is_bounded() -> None:
+def test_wait_requested_by_the_service_is_bounded() -> None:
     adapter = build_session(QUICK).get_adapter("https://cms")
 
     assert isinstance(adapter, HTTPAdapter)

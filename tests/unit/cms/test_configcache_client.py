@@ -55,7 +55,7 @@ def test_missing_configuration_is_named_with_the_cure(config_cache: ConfigCacheC
         (PROGRAM + "#" * 5000, "more than"),
     ],
 )
-def test_what_is_no_configuration_is_refused(
+def test_an_invalid_configuration_is_refused(
     config_cache: ConfigCacheClient, stored: Callable[..., None], content: str, message: str
 ) -> None:
     stored(content=content)

@@ -38,7 +38,7 @@ def test_dataset_is_summed_over_its_files(dbs: DbsClient, raw: None) -> None:
     assert (info.blocks, info.files, info.lumis, info.events, info.size_bytes) == (2, 2, 3, 10, 20)
 
 
-def test_unknown_dataset_is_none(dbs: DbsClient) -> None:
+def test_unknown_dataset_is_returned_as_none(dbs: DbsClient) -> None:
     assert dbs.dataset("/Unknown/Dataset-v1/RAW") is None
 
 
@@ -85,7 +85,7 @@ def test_registered_block_is_closed_complete_and_readable(dbs: DbsClient) -> Non
     ]
 
 
-def test_unregistered_block_is_none(dbs: DbsClient) -> None:
+def test_unregistered_block_is_returned_as_none(dbs: DbsClient) -> None:
     assert dbs.block(BLOCK) is None
 
 
@@ -194,7 +194,7 @@ def test_status_that_was_not_set_is_unavailable(dbs: DbsClient, lab: Lab) -> Non
         dbs.set_dataset_status(DATASET, "INVALID")
 
 
-def test_counts_of_what_is_there(dbs: DbsClient, raw: None) -> None:
+def test_an_existing_block_has_counts_and_an_unknown_one_none(dbs: DbsClient, raw: None) -> None:
     assert dbs.block_counts(f"{RAW}#a") == FileCounts(files=1, bytes=10, events=5, lumis=3)
     assert dbs.block_counts(f"{RAW}#unknown") is None
 
@@ -211,7 +211,7 @@ def test_invalid_files_are_no_longer_counted_or_read(dbs: DbsClient) -> None:
     assert counts.files == 1
 
 
-def test_what_dbs_says_while_it_is_unavailable_is_kept(dbs: DbsClient, lab: Lab) -> None:
+def test_error_of_an_unavailable_dbs_is_kept(dbs: DbsClient, lab: Lab) -> None:
     lab("PUT", "faults", [{"service": "dbs", "kind": "status", "status": 503, "times": None}])
 
     with pytest.raises(ServiceUnavailable, match="503: Service Unavailable"):

@@ -1,4 +1,4 @@
-"""Our DBS documents against the shapes DBS uses: made-up ones always, public ones where they are at hand."""
+"""DBS documents of WMS2 against the formats of DBS: generated ones, and public ones if available."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def stored(lab: Lab) -> None:
     lab("POST", "requests", {**DOCUMENT, "RequestName": "ana_ReReco_3", "RequestStatus": "new"})
 
 
-def test_document_comes_back_verbatim(reqmgr2: ReqMgr2Client) -> None:
+def test_document_is_returned_unchanged(reqmgr2: ReqMgr2Client) -> None:
     assert reqmgr2.request("ana_ReReco_1") == DOCUMENT
 
 
@@ -68,7 +68,7 @@ def test_change_that_failed_is_unavailable(reqmgr2: ReqMgr2Client, lab: Lab) -> 
     assert lab("GET", "state")["requests"]["ana_ReReco_1"] == "closed-out"
 
 
-def test_an_assignment_says_whose_it_is_and_where(reqmgr2: ReqMgr2Client) -> None:
+def test_an_assignment_has_the_team_and_the_sites(reqmgr2: ReqMgr2Client) -> None:
     reqmgr2.bring_to("ana_ReReco_3", "acquired", assignment=Assignment(team="wms2", sites=("T2_DE_DESY",)))
 
     seen = reqmgr2.request("ana_ReReco_3")

@@ -10,7 +10,7 @@ from cms.rse_protocols import storage_prefixes
 
 
 def protocol(scheme: str = "davs", *, write: int = 1, **values: Any) -> dict[str, Any]:
-    """A protocol as GET /rses/<name> of Rucio 41.5 has it."""
+    """Return a protocol as GET /rses/<name> of Rucio 41.5 has it."""
     operations = {"read": 1, "write": write, "delete": 1}
     third_party = {"third_party_copy_read": 1, "third_party_copy_write": 1}
     return {

@@ -1,4 +1,4 @@
-"""The Rucio adapter while Rucio misbehaves; what it relies on when all is well is in tests/contract/cms."""
+"""The Rucio adapter with faults of Rucio; the behaviour without faults is tested in tests/contract/cms."""
 
 from __future__ import annotations
 

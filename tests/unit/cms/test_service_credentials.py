@@ -1,4 +1,4 @@
-"""Who we are towards a service over TLS: a client certificate, or the token of a file that is renewed."""
+"""Credentials for a service over TLS: a client certificate, or a token in a file that is renewed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def frontend(certificates: Certificates) -> Iterator[str]:
-    """A frontend that answers who called: the certificate's name and the Authorization header."""
+    """Yield a frontend that returns the certificate's name and the Authorization header of the caller."""
 
     class Frontend(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -114,7 +114,7 @@ def test_a_certificate_that_is_not_there_makes_the_service_unavailable(
         service(frontend, certificates, client_cert="/nowhere/cert.pem").get("who")
 
 
-def test_the_configured_ca_is_believed_whatever_the_environment_says(
+def test_the_configured_ca_is_used_regardless_of_the_environment(
     frontend: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = make_certificates(tmp_path / "other")

@@ -53,7 +53,7 @@ def test_filter(filters: dict[str, Any], matches: bool) -> None:
 
 
 @pytest.mark.parametrize("state", ["INACTIVE", "BROKEN"])
-def test_sleeping_subscription_wants_nothing(state: str) -> None:
+def test_inactive_subscription_has_no_destination(state: str) -> None:
     assert matching(subscription(state=state)) == []
 
 

@@ -1,4 +1,4 @@
-"""The client of token issuers: what it asks, and which answers it takes for a token."""
+"""The client of token issuers: its requests, and the answers it accepts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def claims_of(token: str) -> dict[str, Any]:
     return claims
 
 
-def test_a_token_has_the_scopes_audience_and_lifetime_that_were_asked(issuer: RunningIssuer) -> None:
+def test_a_token_has_the_requested_scopes_audience_and_lifetime(issuer: RunningIssuer) -> None:
     token = issuer.client(audience="https://se.example.org", lifetime_sec=600).obtain(SCOPES)
 
     claims = claims_of(token.value)
@@ -166,7 +166,7 @@ def test_a_silent_issuer_is_unavailable_after_the_timeout(certificates: Certific
         ({"access_token": "opaque", "scope": 5}, "did not grant"),
     ],
 )
-def test_an_answer_that_is_not_the_token_asked_for_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_an_answer_that_is_not_the_requested_token_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(TokenRefused, match=words):
         read_token(token_answer(**changes), SCOPES)
 
@@ -176,7 +176,7 @@ def test_an_answer_that_is_not_the_token_asked_for_is_refused(changes: dict[str,
     [
         {},
         {"token_type": "bearer"},
-        {"access_token": "opaque"},  # no word about the scope: as asked
+        {"access_token": "opaque"},  # without scope: as requested
         {"access_token": "opaque", "scope": " ".join(reversed(SCOPES))},
         {"access_token": "a.b.c"},  # looks like a JWT and is not
     ],
@@ -212,7 +212,7 @@ def test_a_slash_at_the_end_of_the_issuer_does_not_matter(issuer: RunningIssuer)
     assert client.obtain(SCOPES).value
 
 
-def test_the_client_asks_only_what_it_was_configured_to(certificates: Certificates, tmp_path: Path) -> None:
+def test_the_client_sends_only_the_configured_parameters(certificates: Certificates, tmp_path: Path) -> None:
     with scripted_issuer(certificates, tmp_path, answer=lambda _path, _form: (200, token_answer())) as issuer:
         url = f"{issuer.url}/token"
         issuer.client(token_url=url).obtain([*SCOPES, READ])

@@ -1,4 +1,4 @@
-"""The lab's input data: real files, known to DBS and Rucio as they are, the same every time."""
+"""The lab's input data: real files, registered in DBS and Rucio with their true properties, deterministic."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_suffixes_share_nothing(world: World, storage: Storage, documents: list[
     assert not set(inputs(documents)) & set(inputs(others))
 
 
-def test_miniaod_has_a_destination_and_aod_has_none(
+def test_miniaod_has_a_destination_and_aod_does_not(
     documents: list[dict[str, Any]], rucio: RucioClient
 ) -> None:
     aod, miniaod = documents[0]["OutputDatasets"]
@@ -182,7 +182,7 @@ def test_command_prints_the_requests(world: World, storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("wrong", [["--suffix", "a/b"], ["--storage-prefix", "/no/site"]])
-def test_command_refuses_what_cannot_work(storage: Storage, wrong: list[str]) -> None:
+def test_command_refuses_invalid_arguments(storage: Storage, wrong: list[str]) -> None:
     done = run_module("--url", "http://127.0.0.1:9", "--storage-prefix", storage.prefix, *wrong)
 
     assert done.returncode == 2

@@ -12,7 +12,7 @@ SITES = "/cric/api/cms/site/query/?json&preset=data-processing"
 NEW = {"RequestName": "ana_1"}
 
 
-def test_fault_hits_as_often_as_asked(ask: Ask) -> None:
+def test_fault_applies_as_often_as_configured(ask: Ask) -> None:
     ask("PUT", "/lab/faults", [{"service": "cric", "kind": "status", "status": 503, "times": 2}])
 
     assert [ask("GET", SITES).status_code for _ in range(3)] == [503, 503, 200]

@@ -25,7 +25,7 @@ RSES = {
         (" T2_CH_CERN | T2_DE_DESY ", ["T2_CH_CERN", "T2_DE_DESY"]),
     ],
 )
-def test_expression_stands_for(expression: str, expected: list[str]) -> None:
+def test_expression_resolves_to_storages(expression: str, expected: list[str]) -> None:
     assert resolve(expression, RSES) == expected
 
 

@@ -27,7 +27,7 @@ TAPE = {
 
 
 def shape(text: str, content_type: str) -> Any:
-    """The fields of a JSON answer, per line where there are lines; an empty list has none."""
+    """Return the fields of a JSON answer, per line where there are lines; an empty list has none."""
     if content_type == "application/x-json-stream":
         return {frozenset(json.loads(line)) for line in text.splitlines()}
     return frozenset(json.loads(text)) if content_type == "application/json" else None

@@ -90,7 +90,7 @@ def test_one_of_many_simultaneous_insertions_wins(ask: Ask, token: str) -> None:
 
 
 def test_an_answer_is_sent_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sent in two packets waits 40 ms for the acknowledgement of the first."""
+    """An answer in two packets would wait 40 ms for the acknowledgement of the first."""
     sent: list[int] = []
     send = socket.SocketIO.write
 

@@ -9,7 +9,7 @@ from tests.cmssw_world import Node, build_node, build_parts
 
 @pytest.fixture(scope="session")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sandbox's tarball and the stand-in for CMS software."""
+    """Return the sandbox's tarball and the stand-in for CMS software."""
     return build_parts(tmp_path_factory.mktemp("cmssw"))
 
 

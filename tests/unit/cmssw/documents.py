@@ -66,7 +66,10 @@ def harvest(**more: Any) -> dict[str, Any]:
 
 
 def step_chain(**more: Any) -> dict[str, Any]:
-    """Generation, digitisation with pileup in an older release, reconstruction. The first is not kept."""
+    """Return a request with generation, digitisation with pileup in an older release, and reconstruction.
+
+    The output of the first is not kept.
+    """
     return COMMON | {
         "RequestType": "StepChain",
         "StepChain": 3,
@@ -98,7 +101,7 @@ def step_chain(**more: Any) -> dict[str, Any]:
 
 
 def task_chain(**more: Any) -> dict[str, Any]:
-    """Two tasks read the output of the first; one output is transient."""
+    """Return a request in which two tasks read the output of the first; one output is transient."""
     return COMMON | {
         "RequestType": "TaskChain",
         "TaskChain": 3,

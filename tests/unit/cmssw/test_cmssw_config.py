@@ -60,7 +60,7 @@ def test_steps_whose_configurations_are_still_to_be_fetched_are_accepted() -> No
         (payload(STEP, pileup={"/A/B-v1/PREMIX": ["a.root"]}), "payload: pileup: /A/B-v1/PREMIX"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], field: str) -> None:
+def test_errors_in_the_configuration_are_named(given: dict[str, Any], field: str) -> None:
     with pytest.raises(JobFailure) as caught:
         read_config(given)
 

@@ -287,7 +287,7 @@ def test_any_value_is_either_refused_or_accepted_by_jobs(
     RULES.check(payload)
 
 
-def test_dataset_that_no_configuration_writes_is_named_with_what_they_write() -> None:
+def test_dataset_that_no_configuration_writes_is_named_with_the_tiers_they_write() -> None:
     spec = read(rereco(OutputDatasets=["/SingleMuon/Run2026A-Test-v1/MINIAOD"]))
 
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""How cmsRun is started on a node, and which exit code its end gets."""
+"""Start of cmsRun on a node, and the exit codes of its ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ended(directory: Path, *, stage: str = "cmsRun", status: int = 0, report: st
     ],
 )
 @pytest.mark.parametrize("status", [1, 71, 72, 73, 74, 127, -9])
-def test_set_up_is_judged_by_stage_whatever_the_status(
+def test_set_up_errors_are_classified_by_stage_regardless_of_the_status(
     tmp_path: Path, stage: str, code: int, status: int
 ) -> None:
     assert ended(tmp_path, stage=stage, status=status, report=None) == code

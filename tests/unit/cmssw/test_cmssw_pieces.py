@@ -1,4 +1,4 @@
-"""A job's window as pieces that one cmsRun each can process."""
+"""Division of a job's window into pieces that one cmsRun can process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_generated_window_that_begins_inside_a_lumi_ends_it_first() -> None:
 
 
 def lumis_of(piece: Piece) -> list[tuple[int, int]]:
-    """Event and lumi of each event, as cmsRun numbers them."""
+    """Return event number and lumi of each event, as cmsRun numbers them."""
     return [
         (piece.first_event + index, piece.first_lumi + index // piece.events_per_lumi)
         for index in range(piece.events)

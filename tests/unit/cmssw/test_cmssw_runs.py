@@ -15,19 +15,19 @@ PREMIX = "/Neutrino/Premix-v1/PREMIX"
 
 
 def generation(node: Node, *, more: str = "", source: str = "EmptySource", **step: Any) -> None:
-    """One step that generates GEN-SIM."""
+    """Configure one step that generates GEN-SIM."""
     made = build_step("GENSIM", {"RAWSIMoutput": "GEN-SIM"}, outputs={"RAWSIMoutput": GENSIM}, **step)
     node.use_steps([made], [build_pset("RAWSIMoutput", source=source, more=more)])
 
 
 def reading(node: Node, more: str = "") -> None:
-    """One step that reads its input and writes AODSIM."""
+    """Configure one step that reads its input and writes AODSIM."""
     made = build_step("RECO", {"AODSIMoutput": "AODSIM"}, outputs={"AODSIMoutput": AOD})
     node.use_steps([made], [build_pset("AODSIMoutput", more=more)])
 
 
 def chain(node: Node) -> None:
-    """Three steps: GEN-SIM is dropped, GEN-SIM-RAW with pileup and AODSIM are kept."""
+    """Configure three steps: GEN-SIM is dropped, GEN-SIM-RAW with pileup and AODSIM are kept."""
     node.use_steps(
         [
             build_step("GENSIM", {"RAWSIMoutput": "GEN-SIM"}, cores=2, streams=2),
@@ -287,7 +287,7 @@ def test_input_with_fewer_events_than_planned_is_blamed(node: Node) -> None:
     assert report["bad_inputs"] == [file["lfn"]]
 
 
-def test_node_without_software_says_where_it_looked(node: Node, tmp_path: Path) -> None:
+def test_node_without_software_names_the_searched_paths(node: Node, tmp_path: Path) -> None:
     if Path("/cvmfs/cms.cern.ch/cmsset_default.sh").exists():
         pytest.skip("this machine has CMS software")
     generation(node)

@@ -1,4 +1,4 @@
-"""What a job changes of a configuration, and the configuration that cmsRun is given."""
+"""Changes of a configuration by a job, and the resulting configuration of cmsRun."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_generating_job() -> None:
     }
 
 
-def test_generating_job_with_lhe_files_skips_the_events_before_its_own() -> None:
+def test_generating_job_with_lhe_files_skips_earlier_events() -> None:
     piece = Piece(events=500, generates=True, first_event=1001)
 
     tweaks = build_tweaks(Task(events=500, generate=piece, lhe=True))
@@ -75,7 +75,7 @@ def test_empty_mask_selects_no_lumi() -> None:
     assert tweaks["process.source.lumisToProcess"] == "customTypeCms.untracked.VLuminosityBlockRange([])"
 
 
-def test_seed_depends_on_its_parts_alone() -> None:
+def test_seed_depends_only_on_its_parts() -> None:
     seeds = {choose_seed("workflow", event, step) for event in range(200) for step in range(3)}
 
     assert choose_seed("workflow", 7, 1) == choose_seed("workflow", 7, 1)

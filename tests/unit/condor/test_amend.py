@@ -1,4 +1,4 @@
-"""What may change in a DAG directory between two submissions."""
+"""Changes of a DAG directory between two submissions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_group_gets_other_sites_memory_and_retries(dag: Path) -> None:
     assert (group / "group.dag").read_text() == text
 
 
-def test_landings_get_their_sites_or_none(dag: Path) -> None:
+def test_landings_have_their_sites_or_none(dag: Path) -> None:
     sites = {"mg_000001": ["T2_DE_DESY", "T2_CH_CERN"], "mg_000000": []}
     write_landing_sites(dag, sites)
     assert (dag / "landing_sites").read_text() == "mg_000000 -\nmg_000001 T2_CH_CERN,T2_DE_DESY\n"
@@ -79,7 +79,7 @@ def test_a_killed_dagman_is_spoken_for_once(dag: Path) -> None:
     assert not (dag / "workflow.dag.rescue003").exists()
 
 
-def test_inner_dagmans_killed_with_it_keep_what_they_were_seen_to_have_done(dag: Path) -> None:
+def test_inner_dagmans_killed_with_it_keep_their_observed_progress(dag: Path) -> None:
     killed, untouched = dag / "mg_000000", dag / "mg_000001"
     for path in (dag / "workflow.dag", killed / "group.dag"):
         for suffix in ("lock", "nodes.log"):
@@ -94,7 +94,7 @@ def test_inner_dagmans_killed_with_it_keep_what_they_were_seen_to_have_done(dag:
     assert not list(untouched.glob("*.rescue*"))
 
 
-def test_retries_can_be_taken_away_and_given_back(dag: Path) -> None:
+def test_retries_can_be_lowered_and_raised(dag: Path) -> None:
     group = dag / "mg_000000"
     before = (group / "group.dag").read_text()
     change_group(group, GroupChange(sites=allowed_sites(group), retries=0))
@@ -121,7 +121,7 @@ RETRY proc_000003 3 UNLESS-EXIT 42
 """
 
 
-def test_the_rescue_file_forgets_what_the_group_has_lost(dag: Path) -> None:
+def test_the_rescue_file_omits_nodes_that_the_group_has_lost(dag: Path) -> None:
     group = dag / "mg_000001"
     rescue = group / "group.dag.rescue001"
     rescue.write_text(RESCUE)
@@ -148,7 +148,7 @@ def test_nothing_but_a_site_name_gets_into_the_file(dag: Path, site: str) -> Non
         change_group(dag / "mg_000001", GroupChange(sites=[site]))
 
 
-def test_a_dag_goes_on_without_a_group(dag: Path) -> None:
+def test_a_dag_continues_without_a_group(dag: Path) -> None:
     remove_groups(dag, ["mg_000001"])
     remove_groups(dag, ["mg_000001"])
     text = (dag / "workflow.dag").read_text()
@@ -158,7 +158,7 @@ def test_a_dag_goes_on_without_a_group(dag: Path) -> None:
         remove_groups(dag, ["mg_000000"])
 
 
-def test_a_restarted_group_forgets_its_site_and_its_progress(dag: Path) -> None:
+def test_a_restarted_group_loses_its_site_and_its_progress(dag: Path) -> None:
     group = dag / "mg_000001"
     (group / "elected_site.inc").write_text("elected_site = T2_CH_CERN\n")
     for name in ("group.dag.rescue001", "group.dag.nodes.log", "proc_000002.post.0.json"):

@@ -1,4 +1,4 @@
-"""Reading HTCondor's match analysis; what a real pool says is read in integration/condor."""
+"""Reading HTCondor's match analysis; the answer of a real pool is tested in integration/condor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls end in time whatever the process behind them does. The children here stand for the bindings."""
+"""Calls end in time for any behaviour of the child process. The children here replace the bindings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def start() -> Iterator[Start]:
         calls.close()
 
 
-def test_answers_come_back_from_one_child(start: Start) -> None:
+def test_all_answers_are_from_one_child(start: Start) -> None:
     calls = start(PID)
     first = calls.call("query", timeout_sec=PATIENCE_SEC)
     assert first == calls.call("query", timeout_sec=PATIENCE_SEC) != os.getpid()
@@ -84,7 +84,7 @@ def test_the_next_call_gets_a_new_child(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", [DIE, NONSENSE])
-def test_a_child_that_dies_or_raves_is_unreachable(start: Start, script: str) -> None:
+def test_a_child_that_dies_or_sends_garbage_is_unreachable(start: Start, script: str) -> None:
     with pytest.raises(ScheddUnreachable, match="ended"):
         start(script).call("query", timeout_sec=PATIENCE_SEC)
 

@@ -92,7 +92,7 @@ def test_other_content_never_replaces_a_submitted_directory(tmp_path: Path) -> N
     assert tree(tmp_path / "dag") == before
 
 
-def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_of_another_owner_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "dag").mkdir()
     (tmp_path / "dag" / "thesis.tex").write_text("precious")
     with pytest.raises(Conflict):
@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_writer_are_swept_away(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     half = tmp_path / "dag.new" / "mg_000007"
     half.mkdir(parents=True)
     (half / "group.dag").write_text("JOB half")

@@ -1,4 +1,7 @@
-"""What a test controls in the schedd in memory. What it promises is tested in tests/contract/condor."""
+"""Controls of the schedd in memory for tests.
+
+Its behaviour as a schedd is tested in tests/contract/condor.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def test_a_denied_batch_stays_as_it_is() -> None:
     assert list(schedd.query_dags()) == [NAME]
 
 
-def test_a_forgotten_dag_is_absent() -> None:
+def test_a_dag_missing_from_queue_and_history_is_absent() -> None:
     schedd = FakeSchedd()
     schedd.add_dag(NAME)
     schedd.finish_dag(NAME, exit_code=1)
@@ -63,7 +66,7 @@ def test_the_clock_is_the_tests() -> None:
     assert ad.submitted_at.timestamp() == 1_000_000
 
 
-def test_each_name_has_a_schedd_of_its_own() -> None:
+def test_each_name_has_a_separate_schedd() -> None:
     pool = FakePool()
     pool["a@pool"].add_dag(NAME)
     assert (pool["a@pool"].name, pool["b@pool"].query_dags()) == ("a@pool", {})

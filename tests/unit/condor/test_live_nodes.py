@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture
 def dag(tmp_path: Path) -> Path:
-    """Three groups: one that ran, one that has not begun, one with a torn status file."""
+    """Return a DAG of three groups: one ran, one has not begun, one has a truncated status file."""
     for number in range(3):
         group = tmp_path / f"mg_{number:06d}"
         group.mkdir()
@@ -54,11 +54,11 @@ def test_a_group_that_has_not_begun_is_not_ready(dag: Path) -> None:
     assert {one.role for one in nodes} == {"landing", "processing", "merge", "cleanup"}
 
 
-def test_a_torn_status_file_tells_nothing(dag: Path) -> None:
+def test_nodes_of_a_truncated_status_file_are_not_ready(dag: Path) -> None:
     assert {one.status for one in group_nodes(dag, "mg_000002")} == {"not_ready"}
 
 
-def test_a_running_group_says_what_its_dagman_wrote_and_where_it_landed(dag: Path) -> None:
+def test_a_running_group_has_the_node_states_and_the_site_of_its_dagman(dag: Path) -> None:
     nodes = {one.node: one for one in group_nodes(dag, "mg_000000")}
     assert nodes["landing"].status == "done"
     assert nodes["landing"].site == "T2_CH_CERN"

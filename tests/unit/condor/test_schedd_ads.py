@@ -21,7 +21,7 @@ DONE = OUTER | {"JobStatus": 4, "ExitCode": 0, "DAG_NodesDone": 5, "DAG_NodesFai
 
 
 class Answers:
-    """Stands for the bindings: gives prepared answers, remembers what was asked."""
+    """Replacement of the bindings: returns prepared answers and records calls."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
@@ -55,7 +55,7 @@ def test_jobs_are_counted_over_the_inner_dagmans_and_groups_by_the_outer() -> No
     assert ad.submitted_at.isoformat() == "2026-11-16T04:19:13+00:00"
 
 
-def test_inner_dagmans_alone_are_no_dag() -> None:
+def test_inner_dagmans_alone_do_not_count_as_a_dag() -> None:
     assert gather_ads([INNER]) == {}
 
 
@@ -95,7 +95,7 @@ def test_batch_names_cannot_widen_a_query(name: str) -> None:
     assert stand_in.asked == []
 
 
-def test_no_names_ask_nothing() -> None:
+def test_no_names_cause_no_call() -> None:
     schedd, stand_in = schedd_with()
     assert schedd.query_dags([]) == {}
     assert stand_in.asked == []
@@ -107,7 +107,7 @@ def test_all_dags_are_one_query() -> None:
     assert [operation for operation, _ in stand_in.asked] == ["query"]
 
 
-def test_stuck_jobs_are_one_bounded_query_and_know_their_group() -> None:
+def test_stuck_jobs_are_one_bounded_query_with_their_group() -> None:
     ad = {
         "JobBatchName": NAME,
         "DAGNodeName": "proc_000003",
@@ -233,7 +233,7 @@ def test_reason_reaches_the_schedd_as_one_printable_line() -> None:
     assert len(reason) == 200
 
 
-def test_priority_of_a_dag_that_is_gone_changes_nothing() -> None:
+def test_priority_of_a_missing_dag_changes_nothing() -> None:
     schedd, _ = schedd_with(query=[])
     assert schedd.set_priority(NAME, 5) == 0
 
@@ -259,7 +259,7 @@ def test_no_limits_mean_no_bound() -> None:
     assert schedd.limits().allowed is None
 
 
-def test_name_is_asked_once() -> None:
+def test_name_is_queried_once() -> None:
     schedd, stand_in = schedd_with(describe={"Name": "here@pool"})
     assert (schedd.name, schedd.name) == ("here@pool", "here@pool")
     assert len(stand_in.asked) == 1
@@ -270,7 +270,7 @@ def test_schedd_names_are_plain() -> None:
         Schedd('x" || true')
 
 
-def test_what_a_dag_left_behind_is_counted_and_removed() -> None:
+def test_leftovers_of_a_dag_are_counted_and_removed() -> None:
     schedd, stand_in = schedd_with(query=[{"ClusterId": 41}, {"ClusterId": 42}], act={"TotalSuccess": 2})
     assert schedd.clear_batch(NAME, reason="stop") == 2
     assert stand_in.asked[-1][1] == {
@@ -278,7 +278,7 @@ def test_what_a_dag_left_behind_is_counted_and_removed() -> None:
     }  # fmt: skip
 
 
-def test_an_empty_queue_is_left_alone() -> None:
+def test_an_empty_queue_is_not_changed() -> None:
     schedd, stand_in = schedd_with(query=[])
     assert schedd.clear_batch(NAME, reason="stop") == 0
     assert [operation for operation, _ in stand_in.asked] == ["query"]

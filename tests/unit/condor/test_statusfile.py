@@ -1,4 +1,4 @@
-"""Status files are read whole or not at all; what DAGMan 23.9 and 25.14 really wrote is the measure."""
+"""Status files are read whole or not at all; tested on files of DAGMan 23.9 and 25.14."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_truncated_file_is_no_reading(cut: int) -> None:
     assert parse_status(ABORTED[:cut]) is None
 
 
-def test_a_missing_node_is_noticed_when_the_nodes_are_looked_at() -> None:
+def test_a_missing_node_is_detected_when_the_nodes_are_read() -> None:
     start = ABORTED.index(b'[\n  Type = "NodeStatus";\n  Node = "proc_002"')
     status = parse_status(ABORTED[:start] + ABORTED[ABORTED.index(b"]\n", start) + 2 :])
     assert status is not None
@@ -69,14 +69,14 @@ def test_done_nodes_whose_number_is_not_the_announced_one_are_looked_up_in_the_m
         parse_status(missing)
 
 
-def test_a_node_named_twice_is_noticed_when_the_nodes_are_looked_at() -> None:
+def test_a_node_named_twice_is_detected_when_the_nodes_are_read() -> None:
     status = parse_status(ABORTED.replace(b'"proc_002"', b'"proc_001"'))
     assert status is not None
     with pytest.raises(UnreadableFile, match="announces 7 nodes and lists 6"):
         dict(status.nodes)
 
 
-def test_an_unknown_state_is_noticed_when_the_nodes_are_looked_at() -> None:
+def test_an_unknown_state_is_detected_when_the_nodes_are_read() -> None:
     status = parse_status(ABORTED.replace(b"NodeStatus = 7", b"NodeStatus = 9", 1))
     assert status is not None
     with pytest.raises(UnreadableFile, match="state"):
@@ -102,7 +102,7 @@ def test_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
     first = read_status(path)
     assert first is not None
-    path.write_bytes(b"?" * first.stamp.size)  # what no reader would accept
+    path.write_bytes(b"?" * first.stamp.size)  # unreadable content
     os.utime(path, ns=(first.stamp.mtime_ns, first.stamp.mtime_ns))
     assert read_status(path, previous=first.stamp) is None
 

@@ -90,13 +90,13 @@ def test_the_required_system_is_in_the_submit_file() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "el8", "rhel8,rhel9", 'rhel8"', "rhel", "RHEL8", None])
-def test_system_that_pilots_do_not_know_is_refused(bad: str) -> None:
+def test_operating_system_unknown_to_pilots_is_refused(bad: str) -> None:
     with pytest.raises(InvalidInput, match="required_os"):
         render_submit(replace(describe(), required_os=bad))
 
 
 @given(st.text(max_size=60))
-def test_quote_never_lets_a_value_end_early(value: str) -> None:
+def test_quote_never_ends_a_value_early(value: str) -> None:
     try:
         quoted = quote(value)
     except RenderError:
@@ -109,7 +109,7 @@ def test_quote_never_lets_a_value_end_early(value: str) -> None:
 @pytest.mark.parametrize(
     "bad", ['a"b', "a\\b", "$(X)", "a`b", "a;b", "a|b", "a\nb", "a\rb", "a\tb", "\x7f", "é"]
 )
-def test_quote_refuses_what_could_leave_a_string(bad: str) -> None:
+def test_quote_refuses_characters_that_could_end_a_string(bad: str) -> None:
     with pytest.raises(RenderError, match="is not allowed"):
         quote(bad)
 
@@ -174,7 +174,7 @@ def test_landing_is_not_pinned() -> None:
     assert submitfile.PINNED_SITE_INCLUDE not in render_submit(describe(Role.LANDING))
 
 
-def test_begun_work_goes_first_and_landings_last() -> None:
+def test_started_work_has_the_highest_priority_and_landings_the_lowest() -> None:
     order = [Role.LANDING, Role.PROCESSING, Role.MERGE]
     assert sorted(order, key=boost) == order
     assert boost(Role.MERGE) == boost(Role.CLEANUP) > 1_000_000, "above the highest priority of a request"
@@ -186,7 +186,7 @@ def test_priority_file_holds_one_number() -> None:
         render_priority(10**12)
 
 
-def test_gpus_are_asked_for_by_processing_jobs_only() -> None:
+def test_gpus_are_requested_by_processing_jobs_only() -> None:
     texts = {role: render_submit(replace(describe(role), gpus=2)) for role in Role}
     asking = {role for role, text in texts.items() if "request_gpus = 2\n" in text}
     assert asking == {Role.PROCESSING, Role.RUNNER}

@@ -96,7 +96,7 @@ def test_a_change_reaches_the_pages_of_its_topic_only() -> None:
     running(scenario)
 
 
-def test_without_announcements_everything_shown_is_drawn_again() -> None:
+def test_without_announcements_every_shown_fragment_is_rendered_again() -> None:
     async def scenario(hub: Hub, _rendering: Rendering) -> None:
         one = page(OLGA, "sites", fragments=("a",))
         hub.open(one)
@@ -164,7 +164,7 @@ def test_a_page_that_opens_later_gets_the_present_version() -> None:
     running(scenario)
 
 
-def test_a_fragment_that_no_page_shows_is_forgotten() -> None:
+def test_a_fragment_that_no_page_shows_is_removed() -> None:
     async def scenario(hub: Hub, rendering: Rendering) -> None:
         one = page(OLGA, "fleet", fragments=("",))
         hub.open(one)
@@ -223,7 +223,7 @@ def test_a_person_has_a_limited_number_of_pages() -> None:
     running(scenario)
 
 
-def test_pages_hear_once_that_the_web_process_does_not_answer() -> None:
+def test_pages_are_notified_once_that_the_web_process_does_not_answer() -> None:
     async def scenario(hub: Hub, _rendering: Rendering) -> None:
         one = page(OLGA)
         hub.open(one)

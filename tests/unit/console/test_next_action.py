@@ -1,4 +1,4 @@
-"""The one next action of a request, by its status and what is known about its failures."""
+"""The next action of a request, by its status and its failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_next_action_follows_from_status_and_evidence(
     assert (found.operation, text in found.text) == (operation, True)
 
 
-def test_a_suggestion_brings_its_values_and_says_what_it_does() -> None:
+def test_a_suggestion_has_a_label_and_values() -> None:
     found = decide_next_action(S.HELD, suggestions=[BAN], allowed=ALL)
     assert (found.label, found.values) == ("Release with a site ban", {"site_bans": ["X"]})
 

@@ -29,7 +29,7 @@ def hours(number: float) -> datetime:
     return NOON + timedelta(hours=number)
 
 
-def test_the_burn_down_falls_from_all_to_what_is_left_now() -> None:
+def test_the_burn_down_falls_from_the_total_to_the_remaining_events() -> None:
     chart = build_burndown([Sample(hours(0), 0), Sample(hours(1), 50)], now=hours(2), forecast=None)
     assert chart is not None
     assert chart.line == "0.0,0.00 50.0,50.00 100.0,50.00"
@@ -45,7 +45,7 @@ def test_the_cone_of_the_forecast_ends_between_the_earliest_and_the_latest_end()
     assert chart.band == "40.0,50.00 60.0,100.00 100.0,100.00"
 
 
-def test_a_far_end_does_not_squeeze_the_past() -> None:
+def test_a_distant_end_does_not_compress_the_past() -> None:
     forecast = Forecast(hours(100), hours(500), hours(900))
     chart = build_burndown([Sample(hours(0), 0), Sample(hours(2), 1)], now=hours(2), forecast=forecast)
     assert chart is not None
@@ -55,7 +55,7 @@ def test_a_far_end_does_not_squeeze_the_past() -> None:
 @pytest.mark.parametrize(
     "samples", [[], [Sample(hours(0), 0)], [Sample(hours(0), 0, 0), Sample(hours(1), 0, 0)]]
 )
-def test_there_is_no_burn_down_of_nothing(samples: list[Sample]) -> None:
+def test_there_is_no_burn_down_without_work(samples: list[Sample]) -> None:
     assert build_burndown(samples, now=hours(1), forecast=None) is None
 
 

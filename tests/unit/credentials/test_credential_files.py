@@ -1,4 +1,4 @@
-"""Credential files are private from the first byte on, whole or not there, and say when they end."""
+"""Credential files are private from the first byte on, complete or absent, and have a readable expiry."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_chain_ends_with_its_first_certificate_to_end(tmp_path: Path) -> None:
     assert read_validity(path) == Validity(NOW - timedelta(hours=1), NOW + timedelta(hours=6))
 
 
-def test_a_token_ends_when_it_says(tmp_path: Path) -> None:
+def test_a_token_ends_at_its_expiry(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_bytes(jwt_of({"iat": NOW.timestamp(), "exp": NOW.timestamp() + 600}) + b"\n")
 

@@ -1,4 +1,4 @@
-"""What a workflow's token opens: its input, its own outputs, nothing else."""
+"""Scopes of a workflow's token: its input and its own outputs only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_token_reads_input_and_writes_to_its_own_directories_only() -> None:
     ]
 
 
-def test_a_generator_reads_only_what_it_writes() -> None:
+def test_a_generator_reads_only_its_output_directories() -> None:
     found = scopes(input_directories=[])
 
     read = {scope.partition(":")[2] for scope in found if scope.startswith("storage.read:")}

@@ -1,4 +1,4 @@
-"""The production shape: what docker-compose.yml and the Dockerfile promise."""
+"""The production setup in docker-compose.yml and the Dockerfile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IGNORED = [
 ]  # fmt: skip
 WORKERS = {"worker-lifecycle", "worker-planning", "worker-condor", "worker-outputs"}
 BEATS = {"beat-a", "beat-b"}
-INTAKE = "intake"  # it has no port, and waits for what it lacks instead of dying: /readyz shows it
+INTAKE = "intake"  # it has no port, and waits for missing services instead of ending: /readyz shows it
 LONG_RUNNING = {"web", "streams", "flower", INTAKE, *WORKERS, *BEATS}
 OF_ONE_USE = {"roles", "migrate"}
 SECRET = re.compile(r"SECRET|PASSWORD|AUTH$|_URL$|TOKEN")
@@ -84,7 +84,7 @@ def test_every_celery_command_names_the_applications_module(services: dict[str, 
         assert services[name]["command"][:3] == ["celery", "-A", "wms2_project.celery"], name
 
 
-def test_flower_is_the_one_that_asks_for_a_password(services: dict[str, dict[str, Any]]) -> None:
+def test_flower_requires_a_password(services: dict[str, dict[str, Any]]) -> None:
     assert services["flower"]["command"][:3] == ["python", "-m", "wms2_project.flower"]
 
 
@@ -186,7 +186,7 @@ def test_the_web_process_starts_only_when_the_deployment_passes_its_checks(
     assert services["web"]["command"][-1].startswith("python manage.py check --deploy && exec gunicorn ")
 
 
-def test_the_proxy_waits_for_whole_requests_and_replaces_what_callers_say_of_themselves() -> None:
+def test_the_proxy_waits_for_whole_requests_and_replaces_identity_headers() -> None:
     text = (ROOT / "deploy/nginx/nginx.conf").read_text()
 
     assert dict(re.findall(r"proxy_set_header (\S+) (\S+);", text)) == {

@@ -23,7 +23,7 @@ done
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A PATH with little more than a shell."""
+    """Return a directory of tools with little more than a shell, the only one in PATH."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in TOOLS:
@@ -64,7 +64,7 @@ def test_without_a_builder_the_error_names_what_to_install(tools: Path) -> None:
         ({"BASE_IMAGE": "registry.example.org/debian"}, "registry.example.org/debian cannot be pulled"),
     ],
 )
-def test_without_a_base_image_the_error_says_so(tools: Path, settings: dict[str, str], message: str) -> None:
+def test_a_missing_base_image_is_reported(tools: Path, settings: dict[str, str], message: str) -> None:
     add_tool(tools, "buildah", OFFLINE_BUILDER)
     add_tool(tools, "unshare", "#!/bin/sh\n")
     done = build_image(tools, _CONTAINERS_USERNS_CONFIGURED="done", **settings)

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: what Compose promises, in fields that the API has."""
+"""The Kubernetes manifests: the settings of Compose, in fields of the API."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_composed_variables_follow_their_parts(name: str) -> None:
             before.add(one["name"])
 
 
-def test_the_settings_are_those_that_compose_asks_for() -> None:
+def test_the_settings_are_those_in_compose() -> None:
     needed, _ = kubernetes.variables(COMPOSE)
     assert needed.keys() == settings().keys()
     referred = {
@@ -140,7 +140,7 @@ def test_the_settings_are_those_that_compose_asks_for() -> None:
     assert settings()["WMS2_SUBMIT_ROOT"] in mounts
 
 
-def test_probes_ask_for_a_port_or_run_a_command_of_the_image() -> None:
+def test_probes_use_a_port_or_run_a_command_of_the_image() -> None:
     probed = {name for name, one in CONTAINERS.items() if "livenessProbe" in one}
     assert probed == PODS.keys() - {"beat", "intake", "migrate"}
     for name in probed:

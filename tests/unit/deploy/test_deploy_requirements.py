@@ -55,14 +55,14 @@ def test_no_index_host_is_written_down(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_wanted_package_is_pinned(name: str) -> None:
+def test_every_required_package_is_pinned(name: str) -> None:
     missing = wanted(name.replace(".txt", ".in")) - {pin.lower() for pin in pins(name)}
 
     assert missing == set()
 
 
 @pytest.mark.parametrize("name", FILES[1:])
-def test_further_packages_never_change_what_the_application_runs_on(name: str) -> None:
+def test_further_packages_never_change_the_versions_of_the_application(name: str) -> None:
     runtime, further = pins("requirements.txt"), pins(name)
 
     assert {pin for pin in runtime.keys() & further.keys() if runtime[pin] != further[pin]} == set()
@@ -76,7 +76,7 @@ def test_further_packages_never_change_what_the_application_runs_on(name: str) -
         ("requirements-dev.in", ["tests", "lab", "pyproject.toml"]),
     ],
 )
-def test_every_wanted_package_is_used(name: str, places: list[str]) -> None:
+def test_every_required_package_is_used(name: str, places: list[str]) -> None:
     text = "\n".join(path.read_text() for place in places for path in texts(ROOT / place))
     modules = modules_by_package()
 

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules: well formed, and each alert says where to look."""
+"""The dashboard and the alert rules: well formed, and each alert names where to continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_alerts_have_different_names() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES) > 10
 
 
-def test_every_panel_has_its_place_and_asks_the_chosen_source() -> None:
+def test_every_panel_has_a_position_and_uses_the_chosen_source() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) > 20
     taken: set[tuple[int, int]] = set()

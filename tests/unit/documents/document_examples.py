@@ -1,4 +1,4 @@
-"""Request documents of our own making, one in each shape WMS2 accepts."""
+"""Example request documents, one in each format that WMS2 accepts."""
 
 from __future__ import annotations
 
@@ -204,11 +204,11 @@ ALL: dict[str, Json] = {
 
 
 def changed(document: Mapping[str, Any], **values: Any) -> Json:
-    """A copy with some fields replaced, and those given as `...` removed."""
+    """Return a copy with some fields replaced, and those given as `...` removed."""
     copy = {**deepcopy(dict(document)), **values}
     return {name: value for name, value in copy.items() if value is not ...}
 
 
 def in_step(document: Mapping[str, Any], label: str, **values: Any) -> Json:
-    """A copy with some fields of one task or step replaced or, given as `...`, removed."""
+    """Return a copy with some fields of one task or step replaced or, given as `...`, removed."""
     return changed(document, **{label: changed(document[label], **values)})

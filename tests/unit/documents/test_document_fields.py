@@ -1,4 +1,4 @@
-"""Field by field: what is accepted, what it becomes, and what is refused under the author's name for it."""
+"""Each field: accepted values, their result, and errors under the name used in the document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wms2_project.errors import InvalidInput
 MINIMAL = {"request_name": "r", "input_dataset": "/A/B-v1/RAW", "acquisition_era": "Era"}
 
 
-def test_what_a_silent_document_means() -> None:
+def test_absent_fields_have_defaults() -> None:
     spec = read_document(MINIMAL)
 
     assert (spec.requestor, spec.priority, spec.urgent, spec.adaptive) == ("unknown", 100_000, False, False)
@@ -194,7 +194,7 @@ def test_the_author_s_spelling_is_used() -> None:
     assert error.value.fields["ScramArch"].startswith("ScramArch: entry 2: 'not ok'")
 
 
-def test_a_site_cannot_be_wanted_and_unwanted() -> None:
+def test_a_site_cannot_be_on_both_site_lists() -> None:
     with pytest.raises(InvalidInput) as error:
         read_document(changed(OWN, site_blacklist=["T2_CH_CERN"]))
 

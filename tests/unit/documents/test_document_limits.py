@@ -1,4 +1,4 @@
-"""Absurd documents are refused quickly and by name."""
+"""Oversized and malformed documents are refused quickly and by name."""
 
 from __future__ import annotations
 

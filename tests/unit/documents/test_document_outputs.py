@@ -107,7 +107,7 @@ def test_tier_of_generated_events_is_hinted_by_the_era(era: str, tier: str) -> N
     assert outputs(changed(MONTE_CARLO, AcquisitionEra=era)) == [f"/ToyJets_Pt-30/{era}-Toys-v1/{tier}"]
 
 
-def test_user_data_keeps_its_tier_whatever_the_era_says() -> None:
+def test_user_data_keeps_its_tier_regardless_of_the_era() -> None:
     raw = changed(RERECO, InputDataset="/Mine/Test-v1/USER", AcquisitionEra="MiniAOD2031")
 
     assert outputs(raw) == ["/Mine/MiniAOD2031-Again-v2/USER"]

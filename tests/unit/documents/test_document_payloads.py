@@ -1,4 +1,4 @@
-"""The payload of a document: its kind, what no job would accept, and the files it comes with."""
+"""The payload of a document: its kind, refused configurations, and its files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_a_kind_that_jobs_here_cannot_run_is_refused_with_the_kinds(given: dict[
         ({"toy": {"memory_mb": "much"}}, "toy: memory_mb"),
     ],
 )
-def test_what_every_job_would_refuse_is_refused_at_once(given: dict[str, Any], words: str) -> None:
+def test_a_configuration_that_every_job_would_refuse_is_refused_at_once(
+    given: dict[str, Any], words: str
+) -> None:
     assert words in refusal({**BARE, "payload_config": given}, LAB)["payload_config"]
 
 
@@ -131,5 +133,5 @@ def test_the_kind_merge_joins_files_of_one_dataset() -> None:
         ({"input_dataset": ..., "total_events": 10, "primary_dataset": "A"}, "input_dataset"),
     ],
 )
-def test_what_the_kind_merge_cannot_do_is_refused(changes: dict[str, Any], field: str) -> None:
+def test_settings_unsupported_by_the_kind_merge_are_refused(changes: dict[str, Any], field: str) -> None:
     assert "the kind merge" in refusal(changed(MERGE, **changes))[field]

@@ -1,4 +1,4 @@
-"""Whatever arrives: a spec or InvalidInput; nothing dangerous outside the payload; stable when read again."""
+"""Any document gives InvalidInput or a spec that is stable and has no dangerous text outside the payload."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ INJECTIONS = ["\n", "\r\ninclude : echo |", '"', "$(HOME)", "`id`", ";", "|", "\
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths of all scalars in a document."""
+    """Yield paths of all scalars in a document."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, child in items:
@@ -86,7 +86,7 @@ def check_sound(spec: RequestSpec) -> None:
 
 
 def check_outcome(raw: Any, **options: Any) -> None:
-    """A sound spec, or a refusal with a message for each field it names."""
+    """Check that the result is a valid spec, or a refusal with a message for each named field."""
     try:
         spec = read_document(raw, **options)
     except InvalidInput as error:

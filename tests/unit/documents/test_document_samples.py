@@ -1,4 +1,4 @@
-"""Real ReqMgr2 documents: every runnable one imports unmodified, every other says why, field by field."""
+"""Real ReqMgr2 documents: runnable ones are imported unmodified, others refused with a reason per field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_resubmission(raw: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("raw", documents())
-def test_document_imports_unmodified_or_says_why_not(raw: dict[str, Any]) -> None:
+def test_document_is_imported_unmodified_or_refused_with_a_reason(raw: dict[str, Any]) -> None:
     before = json.dumps(raw)
     if is_resubmission(raw):
         with pytest.raises(InvalidInput) as error:

@@ -72,7 +72,7 @@ def test_reqmgr2_field_names_are_taken_over() -> None:
     assert spec.global_tag == "201X_data_v3::All"
 
 
-def test_payload_gets_what_it_needs_and_no_records_about_people() -> None:
+def test_payload_gets_its_parameters_and_no_records_about_people() -> None:
     payload = read_document(RERECO).payload_config
 
     assert payload == {
@@ -102,7 +102,7 @@ def test_request_type_decides_nothing() -> None:
     assert changed(one.to_document(), payload_config=0) == changed(other.to_document(), payload_config=0)
 
 
-def test_reading_leaves_the_document_alone_and_shares_nothing() -> None:
+def test_reading_does_not_change_the_document_and_shares_nothing() -> None:
     raw = changed(OWN)
 
     spec = read_document(raw)
@@ -302,7 +302,7 @@ def test_a_broken_chain_names_the_field_to_correct(raw: Any, field: str) -> None
 
 
 @pytest.mark.parametrize("field", ["ACDCServer", "ACDCDatabase", "CollectionName", "InitialTaskPath"])
-def test_resubmission_is_refused_by_name_whatever_else_is_wrong(field: str) -> None:
+def test_resubmission_is_refused_by_name_before_any_other_error(field: str) -> None:
     raw = changed(RERECO, Memory=-1, OriginalRequestName="bob_first", **{field: "https://elsewhere"})
 
     fields = refused(raw)
@@ -311,7 +311,7 @@ def test_resubmission_is_refused_by_name_whatever_else_is_wrong(field: str) -> N
     assert "restart the original request" in fields[field]
 
 
-def test_resubmission_type_alone_is_refused() -> None:
+def test_a_resubmission_type_without_other_fields_is_refused() -> None:
     assert set(refused(changed(RERECO, RequestType="Resubmission"))) == {"RequestType"}
 
 
@@ -335,7 +335,7 @@ def test_unknown_own_field_is_refused(field: str, hint: str) -> None:
     assert hint in next(iter(fields.values()))
 
 
-def test_unknown_reqmgr2_field_goes_to_the_payload() -> None:
+def test_unknown_reqmgr2_field_is_passed_to_the_payload() -> None:
     assert read_document(changed(RERECO, BrandNewThing=[1])).payload_config["BrandNewThing"] == [1]
 
 
@@ -348,7 +348,7 @@ def test_two_spellings_that_disagree_are_refused() -> None:
     assert read_document(changed(OWN, Memory=2000)).memory_mb == 2000
 
 
-def test_defaults_fill_only_what_the_document_leaves_out() -> None:
+def test_defaults_apply_only_to_absent_fields() -> None:
     spec = read_document(TEMPLATE, defaults={"requestor": "gus", "Group": "new", "RequestPriority": 1})
 
     assert (spec.requestor, spec.group, spec.priority) == ("gus", "PPD", 90_000)

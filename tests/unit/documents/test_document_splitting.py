@@ -1,4 +1,4 @@
-"""Splitting parameters: ReqMgr2's defaults, where they may be written, what contradicts itself."""
+"""Splitting parameters: ReqMgr2's defaults, permitted places, and contradictions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_whole_chain_s_time_counts() -> None:
     assert params.events_per_lumi == 50
 
 
-def test_generator_is_split_by_events_whatever_it_says() -> None:
+def test_generator_is_split_by_events_regardless_of_its_document() -> None:
     spec = read_document(MONTE_CARLO)
 
     assert spec.splitting_algo is SplittingAlgo.EVENT_BASED

@@ -1,4 +1,4 @@
-"""State directories for tests of the lab, and processes that are gone afterwards."""
+"""State directories for tests of the lab, and processes that are ended afterwards."""
 
 from __future__ import annotations
 

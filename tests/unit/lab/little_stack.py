@@ -1,4 +1,4 @@
-"""A program for tests: a supervisor over the services described in JSON, in a process of its own.
+"""A program for tests: a supervisor of the services described in JSON, in a separate process.
 
 usage: little_stack.py HOME '[{"name": …, "script": …, …}, …]' '[[names stopped first], …]'
 """

@@ -14,7 +14,7 @@ from lab.services.broker import ENABLED, HOME, build, prepare
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation with the directories that are looked for."""
+    """Return an installation with the expected directories."""
     home = tmp_path / "rabbitmq"
     (home / "usr/lib/erlang/erts-15/bin").mkdir(parents=True)
     (home / "usr/lib/rabbitmq/lib/rabbitmq_server-4/sbin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The client of a stack: what it relays, and how it reports a supervisor's end."""
+"""The client of a stack: relayed messages, and reports of a supervisor's end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write(layout: Layout, text: str) -> None:
         log.write(text)
 
 
-def test_the_relay_repeats_what_is_new_without_its_time(layout: Layout) -> None:
+def test_the_relay_repeats_new_lines_without_their_time(layout: Layout) -> None:
     heard: list[str] = []
     write(layout, "2026-01-01T00:00:00Z an old story\n")
     relay = Relay(layout, heard.append)
@@ -55,7 +55,9 @@ def test_the_message_of_a_failed_supervisor_is_printed_once_as_the_error(layout:
     assert heard == []
 
 
-def test_a_supervisor_that_vanished_without_a_word_is_an_error_with_log_and_cure(layout: Layout) -> None:
+def test_a_supervisor_that_vanished_without_an_error_message_is_an_error_with_log_and_cure(
+    layout: Layout,
+) -> None:
     message = str(Stack(layout).failure())
 
     assert str(layout.supervisor_log) in message
@@ -76,7 +78,7 @@ class Supervisor:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_supervisor_hears_the_signal_that_we_got(
+def test_the_supervisor_receives_the_signal_of_the_client(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, signum: signal.Signals
 ) -> None:
     handlers: dict[int, Any] = {}

@@ -17,7 +17,7 @@ from lab.state import Phase, ServiceState, StackState, save_state, take_lock
 @pytest.mark.parametrize(
     "value", ["plain", "two words", "it's", '"$HOME" `id` \\', "a;b|c&d", "line\nbreak", ""]
 )
-def test_exports_survive_a_shell_whatever_they_hold(value: str) -> None:
+def test_exports_survive_a_shell_with_any_content(value: str) -> None:
     text = commands.render_exports({"WMS2_TOKEN": value, "SECRET_KEY": "never printed"})
 
     shell = subprocess.run(
@@ -31,7 +31,7 @@ def test_exports_survive_a_shell_whatever_they_hold(value: str) -> None:
     assert "SECRET_KEY" not in text
 
 
-def test_status_tells_the_living_from_the_dead() -> None:
+def test_status_distinguishes_running_from_ended_services() -> None:
     pid = os.getpid()
     web = ServiceState(name="web", pid=pid, started_at=started_at(pid), since=0.0, restarts=2)
     beat = ServiceState(name="beat", pid=0, started_at=None, since=0.0, restarts=0)
@@ -114,7 +114,7 @@ def test_logs_lists_ours_and_the_pools(layout: Layout, capsys: pytest.CaptureFix
     assert names == ["condor/SchedLog", "web"]
 
 
-def test_logs_of_an_unknown_name_says_which_there_are(layout: Layout) -> None:
+def test_logs_of_an_unknown_name_lists_the_known_ones(layout: Layout) -> None:
     (layout.log / "web.log").write_text("hello")
 
     (layout.log / "beat.log").write_text("hello")

@@ -51,7 +51,7 @@ def test_a_lost_request_is_named_with_its_reason(status: str) -> None:
     assert explain_loss([view("active"), lost]) == f"request demo_1 is {status}: Rucio says no"
 
 
-def test_the_recorded_error_says_more_than_the_transition() -> None:
+def test_the_recorded_error_has_more_detail_than_the_transition() -> None:
     lost = view("held", change("held", 1, "10 errors"), last_error="DBS answered 400: bad block")
 
     assert "DBS answered 400" in str(explain_loss([lost]))
@@ -62,7 +62,7 @@ def test_a_request_under_way_is_no_loss(status: str) -> None:
     assert explain_loss([view(status)]) is None
 
 
-def test_a_delay_names_the_request_and_what_it_waits_for() -> None:
+def test_a_delay_names_the_request_and_its_reason() -> None:
     text = explain_delay(
         [view("completed"), view("queued", wait_reason="admission is closed")], limit_sec=600
     )
@@ -97,7 +97,7 @@ def test_summary_passes_the_counts_of_the_api_through() -> None:
     }
 
 
-def test_summary_tells_what_the_merged_files_hold() -> None:
+def test_summary_shows_the_content_of_the_merged_files() -> None:
     merged = {"demo_1": Merged(390, 91.234)}
     summary = build_summary([view("completed")], urls={}, wall_time_sec=1, merged=merged)
 
@@ -105,7 +105,7 @@ def test_summary_tells_what_the_merged_files_hold() -> None:
     assert (shown["merged_events"], shown["z_peak_gev"]) == (390, 91.23)
 
 
-def test_summary_of_a_failure_is_not_ok_and_says_why() -> None:
+def test_summary_of_a_failure_is_not_ok_and_has_the_reason() -> None:
     summary = build_summary([view("held")], urls={}, wall_time_sec=1, error="request demo_1 is held")
 
     assert summary["ok"] is False
@@ -126,7 +126,7 @@ def test_every_status_change_is_printed_once() -> None:
     assert "active  [odd] reason" in lines[1]
 
 
-def test_table_shows_what_was_done() -> None:
+def test_table_shows_the_statuses_of_the_requests() -> None:
     out = io.StringIO()
 
     done = [view("completed", change("a", 1), change("b", 8))]

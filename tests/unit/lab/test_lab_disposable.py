@@ -1,4 +1,4 @@
-"""State directories of single runs: which stay, which go."""
+"""State directories of single runs: which are kept and which are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_run_that_went_well_leaves_nothing(run: Layout) -> None:
     assert not run.home.exists()
 
 
-def test_a_stack_of_its_own_right_is_never_discarded(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_permanent_stack_is_never_discarded(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WMS2_DISPOSABLE", "1")
 
     discard(layout)

@@ -1,4 +1,4 @@
-"""The bash entry point: what it refuses, and how it says so."""
+"""The bash entry point: refusals and their messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_an_unknown_command_shows_the_help_and_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("command", "code"), [("status", 3), ("env", 3), ("logs", 3), ("down", 0)])
-def test_commands_for_a_running_stack_say_that_none_ever_ran(tmp_path: Path, command: str, code: int) -> None:
+def test_commands_for_a_running_stack_report_that_no_stack_has_run(
+    tmp_path: Path, command: str, code: int
+) -> None:
     done = wms2(command, cwd=tmp_path, WMS2_HOME=str(tmp_path / "none"), WMS2_CACHE=str(tmp_path / "cache"))
 
     assert done.returncode == code
@@ -94,7 +96,7 @@ def test_every_bash_file_parses() -> None:
 
 
 @pytest.mark.parametrize("name", ["wms2", ".ci/run", "lab/pool/install-private.sh"])
-def test_what_people_run_is_executable(name: str) -> None:
+def test_scripts_for_users_are_executable(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
 
 
@@ -163,10 +165,10 @@ def test_the_stack_of_another_user_is_refused_in_one_sentence(
     [("gpgv", "1000", False), ("sqv", "1000", False), ("", "1000", True), ("", "0", False)],
     ids=["Debian 12", "Debian 13", "neither", "neither, as root"],
 )
-def test_packages_are_fetched_with_whatever_checks_signatures(
+def test_packages_are_fetched_with_any_available_signature_checker(
     tmp_path: Path, verifier: str, user: str, refused: bool
 ) -> None:
-    """It ends in any case: this apt has no mirror."""
+    """The command fails afterwards, because this apt has no mirror."""
     programs = {
         "apt-get": f'echo "$*" >>{tmp_path}/asked',
         "apt-cache": "",

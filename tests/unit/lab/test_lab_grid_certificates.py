@@ -22,7 +22,7 @@ DAY = timedelta(days=1)
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
-    """Let a client and a server shake hands in memory."""
+    """Perform a TLS handshake of a client and a server in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname=name),
@@ -38,7 +38,7 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
-def test_a_strict_client_that_knows_the_ca_believes_the_host(tmp_path: Path, name: str) -> None:
+def test_a_strict_client_with_the_ca_verifies_the_host(tmp_path: Path, name: str) -> None:
     files = ensure_certificates(tmp_path / "c", now=datetime.now(UTC))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(files.host, files.host_key)
@@ -72,7 +72,9 @@ def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     ],
     ids=["at once", "still good", "host expires", "CA expires"],
 )
-def test_what_expires_soon_is_renewed(tmp_path: Path, later: timedelta, renewed: set[str]) -> None:
+def test_certificates_that_expire_soon_are_renewed(
+    tmp_path: Path, later: timedelta, renewed: set[str]
+) -> None:
     files = ensure_certificates(tmp_path, now=NOW)
     before = {name: getattr(files, name).read_bytes() for name in ("ca", "host", "token_key")}
 

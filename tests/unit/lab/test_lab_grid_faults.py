@@ -1,4 +1,4 @@
-"""Damage to files, and the command line. What faults do to servers: tests/contract/grid."""
+"""Damage to files, and the command line. Effects of faults on servers are tested in tests/contract/grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT = bytes(range(200))
 
 @pytest.fixture
 def site(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteFaults:
-    """A site with one file, whose server is not started."""
+    """Return a site with one file, whose server is not started."""
     made = SiteFaults(layout, "T2", GridSite(1, tmp_path / "T2" / "data", "storage-T2"), tmp_path / "ca.pem")
     made.site.path(LFN).parent.mkdir(parents=True)
     made.site.path(LFN).write_bytes(CONTENT)
@@ -54,7 +54,7 @@ def test_a_short_file_is_corrupted_as_far_as_it_goes(site: SiteFaults, size: int
     assert b"x" not in path.read_bytes()
 
 
-def test_a_lost_file_comes_back(site: SiteFaults) -> None:
+def test_clear_restores_a_lost_file(site: SiteFaults) -> None:
     site.lose(LFN)
 
     assert list(site.site.data.rglob("*.root*")) == []
@@ -64,7 +64,7 @@ def test_a_lost_file_comes_back(site: SiteFaults) -> None:
 
 
 @pytest.mark.parametrize("damage", ["corrupt", "lose"])
-def test_a_file_that_was_replaced_meanwhile_is_left_alone(site: SiteFaults, damage: str) -> None:
+def test_a_file_that_was_replaced_meanwhile_is_not_changed(site: SiteFaults, damage: str) -> None:
     getattr(site, damage)(LFN)
     site.site.path(LFN).write_bytes(b"new")
 
@@ -111,7 +111,7 @@ def test_help_names_every_fault(what: str, site: SiteFaults) -> None:
     assert callable(find_action({"T2": site}, arguments))
 
 
-def test_a_stack_without_a_grid_says_so(layout: Layout) -> None:
+def test_a_fault_on_a_stack_without_a_grid_is_refused_with_a_message(layout: Layout) -> None:
     lock = take_lock(layout)
     assert lock is not None
     save_state(layout, StackState(pid=1, started_at=None, since=0.0, phase=Phase.READY))

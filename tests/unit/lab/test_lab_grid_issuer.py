@@ -1,4 +1,4 @@
-"""The token issuer: who gets a token, for what, and what it says."""
+"""The token issuer: clients, scopes, and claims of tokens."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_token_is_verified_with_the_published_key(issuer: Issuer) -> None:
     ("audience", "expected"),
     [("", ANY_AUDIENCE), ("https://a", "https://a"), ("https://a https://b", ["https://a", "https://b"])],
 )
-def test_a_token_is_for_the_audience_that_was_asked_for(
+def test_a_token_is_for_the_requested_audience(
     issuer: Issuer, audience: str, expected: str | list[str]
 ) -> None:
     token = ask(issuer, audience=audience).document["access_token"]
@@ -122,7 +122,7 @@ def test_only_the_client_gets_tokens(issuer: Issuer, authorization: str) -> None
         ({"expires_in": str(MAX_LIFETIME_SEC + 1)}, "invalid_request"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(issuer: Issuer, form: dict[str, str], error: str) -> None:
+def test_errors_are_refused_by_name(issuer: Issuer, form: dict[str, str], error: str) -> None:
     answer = ask(issuer, **form)
 
     assert answer.status == HTTPStatus.BAD_REQUEST

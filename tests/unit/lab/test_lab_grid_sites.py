@@ -64,7 +64,7 @@ def test_tokens_must_be_of_the_issuer_and_for_this_server_or_for_any() -> None:
     assert f"audience = {ANY_AUDIENCE}, https://localhost:1094\n" in text
 
 
-def test_a_denying_server_knows_another_issuer(tmp_path: Path) -> None:
+def test_a_denying_server_accepts_another_issuer(tmp_path: Path) -> None:
     site = Site(name="T2", port=1, home=tmp_path / "T2", admin=tmp_path / "admin")
     site.home.mkdir()
     Faults(deny=True).save(site.faults)
@@ -98,7 +98,7 @@ def test_there_is_an_issuer_and_a_server_for_each_site_of_the_pool(provided: Pro
     assert names == [grid.ISSUER, *(f"storage-{site}" for site in condor.pool_sites())]
 
 
-def test_the_description_says_where_everything_is(provided: Provided, layout: Layout) -> None:
+def test_the_description_has_the_address_of_every_server(provided: Provided, layout: Layout) -> None:
     path = Path(provided.settings["WMS2_LAB_GRID"])
     document = json.loads(path.read_text())
     site = document["sites"]["T2_CH_CERN"]
@@ -120,7 +120,7 @@ def test_the_client_secret_is_on_no_command_line(provided: Provided) -> None:
     assert secret not in json.dumps(provided.settings)
 
 
-def test_the_storage_of_jobs_is_plain_directories_unless_asked_otherwise(
+def test_the_storage_of_jobs_is_plain_directories_by_default(
     provided: Provided, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WMS2_LAB_STORAGE", "file")
@@ -139,7 +139,7 @@ def test_the_storage_of_jobs_is_plain_directories_unless_asked_otherwise(
 
 
 @pytest.mark.parametrize(("credentials", "given"), [("", False), ("/oauth/wms2", True)])
-def test_jobs_of_a_pool_from_outside_get_tokens_if_it_says_where_it_takes_them(
+def test_jobs_of_an_external_pool_get_tokens_if_its_token_directory_is_configured(
     provided: Provided, layout: Layout, monkeypatch: pytest.MonkeyPatch, credentials: str, given: bool
 ) -> None:
     monkeypatch.setenv("CONDOR_CONFIG", "/etc/condor/condor_config")

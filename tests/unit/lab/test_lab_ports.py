@@ -1,4 +1,4 @@
-"""Ports: sticky, never shared, refused with a sentence."""
+"""Ports: kept over restarts, never shared, refused with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks: leftover processes are found exactly, whatever their parent is."""
+"""Marks: leftover processes are found exactly, with any parent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sleeper(layout: Layout, part: str, script: str = "sleep 1000") -> subprocess
 
 
 def settle(layout: Layout, count: int) -> list[int]:
-    """A fresh child shows its mark only once it has become another program."""
+    """Wait until a new child has executed its program, and so has its mark."""
     end = time.monotonic() + PATIENCE_SEC
     while len(found := members(layout)) != count:
         assert time.monotonic() < end, found
@@ -49,7 +49,7 @@ def test_a_service_whose_name_begins_like_another_is_not_taken_for_it(layout: La
     wipe(layout)
 
 
-def test_a_stack_below_another_ones_directory_is_left_alone(layout: Layout) -> None:
+def test_a_stack_below_the_directory_of_another_one_is_not_changed(layout: Layout) -> None:
     inner = Layout(home=layout.home / "runs", app=layout.app, venv=layout.venv)
     other = sleeper(inner, "web")
     settle(inner, 2)
@@ -81,7 +81,7 @@ def test_leftovers_that_end_by_themselves_are_not_killed(layout: Layout, tmp_pat
     assert witness.read_text() == "done\n"
 
 
-def test_start_time_tells_a_process_from_its_successor_and_a_zombie_is_gone() -> None:
+def test_start_time_distinguishes_a_process_from_its_successor_and_a_zombie_has_ended() -> None:
     child = subprocess.Popen(["true"])
     while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
         time.sleep(0.01)
@@ -106,7 +106,7 @@ def test_a_spawned_process_writes_to_its_log_from_its_own_session(layout: Layout
     assert int(log.read_text()) == child.pid
 
 
-def test_working_directory_of_a_process_that_is_gone_is_unknown() -> None:
+def test_working_directory_of_an_ended_process_is_unknown() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
 
@@ -114,7 +114,7 @@ def test_working_directory_of_a_process_that_is_gone_is_unknown() -> None:
     assert working_directory(os.getpid()) == os.getcwd()
 
 
-# What a shell does to its background jobs, and a careless parent to its children.
+# Signals as a shell sets them for background jobs, and Python for its children.
 SPOILED = """
 import os, signal, sys
 for name in ("SIGINT", "SIGQUIT", "SIGUSR1"):
@@ -126,12 +126,12 @@ PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def signals(status: str, field: str) -> set[int]:
-    """The signals in a mask of /proc/PID/status."""
+    """Return the signals in a mask of /proc/PID/status."""
     mask = int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)
     return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
-def test_what_the_lab_starts_has_default_signals_whatever_the_caller_ignored(
+def test_processes_of_the_lab_have_default_signals_even_if_the_caller_ignored_them(
     layout: Layout, tmp_path: Path
 ) -> None:
     tail = tmp_path / "bin" / "tail"
@@ -149,7 +149,7 @@ def test_what_the_lab_starts_has_default_signals_whatever_the_caller_ignored(
     lab = [sys.executable, "-c", SPOILED, sys.executable, "-P", "-m", "lab", "logs", "web"]
     status = subprocess.run(lab, env=env, capture_output=True, text=True, check=True).stdout
 
-    assert signals(status, "SigIgn") <= PYTHONS_OWN  # the lab execs tail, which keeps what Python ignores
+    assert signals(status, "SigIgn") <= PYTHONS_OWN  # inherited by tail
     assert signals(status, "SigBlk") == set()
 
 
@@ -160,7 +160,7 @@ def test_a_test_runs_with_default_signals() -> None:
     assert signals(status, "SigBlk") == set()
 
 
-def test_tests_have_default_signals_whatever_the_caller_ignored(layout: Layout, tmp_path: Path) -> None:
+def test_tests_have_default_signals_even_if_the_caller_ignored_them(layout: Layout, tmp_path: Path) -> None:
     this = f"{Path(__file__).relative_to(layout.app)}::{test_a_test_runs_with_default_signals.__name__}"
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-c", tmp_path / "pytest.ini", "--rootdir", ".", this]

@@ -1,4 +1,4 @@
-"""How long a service that died waits for its next start, and when its deaths are forgotten."""
+"""Delay of the next start after the end of a service, and reset of its count."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_restart_delay_doubles_up_to_a_limit(worker: Service) -> None:
     ]
 
 
-def test_the_delay_of_a_service_that_died_for_days_does_not_overflow(worker: Service) -> None:
+def test_the_restart_delay_does_not_overflow_after_many_deaths(worker: Service) -> None:
     worker.deaths = 100_000
 
     assert worker.count_death("exit code 7", now=1.0) == MAX_RESTART_DELAY_SEC

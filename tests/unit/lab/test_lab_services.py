@@ -1,4 +1,4 @@
-"""What the services are started with."""
+"""Commands and settings of the services."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_release_without_daemons_is_refused(tmp_path: Path) -> None:
         condor.find_libexec(tmp_path)
 
 
-def test_addresses_of_a_dead_pool_are_forgotten(tmp_path: Path) -> None:
+def test_addresses_of_a_dead_pool_are_removed(tmp_path: Path) -> None:
     kept = tmp_path / "spool" / "job_queue.log"
     for path in (tmp_path / "log" / ".collector_address", tmp_path / "spool" / ".schedd_address", kept):
         path.parent.mkdir(exist_ok=True)

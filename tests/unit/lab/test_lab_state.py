@@ -36,7 +36,7 @@ def state(*services: ServiceState, phase: Phase = Phase.READY) -> StackState:
     )
 
 
-def test_a_saved_state_is_read_back_while_its_supervisor_lives(layout: Layout) -> None:
+def test_a_saved_state_is_read_back_while_its_supervisor_runs(layout: Layout) -> None:
     result = state(service(os.getpid()))
     lock = take_lock(layout)
     save_state(layout, result)
@@ -65,7 +65,7 @@ def test_a_state_of_an_earlier_process_with_the_same_pid_is_stale(layout: Layout
 @pytest.mark.parametrize(
     "torn", [{}, {"pid": 1}, {"services": [{}], "phase": "ready"}, {"phase": "odd", "services": []}]
 )
-def test_a_torn_or_foreign_file_says_nothing(torn: dict[str, object]) -> None:
+def test_a_truncated_or_foreign_file_yields_nothing(torn: dict[str, object]) -> None:
     assert parse_state(torn) is None
 
 
@@ -79,7 +79,7 @@ def test_only_one_process_becomes_the_supervisor(layout: Layout) -> None:
     assert not is_locked(layout)
 
 
-def test_a_stack_is_whole_only_if_everything_lives() -> None:
+def test_a_stack_is_complete_only_if_every_service_runs() -> None:
     alive, dead = service(os.getpid()), ServiceState(name="x", pid=0, started_at=None, since=0.0, restarts=1)
 
     assert state(alive).whole

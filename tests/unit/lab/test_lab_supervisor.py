@@ -1,4 +1,4 @@
-"""The supervisor over real little processes."""
+"""The supervisor with small real processes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_other_services_run_on_while_one_is_restarted(stack: LittleStack) -> Non
     assert stack.pid("beat") == beat
 
 
-def test_what_a_dead_service_left_running_is_gone_before_it_is_restarted(stack: LittleStack) -> None:
+def test_leftover_processes_of_a_service_end_before_its_restart(stack: LittleStack) -> None:
     stack.start(service("condor", f"sleep 1000 & echo $! > child; {OBEDIENT}"))
     stack.until_ready()
     child, first = int((stack.layout.home / "child").read_text()), stack.pid("condor")
@@ -204,7 +204,7 @@ def test_a_held_service_stays_down_until_it_is_released_and_its_end_is_no_death(
     os.kill(first, signal.SIGTERM)
     stack.until(lambda: stack.pid("storage") == 0)
 
-    os.kill(stack.pid("beat"), signal.SIGKILL)  # the supervisor goes on with its work meanwhile
+    os.kill(stack.pid("beat"), signal.SIGKILL)  # the supervisor continues its work meanwhile
     stack.until(lambda: "beat restarted" in stack.log.read_text())
     state = stack.state()
     assert state
@@ -272,7 +272,7 @@ def test_many_slow_services_together_keep_to_the_five_seconds(stack: LittleStack
     stack.signal(signal.SIGTERM)
 
     assert stack.ended() == 0
-    assert time.monotonic() - began < 50  # as long as each of them asks for
+    assert time.monotonic() - began < 50  # as long as each of them needs
     assert members(stack.layout) == []
 
 

@@ -1,4 +1,4 @@
-"""Which tests run, and with what."""
+"""Selection of tests, and their settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_everything_runs_unit_tests_first_and_what_has_no_tests_not_at_all(root: Path) -> None:
+def test_everything_runs_unit_tests_first_and_omits_lanes_without_tests(root: Path) -> None:
     plan = plan_tests(["-x"], root=root)
 
     assert plan.paths == ("tests/unit", "tests/integration", "tests/browser", "tests/e2e")
@@ -115,7 +115,7 @@ def test_nothing_a_command_started_survives_it(layout: Layout) -> None:
     assert members(Commands(layout).place) == []
 
 
-def test_a_stack_that_clears_its_leftovers_leaves_the_tests_alone(layout: Layout) -> None:
+def test_a_stack_that_clears_its_leftovers_kills_no_test_process(layout: Layout) -> None:
     with Commands(layout) as commands:
         waiting = commands.start(Command("unit", ["sleep", "1000"], os.environ))
         clear_leftovers(layout, patience_sec=0)

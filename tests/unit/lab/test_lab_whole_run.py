@@ -1,4 +1,4 @@
-"""The whole test run: every tier runs, one summary closes it, and the tree is as it was."""
+"""The whole test run: every tier runs, one summary is printed, and the source tree is unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_litters():
 
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
-    """A checkout with three tiers of small tests; the product is the real one."""
+    """Yield a checkout with three tiers of small tests; the product is the real one."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # pytest without any starts in no time
     monkeypatch.setattr(testrun, "PARALLEL", ())
     app = tmp_path / "app"
@@ -81,7 +81,7 @@ def no_stack(layout: Layout, **_given: object) -> object:
 
 @pytest.fixture
 def use_stack(monkeypatch: pytest.MonkeyPatch) -> UseStack:
-    """A function that replaces the start of a stack."""
+    """Return a function that replaces the start of a stack."""
     return lambda start: monkeypatch.setattr(testrun, "running_stack", start)
 
 
@@ -176,7 +176,7 @@ def test_the_summary_shows_the_slowest_first() -> None:
     assert len(lines) == 14
 
 
-def test_new_changed_and_removed_files_are_found_and_what_git_ignores_is_not(tmp_path: Path) -> None:
+def test_new_changed_and_removed_files_are_found_and_ignored_files_are_not(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("# caches\n__pycache__/\n*.pyc\n")
     (tmp_path / "deep" / "er").mkdir(parents=True)
     for name in ("kept", "gone", "deep/er/changed"):

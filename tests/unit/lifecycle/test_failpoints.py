@@ -1,4 +1,4 @@
-"""A failpoint kills in the lab, at the pass named, and nowhere else."""
+"""A failpoint kills at the named pass, in the lab only."""
 
 from __future__ import annotations
 

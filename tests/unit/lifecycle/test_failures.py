@@ -45,7 +45,7 @@ def job(number: int = 0, **values: Any) -> FailedJob:
         ("Error from slot1_2@wn7: no space", "Error from slot2@b.desy.de: no space"),
     ],
 )
-def test_what_differs_from_job_to_job_does_not_tell_failures_apart(one: str, other: str) -> None:
+def test_text_that_differs_between_jobs_does_not_split_clusters(one: str, other: str) -> None:
     assert normalise(one) == normalise(other)
 
 
@@ -72,7 +72,7 @@ def test_clusters_count_jobs_groups_and_both_shares() -> None:
     assert here.fingerprint == there.fingerprint
 
 
-def test_nothing_is_said_of_other_sites_where_no_job_ran() -> None:
+def test_sites_without_jobs_are_not_compared() -> None:
     (cluster,) = build_clusters(RoundFailures(1, jobs=tuple(job(n) for n in range(4)), ran={CERN: 4}))
     assert suggest(cluster).why == f"100% of the jobs at {CERN} fail like this, none ran elsewhere"
 
@@ -225,7 +225,7 @@ def corrupt(number: int, **values: Any) -> FailedJob:
         ),
     ],
 )  # fmt: skip
-def test_a_cluster_suggests_what_may_help(
+def test_a_cluster_suggests_a_remedy(
     jobs: list[FailedJob], ran: dict[str, int], known: Known, action: Remedy, modifications: dict[str, Any]
 ) -> None:
     found = suggest(build_clusters(RoundFailures(10, jobs=tuple(jobs), ran=ran))[0], known)

@@ -55,7 +55,7 @@ def test_every_alert_has_an_entry_and_no_entry_is_without_alert() -> None:
     assert opened == set(ALERTS)
 
 
-def test_every_worded_hold_has_an_entry_of_its_own() -> None:
+def test_every_reason_of_a_hold_has_its_own_entry() -> None:
     worded = 0
     for _, tree in modules():
         for call in calls(tree, ("hold",)):
@@ -73,7 +73,7 @@ def test_a_hold_at_a_gate_leads_to_the_gate(gate: str) -> None:
     assert hold_entry("any words", {"gate": gate}).gate == gate
 
 
-def test_every_entry_says_what_to_do() -> None:
+def test_every_entry_of_the_guide_has_steps() -> None:
     for entry in (*ALERTS.values(), *HOLDS.values()):
         assert entry.meaning.endswith("."), entry.slug
         assert entry.steps, entry.slug

@@ -1,4 +1,4 @@
-"""A job hangs when its CPU time stands still or it takes far longer than the others; nothing else does."""
+"""A job hangs if its CPU time does not increase or it takes far longer than the others."""
 
 from __future__ import annotations
 

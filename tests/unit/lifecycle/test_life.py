@@ -1,4 +1,4 @@
-"""The diagram of a request's life is what the table of statuses says."""
+"""The diagram of the statuses of a request agrees with their table."""
 
 from __future__ import annotations
 

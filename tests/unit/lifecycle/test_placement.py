@@ -1,4 +1,4 @@
-"""Which schedd the next DAG goes to, and how many groups each DAG may run there."""
+"""Choice of the schedd of the next DAG, and the number of groups that each DAG may run there."""
 
 from __future__ import annotations
 

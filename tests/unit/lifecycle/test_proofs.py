@@ -1,4 +1,4 @@
-"""Which failures prove a copy of a file bad for all requests, and which only speak of a site or a payload."""
+"""Failures that prove a copy of a file bad for all requests, and failures that do not."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def proved(*jobs: FailedJob, ran: int = 20) -> list[tuple[str, str]]:
     ("values", "ran", "expected"),
     [
         ({}, 20, True),
-        ({}, 1, True),  # the storage delivered, and what it delivered is wrong
-        ({"exit_code": 8020}, 20, True),  # it gave out other files, not this one
+        ({}, 1, True),  # the storage delivered wrong content
+        ({"exit_code": 8020}, 20, True),  # it delivered other files, not this one
         ({"exit_code": 8020}, 1, False),  # it may be down
         ({"source": "payload"}, 20, False),
         ({"source": "htcondor"}, 20, True),
@@ -41,7 +41,7 @@ def proved(*jobs: FailedJob, ran: int = 20) -> list[tuple[str, str]]:
         ({"bad_files": ()}, 20, False),
     ],
 )
-def test_what_proves_a_copy_bad(values: dict[str, Any], ran: int, expected: bool) -> None:
+def test_only_sound_evidence_proves_a_copy_bad(values: dict[str, Any], ran: int, expected: bool) -> None:
     assert proved(job(**values), ran=ran) == ([(LFN, CERN)] if expected else [])
 
 

@@ -99,7 +99,7 @@ def test_without_records_the_headline_names_no_cause() -> None:
     assert headline("it failed", failures(1, 1, failed(site="", message=""))) == "it failed; most often 8021"
 
 
-def test_what_concerns_every_node_is_held_at_once_with_the_proof() -> None:
+def test_a_failure_of_every_node_is_held_at_once_with_the_proof() -> None:
     found = failures(100, 1, failed(action=ABORTS, exit_code=71104, reason="job pickle missing", message="x"))
     decision = decide_recovery(failures=found, rescues=0, hold_threshold=0.20, max_rescues=3)
     assert isinstance(decision, Hold)
@@ -118,12 +118,12 @@ def group(**values: Any) -> BrokenGroup:
 
 
 def corrupt(*places: str, held_by: frozenset[str] = frozenset()) -> Blame:
-    """A file whose copy proved corrupt at these places."""
+    """Return a file whose copy proved corrupt at these places."""
     return Blame(sites(*places), corrupt=sites(*places), holders=held_by or sites(*places))
 
 
 def unopened(*places: str) -> Blame:
-    """A file that could not be opened at these places, which hold its only copies."""
+    """Return a file that could not be opened at these places, which hold its only copies."""
     return Blame(sites(*places), corrupt=frozenset(), holders=sites(*places))
 
 
@@ -149,7 +149,7 @@ def test_a_group_follows_a_file_to_its_other_copy() -> None:
     assert (repair.restart, repair.sites, repair.dropped) == (True, sites(B), frozenset())
 
 
-def test_a_file_corrupt_everywhere_is_excluded_by_name_and_the_rest_goes_on() -> None:
+def test_a_file_corrupt_everywhere_is_excluded_by_name_and_the_rest_continues() -> None:
     repair = decide_repair(group(files={F1: sites(A, B), F2: sites(A)}, bad={F1: corrupt(A, B)}))
     assert list(repair.excluded) == [F1]
     assert f"could not be read at {A}, {B}" in repair.excluded[F1]
@@ -206,7 +206,7 @@ def test_a_file_that_other_groups_read_too_is_not_set_aside() -> None:
     assert repair.homeless
 
 
-def test_a_group_left_without_input_is_done_away_with() -> None:
+def test_a_group_without_input_is_removed() -> None:
     repair = decide_repair(group(files={F1: sites(A)}, bad={F1: corrupt(A)}))
     assert (repair.emptied, repair.homeless) == (True, False)
     assert decide_repair(group(gone=frozenset({F1}))).emptied
@@ -241,7 +241,7 @@ BLAMES = st.builds(
     read=st.frozensets(LFNS),
     lost=st.booleans(),
 )
-def test_whatever_broke_no_file_is_forgotten_read_twice_or_sent_where_it_cannot_be_read(
+def test_no_file_is_lost_read_twice_or_sent_to_a_site_that_cannot_read_it(
     files: dict[str, frozenset[str]],
     blames: dict[str, Blame],
     fitting: frozenset[str],

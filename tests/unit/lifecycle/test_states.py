@@ -1,4 +1,4 @@
-"""What holds for the transition table as a whole, whatever its entries."""
+"""Properties of the whole transition table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = RequestStatus
 
 
 def before(status: RequestStatus) -> set[RequestStatus]:
-    """The statuses from which this one is entered."""
+    """Return the statuses from which this one is entered."""
     return {one for one in S if may_move(one, status)}
 
 
@@ -51,7 +51,7 @@ def test_a_request_can_be_aborted_until_it_has_ended() -> None:
     assert before(S.ABORTED) == set(S) - TERMINAL
 
 
-def test_whatever_the_sweep_works_on_can_be_held() -> None:
+def test_every_swept_status_can_be_held() -> None:
     assert before(S.HELD) == SWEPT
 
 
@@ -64,7 +64,7 @@ def test_capacity_is_taken_through_the_queue_only() -> None:
         assert before(status) <= TAKES_CAPACITY | {S.QUEUED}, status
 
 
-def test_every_status_says_why_it_exists() -> None:
+def test_every_status_has_a_meaning() -> None:
     assert set(WHY) == set(RequestStatus)
     assert all(len(why) > 20 for why in WHY.values())
 
@@ -84,7 +84,7 @@ def test_no_deadline_ever_fails_a_request() -> None:
     assert "fail" not in {then.value for then in Overdue}
 
 
-def test_whatever_a_deadline_holds_may_be_held() -> None:
+def test_every_status_with_a_holding_deadline_may_be_held() -> None:
     for status, deadline in DEADLINES.items():
         if deadline.then is Overdue.HOLD:
             assert may_move(status, RequestStatus.HELD), status

@@ -1,4 +1,4 @@
-"""What a merged file must agree in with its job's report, and how a difference reads."""
+"""Comparison of a merged file with its job's report, and the text of differences."""
 
 from __future__ import annotations
 

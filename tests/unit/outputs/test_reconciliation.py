@@ -20,7 +20,7 @@ def test_lumis_are_counted_once_however_the_ranges_lie(ranges: list[tuple[int, i
     assert count(merged(ranges)) == len(one_by_one)
 
 
-def test_what_a_catalogue_does_not_count_is_not_compared() -> None:
+def test_values_a_catalogue_does_not_count_are_not_compared() -> None:
     ours = FileCounts(files=2, bytes=10, events=5, lumis=3)
     assert compare_counts("Rucio", "/A/B/C#1", ours=ours, theirs=FileCounts(files=2, bytes=10)) == []
     [wrong] = compare_counts("DBS", "/A/B/C#1", ours=ours, theirs=FileCounts(2, 10, 5, 4))

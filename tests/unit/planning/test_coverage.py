@@ -1,4 +1,4 @@
-"""Groups may share a file: whatever fails in whatever round, in the end everything was read exactly once."""
+"""Groups may share a file: with failures in any round, all input is read exactly once in the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ledger:
         return [f for f in self.files.values() if self.state.get(f.lfn, FileState.FRESH) == state]
 
     def run(self, plan: Plan, collected: set[int]) -> None:
-        """One round: these groups finish, the others fail for good."""
+        """Run a round: these groups finish, the others fail permanently."""
         reading = read_plan(plan, by_events=self.by_events)
         for group in plan.groups:
             if group.index in collected:
@@ -93,7 +93,7 @@ def wanted_of(inputs: list[FileSpec], given_params: dict[str, Any], *, by_events
 
 
 def selected(inputs: list[FileSpec], given_params: dict[str, Any]) -> list[FileSpec]:
-    """The files as the ledger gives them: with what is wanted of each."""
+    """Return the files as the ledger does, with the selected part of each."""
     selection = Selection.of(given_params)
     if selection.everything:
         return inputs
@@ -101,7 +101,7 @@ def selected(inputs: list[FileSpec], given_params: dict[str, Any]) -> list[FileS
 
 
 def rounds(ledger: Ledger, small: PlanSpec, limit: int | None, chance: random.Random) -> int:
-    """Rounds until nothing is left; the more there were, the fewer groups fail."""
+    """Run rounds until no work is left; fewer groups fail in later rounds."""
     done = 0
     while True:
         for state in (FileState.FRESH, FileState.ATTEMPTED):
@@ -121,7 +121,7 @@ limits = st.sampled_from([None, 1, 2])
 
 
 @given(files, params, algos, limits, st.integers(1, 3), st.randoms(use_true_random=False))
-def test_everything_wanted_is_read_once_over_rounds_in_which_groups_fail(
+def test_all_selected_input_is_read_once_over_rounds_in_which_groups_fail(
     inputs: list[FileSpec],
     given_params: dict[str, Any],
     algo: SplittingAlgo,
@@ -178,7 +178,7 @@ def test_lumi_based_jobs_that_cross_files_still_make_many_groups() -> None:
     assert [len(group.jobs) for group in plan.groups] == [2] * 20
 
 
-def test_only_what_failed_of_a_file_is_planned_again() -> None:
+def test_only_the_failed_part_of_a_file_is_planned_again() -> None:
     inputs = [lumi_file(0, 12)]
     ledger = Ledger({one.lfn: one for one in inputs}, by_events=False)
     plan = lumi_plan(inputs)
@@ -225,7 +225,7 @@ def test_a_file_is_settled_by_its_parts(
     assert (settled, count(read)) == (state, covered)
 
 
-def test_an_account_has_what_is_asked_wanted_done_and_left() -> None:
+def test_an_account_counts_requested_selected_and_remaining_input() -> None:
     account = account_of(
         lumis=((1, 1, 20),),
         events=100,

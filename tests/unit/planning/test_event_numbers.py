@@ -1,4 +1,4 @@
-"""Monte Carlo beyond the end of the event numbers: they start over, positions and lumis go on for ever."""
+"""Monte Carlo beyond the end of the event numbers: they start over, positions and lumis continue."""
 
 from __future__ import annotations
 

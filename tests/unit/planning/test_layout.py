@@ -1,4 +1,4 @@
-"""What the nodes of a planned round ask for."""
+"""Resources of the nodes of a planned round."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAYOUT = LayoutSpec(
 
 
 @pytest.mark.parametrize(("kb_per_event", "disk_kb"), [(0.01, 100_000), (5_000, 2 * 800 * 5_000)])
-def test_a_merge_asks_for_the_disk_of_what_it_reads_and_writes(kb_per_event: float, disk_kb: int) -> None:
+def test_a_merge_requests_the_disk_for_its_input_and_output(kb_per_event: float, disk_kb: int) -> None:
     estimate = Estimate(1.0, 2000, kb_per_event, "measured")
     planned = spec(files_per_job=1)
     plan = build_plan(spec=planned, files=[file(number) for number in range(12)], estimate=estimate)

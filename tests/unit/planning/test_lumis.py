@@ -45,7 +45,7 @@ def test_intersection_and_difference_are_those_of_the_lumis(a: list[LumiRange], 
 
 
 @given(some_ranges, st.integers(1, 12), st.integers(1, 12))
-def test_chunks_are_of_the_sizes_asked_for(ranges: list[LumiRange], first: int, further: int) -> None:
+def test_chunks_have_the_requested_sizes(ranges: list[LumiRange], first: int, further: int) -> None:
     normal = normalised(ranges)
     parts = list(chunks(normal, first, further))
     lumis = [lumi for part, _ in parts for lumi in sorted(single(part))]
@@ -85,6 +85,6 @@ def test_a_range_may_be_as_long_as_it_likes() -> None:
         (7,),
     ],
 )
-def test_what_is_no_range_is_refused(wrong: Any) -> None:
+def test_an_invalid_range_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="lumi ranges"):
         normalised(wrong)

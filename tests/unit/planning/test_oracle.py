@@ -75,7 +75,7 @@ def _input(case: Case, job: JobSpec) -> Key:
 
 
 def _cost(case: Case, job: JobSpec) -> Key:
-    """Time, disk and memory as WMCore reckons them, so that the events of the jobs are compared too."""
+    """Return time, disk and memory as WMCore calculates them, to compare the events of the jobs, too."""
     result = case["performance"]
     return (
         job.events * result["timePerEvent"],
@@ -110,7 +110,7 @@ def test_same_jobs_as_wmcore(case: Case) -> None:
     assert ours(case) == theirs(case)
 
 
-def test_a_failed_job_says_which_file_is_to_blame() -> None:
+def test_a_failed_job_names_the_bad_file() -> None:
     failed = [job for case in OURS for job in planned(case) if job.failed]
     assert failed
     assert all(job.files[0].file.lfn in job.failed_reason for job in failed)

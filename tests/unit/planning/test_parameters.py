@@ -1,4 +1,4 @@
-"""Splitting parameters: both spellings, and what makes no sense is refused by name."""
+"""Splitting parameters: both spellings; invalid values are refused by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dags_app.states import SplittingAlgo
 from wms2_project.errors import InvalidInput
 
 
-def test_what_is_missing_has_the_defaults_of_wmcore() -> None:
+def test_absent_parameters_have_the_defaults_of_wmcore() -> None:
     assert read_parameters({"include_parents": False, "lumis_per_job": None}) == Parameters(
         job_time_limit=172_800,
         split_on_run=True,
@@ -35,7 +35,7 @@ def test_two_spellings_that_contradict_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["total_files", "total_lumis", "total_events"])
-def test_no_limit_is_said_by_zero_or_nothing(name: str) -> None:
+def test_zero_or_an_absent_limit_means_no_limit(name: str) -> None:
     assert getattr(read_parameters({name: 0}), name) is None
     assert getattr(read_parameters({}), name) is None
     assert getattr(read_parameters({name: 7}), name) == 7
@@ -52,7 +52,7 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_what_makes_no_sense_is_refused_with_its_name_and_the_cure(name: str, value: Any) -> None:
+def test_an_invalid_parameter_is_refused_with_its_name_and_the_cure(name: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=name) as refused:
         read_parameters({name: value})
     assert set(refused.value.fields) == {name}

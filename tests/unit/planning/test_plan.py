@@ -1,4 +1,4 @@
-"""What a plan promises: everything once, nothing mixed, nothing left to chance."""
+"""Properties of plans: all input once, no mixed locations, deterministic."""
 
 from __future__ import annotations
 
@@ -154,12 +154,12 @@ def test_no_jobs_make_no_groups() -> None:
 
 
 def shuffled_runs(files: int = 24, runs: int = 3) -> list[FileSpec]:
-    """Files whose names say nothing about their run."""
+    """Return files whose names are unrelated to their runs."""
     return [file(number, run=number % runs + 1) for number in range(files)]
 
 
 def runs_of(plan: Plan) -> list[int]:
-    """The lowest run of each job, in the order of the jobs."""
+    """Return the lowest run of each job, in the order of the jobs."""
     return [
         min(run for window in job.files for run, _, _ in window.file.lumis)
         for group in plan.groups
@@ -210,7 +210,7 @@ def test_files_are_ordered_by_the_run_that_is_left_of_them(algo: SplittingAlgo) 
     ("algo", "stop"),
     [(SplittingAlgo.FILE_BASED, {"total_files": 2}), (SplittingAlgo.EVENT_BASED, {"total_events": 200})],
 )
-def test_an_early_stop_takes_the_first_files_by_name_whatever_their_run(
+def test_an_early_stop_takes_the_first_files_by_name_regardless_of_their_run(
     algo: SplittingAlgo, stop: dict[str, int]
 ) -> None:
     files = [file(number, run=9 - number) for number in range(4)]

@@ -1,4 +1,4 @@
-"""What a round depends on besides its input: sites, memory, lumi numbering, earlier rounds."""
+"""Dependence of a round on sites, memory, lumi numbering and earlier rounds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_limited_round_takes_the_first_groups_and_leaves_the_rest() -> None:
     assert [len(group.jobs) for group in plan.groups] == [8, 8]
 
 
-def test_a_limited_generation_goes_on_where_it_stopped() -> None:
+def test_a_limited_generation_continues_where_it_stopped() -> None:
     budget = EventBudget(first_event=101, first_lumi=11, events=10_000)
     plan = decide_round(
         RoundInput(
@@ -71,7 +71,7 @@ def test_a_limited_generation_goes_on_where_it_stopped() -> None:
     assert (plan.next_first_event, plan.next_first_lumi, plan.jobs) == (181, 19, 8)
 
 
-def test_lumis_run_on_through_a_group_when_asked() -> None:
+def test_lumis_continue_through_a_group_if_configured() -> None:
     plan = decide_round(
         RoundInput(
             spec=spec(
@@ -164,7 +164,7 @@ def test_events_per_job_are_steered_at_most_twofold(current: int, per_event: flo
     assert steered == expected
 
 
-def test_a_round_holds_no_more_jobs_than_it_may_and_the_next_goes_on() -> None:
+def test_a_round_has_at_most_its_limit_of_jobs_and_the_next_continues() -> None:
     budget, made = EventBudget(first_event=1, first_lumi=1, events=10**12), []
     for _ in range(2):
         plan = decide_round(
@@ -183,7 +183,9 @@ def test_a_round_holds_no_more_jobs_than_it_may_and_the_next_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("max_jobs", "truncated"), [(None, False), (9, True), (10, False), (11, False)])
-def test_a_round_cut_at_its_jobs_says_what_it_leaves_of_a_file(max_jobs: int | None, truncated: bool) -> None:
+def test_a_round_cut_at_its_job_limit_records_the_rest_of_a_file(
+    max_jobs: int | None, truncated: bool
+) -> None:
     given = RoundInput(
         spec=spec(SplittingAlgo.EVENT_BASED, events_per_job=10),
         estimate=HINTS,

@@ -38,7 +38,7 @@ pairs = st.lists(st.builds(lambda a, n: [a, a + n], st.integers(1, 40), st.integ
         ({"runs": ["1", "2"], "lumis": ["3,4,9,99", "1,5"]}, [(1, 3, 4), (1, 9, 10), (2, 5, 5)]),
     ],
 )
-def test_only_what_is_asked_for_is_kept(params: dict[str, Any], expected: list[LumiRange]) -> None:
+def test_only_selected_lumis_are_kept(params: dict[str, Any], expected: list[LumiRange]) -> None:
     assert list(Selection.of(params).wanted(normalised(LUMIS))) == expected
 
 

@@ -1,4 +1,4 @@
-"""What every splitter promises, seen from the worker: what is wanted is read once, and nothing else."""
+"""Property of every splitter, from the worker's view: exactly the selected input is read, once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wanted(file: FileSpec, given_params: Params) -> set[Lumi]:
 
 
 def lumis_read(jobs: Iterable[JobSpec]) -> Counter[tuple[str, Lumi]]:
-    """What workers read: of each window the lumis that its own mask, or else the job's, lets pass."""
+    """Return the lumis that workers read: those of each window that its own mask, else the job's, allows."""
     read: Counter[tuple[str, Lumi]] = Counter()
     for job in jobs:
         for window in job.files:
@@ -51,7 +51,7 @@ def lumis_read(jobs: Iterable[JobSpec]) -> Counter[tuple[str, Lumi]]:
 
 
 @given(files, params, st.sampled_from([a for a in SplittingAlgo if a != SplittingAlgo.EVENT_BASED]))
-def test_every_wanted_lumi_of_every_file_is_read_once(
+def test_every_selected_lumi_of_every_file_is_read_once(
     inputs: list[FileSpec], given_params: Params, algo: SplittingAlgo
 ) -> None:
     expected = Counter((file.lfn, lumi) for file in inputs for lumi in wanted(file, given_params))
@@ -59,9 +59,7 @@ def test_every_wanted_lumi_of_every_file_is_read_once(
 
 
 @given(files, params)
-def test_every_event_is_read_once_from_files_with_anything_wanted(
-    inputs: list[FileSpec], given_params: Params
-) -> None:
+def test_every_selected_event_is_read_once(inputs: list[FileSpec], given_params: Params) -> None:
     everything = Selection.of(given_params).everything
     chosen = [file for file in inputs if everything or wanted(file, given_params)]
     jobs = jobs_of(SplittingAlgo.EVENT_BASED, inputs, given_params)

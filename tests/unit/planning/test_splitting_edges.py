@@ -1,4 +1,4 @@
-"""Input at the edges and beyond: the right jobs or a sentence, never a wrong plan, never an endless one."""
+"""Input at and beyond the limits: correct jobs or an error, never a wrong or endless plan."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_event_numbers_start_over_before_they_end(first: int, events: int, start
 
 
 @pytest.mark.parametrize("wrong", [{"events_per_job": 0}, {"events_per_lumi": -1}, {"events_per_job": 2**32}])
-def test_generation_refuses_what_cannot_be(wrong: dict[str, int]) -> None:
+def test_generation_refuses_impossible_values(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         split_generation(EventBudget(1, 1, 10), wrong, HERE)
 

@@ -20,7 +20,7 @@ def pilot(generated: int, written: int) -> RoundYield:
     ("rounds", "believed"),
     [
         ([], 0.5),
-        ([pilot(75, 5)], 0.5),  # too small to know better than the request
+        ([pilot(75, 5)], 0.5),  # too small to replace the value of the request
         ([production(200, 1)], 0.005),
         ([pilot(100, 0), production(100, 10)], 0.05),
         ([production(200, 0)], 0.5),  # nothing was measured that a plan could use
@@ -28,7 +28,7 @@ def pilot(generated: int, written: int) -> RoundYield:
         ([production(10, 12)], 1.0),
     ],
 )
-def test_later_rounds_believe_what_was_measured(rounds: list[RoundYield], believed: float) -> None:
+def test_later_rounds_use_measurements(rounds: list[RoundYield], believed: float) -> None:
     assert believed_efficiency(rounds, declared=0.5) == believed
 
 
@@ -38,18 +38,18 @@ def test_later_rounds_believe_what_was_measured(rounds: list[RoundYield], believ
         ([], 0.5, None),
         ([production(20, 0)], 0.5, PoorYield(1, 20, 0, 10.0)),
         ([pilot(75, 0)], 0.5, PoorYield(1, 75, 0, 37.5)),
-        ([production(1, 0)], 1.0, PoorYield(1, 1, 0, 1.0)),  # without a filter there is no luck
+        ([production(1, 0)], 1.0, PoorYield(1, 1, 0, 1.0)),  # without a filter there is no fluctuation
         ([production(200, 9)], 0.5, PoorYield(1, 200, 9, 100.0)),
         ([production(200, 10)], 0.5, None),
         ([production(100, 0)], 0.01, None),  # one in three such rounds leaves nothing
         ([production(700, 0), production(700, 0)], 0.01, PoorYield(2, 1400, 0, 14.0)),
         ([production(200, 100), production(200, 0)], 0.5, PoorYield(1, 200, 0, 100.0)),
-        ([production(200, 1), production(20_000, 100)], 0.5, None),  # as the second round believed
+        ([production(200, 1), production(20_000, 100)], 0.5, None),  # as the second round estimated
         ([production(20, 0), production(20, 8)], 0.5, None),  # the cause was fixed
         ([production(20, 0), production(20, 0)], 0.5, PoorYield(1, 20, 0, 10.0)),
     ],
 )
-def test_a_yield_far_below_what_was_believed_is_found_and_bad_luck_is_not(
+def test_a_yield_far_below_the_estimate_is_detected_and_bad_luck_is_not(
     rounds: list[RoundYield], declared: float, poor: PoorYield | None
 ) -> None:
     assert find_poor_yield(rounds, declared=declared) == poor

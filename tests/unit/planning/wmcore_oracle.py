@@ -23,7 +23,7 @@ ESTIMATES = ("estimatedJobTime", "estimatedDiskUsage", "estimatedMemoryUsage")
 
 
 def build_file(record: dict[str, Any]) -> Any:
-    """A file as WMCore knows it."""
+    """Return a file as an object of WMCore."""
     file = File(
         lfn=record["lfn"], size=record["size"], events=record["events"], locations=set(record["locations"])
     )
@@ -35,7 +35,7 @@ def build_file(record: dict[str, Any]) -> Any:
 
 
 def split(case: dict[str, Any]) -> list[Any]:
-    """The job groups WMCore makes of the case."""
+    """Return the job groups that WMCore makes for the case."""
     generates = case["files"][0]["lfn"].startswith("MCFakeFile")
     subscription = Subscription(
         fileset=Fileset(name="oracle", files={build_file(record) for record in case["files"]}),

@@ -1,4 +1,4 @@
-"""How runners end, and when their failures stop a round."""
+"""Outcomes of runners, and failures that stop a round."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_a_pattern_names_a_dataset_scratch_or_nothing() -> None:
     assert matches(Name.DATASET, found[2].dataset)
 
 
-def test_the_first_pattern_that_matches_wins() -> None:
+def test_the_first_matching_pattern_applies() -> None:
     patterns = read([{"pattern": "a*", "dataset": AOD}, {"pattern": "*.root", "dataset": MINI}])
     assert [getattr(pattern_of(name, patterns), "number", None) for name in ("a.root", "b.root", "c")] == [
         1,
@@ -56,7 +56,7 @@ def test_the_first_pattern_that_matches_wins() -> None:
     ]
 
 
-def test_datasets_are_generated_for_patterns_that_name_none() -> None:
+def test_datasets_are_generated_for_patterns_without_a_dataset() -> None:
     entries = [{"pattern": "*.root", "dataset": AOD}, {"pattern": "*.log", "scratch": True}, {"pattern": "*"}]
     assert generated_datasets({"outputs": entries}, NAMING) == ["/Muons/w12s1p3-v3/USER"]
 

@@ -1,4 +1,4 @@
-"""Tokens of jobs: what they say, and that no other text is accepted as one."""
+"""Tokens of jobs: their claims, and refusal of any other text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_token_is_the_same_whenever_it_is_derived() -> None:
     assert make_token(key=KEY, workflow_id=WORKFLOW, kind=TokenKind.GROUP, subject=SUBJECT) == TOKEN
 
 
-def test_a_token_says_its_kind_and_subject() -> None:
+def test_a_token_contains_its_kind_and_subject() -> None:
     found = read_token(TOKEN, key=KEY, workflow_id=WORKFLOW)
     assert found is not None
     assert (found.kind, parse_group(found.subject)) == (TokenKind.GROUP, (3, 17))

@@ -1,4 +1,4 @@
-"""ROOT files to work with: real ones, made by the generator, and broken ones."""
+"""ROOT files for tests: real ones, made by the generator, and broken ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_file(tmp_path: Path) -> MakeFile:
 
 
 def numbers(path: str) -> list[int]:
-    """The event numbers of a file, in file order."""
+    """Return the event numbers of a file, in file order."""
     with uproot.open({path: "Events"}) as tree:
         return [int(number) for number in tree["event"].array(library="np")]
 

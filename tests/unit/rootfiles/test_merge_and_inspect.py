@@ -1,4 +1,4 @@
-"""Merged files: order kept, every event once, bounded memory; and what a file is found to hold."""
+"""Merged files: order kept, every event once, bounded memory; and inspection of files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_events(path: Path, arrays: dict[str, Any], compression: Any) -> str:
 
 
 def columns(first: int, events: int) -> dict[str, Any]:
-    """Branches that compress well, hardly and not at all."""
+    """Return branches that compress well, hardly and not at all."""
     number = np.arange(first, first + events)
     noise = np.random.default_rng(first).bytes(8 * events)
     return {
@@ -90,7 +90,7 @@ def test_every_tree_is_merged(tmp_path: Path) -> None:
 
 
 def test_a_large_merge_stays_within_bounded_memory(tmp_path: Path) -> None:
-    """Ten times the data takes about the same memory."""
+    """Ten times the data needs about the same memory."""
     source = str(tmp_path / "a.root")
     generate(Generation(1, 1, 100_000, 1, 1000, 1), [source], Selection())
     peaks = []
@@ -139,7 +139,7 @@ def test_inputs_with_other_branches_or_trees_are_refused(make_file: MakeFile, tm
         assert (refused.value.kind, refused.value.source) == (kind, path)
 
 
-def test_what_cannot_be_merged_here_is_named_with_the_cure(tmp_path: Path) -> None:
+def test_unmergeable_content_is_named_with_the_cure(tmp_path: Path) -> None:
     histogram, jagged = tmp_path / "h.root", tmp_path / "j.root"
     with uproot.recreate(histogram) as file:
         file.mktree("Events", {"x": np.int32}).extend({"x": np.arange(3, dtype=np.int32)})

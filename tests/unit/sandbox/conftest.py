@@ -70,7 +70,7 @@ class World:
     prefixes: list[str] | None = None  # of the site's storage; None = as DAGs of earlier versions have it
 
     def __post_init__(self) -> None:
-        """Nodes that run inside the test's process know the toy, as those from the tarball do."""
+        """Register the toy payload for nodes that run inside the test's process."""
         shipped = self.root / "plugins.json"
         shipped.write_text(json.dumps(PLUGINS))
         self.monkeypatch.setattr(registry, "PLUGINS_FILE", shipped)
@@ -145,13 +145,13 @@ class World:
         (self.group / "group.dag").write_text("".join(lines))
 
     def full_payload(self) -> dict[str, Any]:
-        """The configuration: of the toy, or of a command that writes event files, unless it differs."""
+        """Return the configuration, by default of the toy or of a command that writes event files."""
         if "command" in self.payload:
             return {"merge": {"tool": "events"}, **self.payload}
         return self.payload if "kind" in self.payload else {"kind": "toy", **self.payload}
 
     def scratch(self, node: str) -> Path:
-        """A worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
+        """Return a worker node's fresh scratch directory, filled as HTCondor's file transfer would."""
         place = self.root / "scratch" / node
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -174,7 +174,7 @@ class World:
         return {"PATH": os.environ["PATH"], "WMS2_ATTEMPT": str(self.attempt), "WMS2_PYTHON": sys.executable}
 
     def run(self, node: str, site: str = SITE) -> int:
-        """Run a node and bring back what it left."""
+        """Run a node and collect its files."""
         place = self.scratch(node)
         command = self.command(node, site)
         if self.processes:
@@ -246,7 +246,7 @@ def world(tmp_path: Path, tarball: Path, monkeypatch: pytest.MonkeyPatch) -> Wor
 
 @pytest.fixture
 def small_group(world: World) -> World:
-    """Three processing nodes over 100 events, one of them sharing a file with its neighbour."""
+    """Return three processing nodes over 100 events, one of them sharing a file with its neighbour."""
     first, second = world.add_file("a", 40), world.add_file("b", 60, first=41)
     world.add_job("proc_000000", [first])
     world.add_job("proc_000001", [{**second, "last_event": 24}])
@@ -256,7 +256,7 @@ def small_group(world: World) -> World:
 
 @pytest.fixture
 def failed(world: World) -> World:
-    """A group whose only node can be made to fail by `fail`."""
+    """Return a group whose only node can be made to fail by `fail`."""
     world.add_job(NODE, [world.add_file("a", 10)])
     world.plan()
     return world

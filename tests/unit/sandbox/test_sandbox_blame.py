@@ -1,4 +1,4 @@
-"""Which input file a failure is blamed on."""
+"""Choice of the input file that a failure is blamed on."""
 
 from __future__ import annotations
 

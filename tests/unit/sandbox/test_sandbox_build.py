@@ -54,7 +54,7 @@ def test_a_module_needs_only_the_standard_library_and_python_3_9(path: Path) -> 
     assert not {"slots", "strict", "kw_only"} & keywords
 
 
-def test_the_tarball_depends_on_the_sources_alone(tmp_path: Path) -> None:
+def test_the_tarball_depends_only_on_the_sources(tmp_path: Path) -> None:
     first = build_sandbox(tmp_path / "one.tar.gz")
     second = build_sandbox(tmp_path / "two.tar.gz")
 
@@ -93,7 +93,7 @@ def test_the_scripts_are_executable_shell(tmp_path: Path) -> None:
 
 
 def kinds_in(directory: Path) -> list[str]:
-    """The payload kinds that the code in this directory knows, in a process of its own."""
+    """Return the payload kinds of the code in this directory, read in a separate process."""
     program = (
         "from sandbox.registry import load_registry, shipped_plugins;"
         " print(*sorted(load_registry(shipped_plugins()).kinds))"
@@ -103,7 +103,7 @@ def kinds_in(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("plugins", "has_toy"), [((), False), (("lab.toy",), True)])
-def test_a_job_knows_the_kinds_of_the_plugins_in_its_tarball_and_no_others(
+def test_a_job_has_only_the_payload_kinds_of_the_plugins_in_its_tarball(
     tmp_path: Path, plugins: tuple[str, ...], has_toy: bool
 ) -> None:
     build_sandbox(tmp_path / "sandbox.tar.gz", plugins=plugins)

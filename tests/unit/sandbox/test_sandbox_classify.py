@@ -11,7 +11,7 @@ from sandbox.userlog import JobEvents
 
 NEVER_RETRIED = {70, 73, 8001, 8006, 8009, 8023, 8026, 8501, 50664, 71102, 71104, 71105}
 
-# Every code of the table, by how often it is tried again; what stands in neither is not.
+# Codes of the table by the number of their retries; all others are not retried.
 RETRIED = {
     1, 9, 15, 50, 71, 72, 74, 81, 126, 127, 132, 135, 137, 143, 147, 151, 195, 243, 8004, 8030, 8031, 8033,
     9000, 10031, 10034, 11003, 11005, 50513, 50660, 50661, 50665, 50666, 60307, 60311, 60315, 60317, 60321,
@@ -90,7 +90,7 @@ def limits(resource: Resource, requested: int, ceiling: int) -> Limits:
 
 
 @pytest.mark.parametrize("code", sorted(NEVER_RETRIED))
-def test_what_never_helps_is_never_retried(code: int) -> None:
+def test_permanent_failures_are_never_retried(code: int) -> None:
     assert classify(code).retryable is False
 
 
@@ -109,7 +109,7 @@ def test_what_never_helps_is_never_retried(code: int) -> None:
         (50660, 0, 0, 0, None),
     ],
 )
-def test_only_what_ran_out_of_memory_gets_half_as_much_again(
+def test_only_nodes_that_ran_out_of_memory_get_half_as_much_again(
     code: int, used_mb: int, requested_mb: int, ceiling_mb: int, next_mb: int | None
 ) -> None:
     found = classify(code, used_mb=used_mb, limits=limits(Resource.MEMORY, requested_mb, ceiling_mb))
@@ -132,7 +132,7 @@ def test_beyond_the_ceiling_there_is_no_further_attempt(code: int) -> None:
     [(100, True, 200), (200, True, 350), (350, True, None), (0, True, None), (100, False, None)],
     ids=["twice as much", "up to the ceiling", "not beyond it", "not known", "the job's own limit"],
 )
-def test_what_htcondor_stops_for_time_or_disk_gets_twice_as_much(
+def test_nodes_stopped_for_time_or_disk_get_twice_as_much(
     code: int, resource: Resource, requested: int, by_pool: bool, more: int | None
 ) -> None:
     found = classify(code, limits=limits(resource, requested, 350), by_pool=by_pool)

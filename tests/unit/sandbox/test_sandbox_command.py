@@ -68,7 +68,7 @@ def test_a_command_gets_the_number_of_its_threads(one_job: World) -> None:
     assert run(one_job, check + PROGRAM)["exit_code"] == 0
 
 
-def test_what_the_command_wrote_is_staged_out(one_job: World) -> None:
+def test_files_written_by_the_command_are_staged_out(one_job: World) -> None:
     one_job.datasets = ("/Toy/Run2026-Test-v1/RECO", "/Toy/Run2026-Test-v1/AOD")
     report = run(one_job, PROGRAM)
 
@@ -107,7 +107,9 @@ def test_a_command_in_pilot_mode_covers_every_event_once(world: World) -> None:
         (PROGRAM + "open(task['outputs'][0]['path'], 'a').write('garbage')", 60302, "cut off"),
     ],
 )
-def test_a_command_that_fails_says_why(one_job: World, program: str, code: int, message: str) -> None:
+def test_a_failed_command_is_reported_with_its_message(
+    one_job: World, program: str, code: int, message: str
+) -> None:
     report = run(one_job, program)
 
     assert report["exit_code"] == code
@@ -138,7 +140,7 @@ def test_a_command_that_is_no_list_of_words_is_refused(one_job: World, command: 
     ],
 )
 def test_a_program_that_is_not_there_is_named(one_job: World, program: str, code: int, fault: Fault) -> None:
-    """One of the tarball is the requestor's fault; one of the node may be elsewhere."""
+    """A missing program of the tarball is the requestor's fault; one of the node may exist on other nodes."""
     one_job.payload = {"command": [program]}
     one_job.plan()
     one_job.run(NODE)

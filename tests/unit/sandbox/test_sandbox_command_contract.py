@@ -108,7 +108,7 @@ def test_without_a_report_every_planned_event_was_read_and_written(world: World)
     assert output["lumis"] == {"1": [[1, 1]]}
 
 
-def test_a_report_says_what_was_read_and_written(world: World) -> None:
+def test_a_report_lists_the_events_read_and_written(world: World) -> None:
     world.add_job(NODE, [world.add_file("a", 30)])
     reported = {
         "inputs": [{"lfn": "/store/data/a.root", "events": 25}],
@@ -131,7 +131,7 @@ def test_a_report_says_what_was_read_and_written(world: World) -> None:
         ({"outputs": "many"}, "", 50115, "outputs"),
     ],
 )
-def test_a_report_of_a_failure_is_believed(
+def test_a_report_of_a_failure_is_accepted(
     world: World, reported: dict[str, Any], ending: str, code: int, message: str
 ) -> None:
     world.add_job(NODE, [world.add_file("a", 10)])
@@ -173,7 +173,7 @@ def test_other_variables_are_refused_by_name(world: World, environment: Any) -> 
 
 
 def tarball(*members: tuple[str, bytes | str, int], kind: bytes = b"") -> bytes:
-    """A tarball of (name, content, mode); a member of another kind links to its content."""
+    """Return a tarball of (name, content, mode); a member of another kind links to its content."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content, mode in members:
@@ -327,7 +327,7 @@ def test_a_command_of_the_request_joins_the_files(world: World) -> None:
 @pytest.mark.parametrize(
     ("program", "code"), [("raise SystemExit(9)", 9), ("pass", 60302)], ids=["fails", "writes nothing"]
 )
-def test_a_merge_command_that_fails_says_so(world: World, program: str, code: int) -> None:
+def test_a_failing_merge_command_is_reported(world: World, program: str, code: int) -> None:
     generate_jobs(world, 2)
     configure(world, WRITE, merge={"tool": "command", "command": [sys.executable, "-S", "-c", program]})
     for node in [*world.jobs, "merge"]:

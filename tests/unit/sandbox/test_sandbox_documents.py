@@ -1,4 +1,4 @@
-"""The JSON documents between WMS2 and its jobs: what is wrong is refused and named."""
+"""The JSON documents between WMS2 and its jobs: errors are refused and named."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ GROUP: dict[str, Any] = {
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy with one value replaced, or removed when the value is `...`."""
+    """Return a copy with one value replaced, or removed when the value is `...`."""
     result = copy.deepcopy(document)
     place: Any = result
     *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -288,7 +288,7 @@ def test_a_checksum_is_understood_as_old_catalogues_write_it(
     assert read_jobs(world.group / "jobs.json").jobs["proc_000000"].files[0].adler32 == understood
 
 
-def test_a_number_that_is_none_is_refused_wherever_it_stands(world: World) -> None:
+def test_a_json_value_that_is_not_a_number_is_refused(world: World) -> None:
     world.add_job("proc_000000", [world.add_file("a", 10)])
     world.payload = {"anything": float("nan")}
     world.plan()

@@ -27,7 +27,7 @@ ON_DISK = settings(max_examples=50, suppress_health_check=[HealthCheck.function_
 
 @ON_DISK
 @given(events=EVENTS)
-def test_what_is_written_is_read_and_measured_the_same(tmp_path: Path, events: list[Event]) -> None:
+def test_written_files_are_read_and_measured_identically(tmp_path: Path, events: list[Event]) -> None:
     path = tmp_path / "file.root"
     written = write_events(path, events)
 

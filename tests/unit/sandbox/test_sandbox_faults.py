@@ -19,7 +19,7 @@ OTHER = "proc_000001"
 
 @pytest.fixture
 def pair(world: World) -> World:
-    """Two nodes that read one file each."""
+    """Return two nodes that read one file each."""
     world.add_job(NODE, [world.add_file("a", 10)])
     world.add_job(OTHER, [world.add_file("b", 10, first=11)])
     return world
@@ -109,7 +109,7 @@ def test_a_job_to_be_held_leaves_nothing_to_transfer(pair: World) -> None:
 
 
 @pytest.mark.parametrize(("requested_mb", "code"), [("10", 50660), ("100000", 0), ("much", 0), ("", 0)])
-def test_a_memory_hog_fails_until_it_may_have_what_it_needs(
+def test_a_job_with_too_little_memory_fails_until_its_limit_suffices(
     pair: World, monkeypatch: pytest.MonkeyPatch, requested_mb: str, code: int
 ) -> None:
     monkeypatch.setenv("WMS2_MEMORY_MB", requested_mb)

@@ -23,7 +23,7 @@ needs_samples = pytest.mark.skipif(
     not SAMPLES.is_dir(), reason="WMS2_SAMPLES names no folder of CMSSW reports"
 )
 
-# What XML can carry unchanged: no control characters, and no blanks at the ends, which the parser strips.
+# Text that XML keeps unchanged: no control characters, and no blanks at the ends, which the parser strips.
 TEXT = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
 )
@@ -58,7 +58,7 @@ REPORTS = st.builds(
 
 @settings(max_examples=60)
 @given(report=REPORTS)
-def test_what_is_rendered_is_parsed_back(report: JobReport) -> None:
+def test_rendered_text_is_parsed_back(report: JobReport) -> None:
     assert parse_fjr(render_fjr(report).encode()) == report
 
 
@@ -92,7 +92,7 @@ def test_a_report_cut_anywhere_holds_nothing_that_the_whole_does_not(report: Job
     assert [(one.exit_status, one.type) for one in found.errors] == statuses[: len(found.errors)]
 
 
-def test_a_failed_report_tells_step_error_and_skipped_file(tmp_path: Path) -> None:
+def test_a_failed_report_has_step_error_and_skipped_file(tmp_path: Path) -> None:
     path = tmp_path / "job.fjr.xml"
     write_fjr(
         path,
@@ -234,7 +234,7 @@ def test_an_error_counts_as_soon_as_its_start_tag_is_written(end: bytes) -> None
 
 
 @needs_samples
-def test_a_real_report_cut_after_its_error_tag_tells_the_error() -> None:
+def test_a_report_truncated_after_its_error_tag_yields_the_error() -> None:
     whole = (SAMPLES / "CMSSWFailReport.xml").read_bytes()
     start = whole.index(b"<FrameworkError")
     cut = parse_fjr(whole[: whole.index(b">", start) + 1])

@@ -50,7 +50,7 @@ def test_every_event_is_in_the_merged_file_exactly_once(small_group: World, proc
     assert manifest.metrics.job_wall_p95_sec == max(walls), "of three jobs the slowest"
 
 
-def test_unmerged_files_are_gone_and_nothing_else(small_group: World) -> None:
+def test_only_unmerged_files_are_removed(small_group: World) -> None:
     run_group(small_group)
 
     left = sorted(path.name for path in small_group.storage.rglob("*.root"))
@@ -110,7 +110,7 @@ def test_cleanup_deletes_nothing_when_the_merged_file_is_damaged(small_group: Wo
     assert not (small_group.reports / "merge_output.json.part").exists()
 
 
-def test_cleanup_leaves_other_groups_alone(small_group: World) -> None:
+def test_cleanup_does_not_change_other_groups(small_group: World) -> None:
     small_group.plan()
     for node in [*small_group.jobs, "merge"]:
         small_group.run(node)

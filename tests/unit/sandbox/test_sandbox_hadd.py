@@ -1,4 +1,4 @@
-"""Merging by `hadd` what uproot cannot join; by ROOT's own program where this machine has it on PATH.
+"""Merging by `hadd` of content that uproot cannot join; by ROOT's own program if it is on PATH.
 
 The set-up does not install it: it comes with the package `root`, which takes 600 MB.
 """
@@ -58,7 +58,7 @@ def write_histogram(path: Path, first: int, last: int) -> None:
 
 @pytest.fixture
 def world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Two jobs that wrote a tree and a histogram each, on a node that has `hadd`."""
+    """Return two jobs that wrote a tree and a histogram each, on a node that has `hadd`."""
     if not shutil.which("hadd"):
         place = tmp_path / "bin"
         place.mkdir()
@@ -78,7 +78,7 @@ def world(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worl
 
 
 def replace_output(world: World, node: str, content: bytes) -> str:
-    """Replace what a job wrote and reported; return its LFN."""
+    """Replace the output and the report of a job; return its LFN."""
     output = world.report(node)["outputs"][0]
     path = Path(f"{world.storage}{output['lfn']}")
     path.write_bytes(content)

@@ -48,7 +48,7 @@ def plan_of(world: World, planned: PlanSpec, *, generated: bool) -> Plan:
 
 @pytest.mark.parametrize("efficiency", [1, 0.3])
 @pytest.mark.parametrize("name", PLANS)
-def test_honest_reports_of_planned_jobs_are_believed(world: World, name: str, efficiency: float) -> None:
+def test_correct_reports_of_planned_jobs_are_accepted(world: World, name: str, efficiency: float) -> None:
     algo, params = PLANS[name]
     planned = spec(algo, **params)
     plan = plan_of(world, planned, generated=name.startswith("generated"))

@@ -47,7 +47,7 @@ def test_known_names_of_the_lists_count_and_others_are_reported(
     )
 
 
-def test_outputs_are_the_files_that_match_with_what_is_said_about_them(tmp_path: Path) -> None:
+def test_outputs_are_the_matching_files_with_their_descriptions(tmp_path: Path) -> None:
     for name in ("a.root", "b.root", "c.txt", "processed-dids.txt"):
         (tmp_path / name).write_text(name)
     (tmp_path / "a.root.json").write_text(json.dumps({"events": 7, "lumis": {"1": [[2, 3]]}}))
@@ -59,7 +59,7 @@ def test_outputs_are_the_files_that_match_with_what_is_said_about_them(tmp_path:
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers calls with the statuses and bodies that it was given, the last one again and again."""
+    """Answers calls with the given statuses and bodies; repeats the last one."""
 
     answers: list[tuple[int, Any]]
     seen: list[tuple[str, str]]
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def client_of(server: _Server, **values: Any) -> Client:
     return Client(f"http://127.0.0.1:{server.server_port}", "w", sleep=lambda _: None, **values)
 
 
-def test_a_call_goes_on_while_the_server_is_away(server: _Server) -> None:
+def test_a_call_continues_during_an_outage_of_the_server(server: _Server) -> None:
     server.answers = [(503, {"detail": "away"}), (500, {}), (429, {}), (200, {"files": []})]
     assert client_of(server).post("allocate", {}, token="t") == {"files": []}
     assert server.seen == [("/api/v1/workflows/w/allocate", "Bearer t")] * 4

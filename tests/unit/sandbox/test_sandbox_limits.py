@@ -100,6 +100,6 @@ def test_time_and_disk_are_doubled_after_exactly_that_kill(
     assert lines == [f"{resource}_{NODE} = {amount}" for amount in raised for _ in range(2)]
 
 
-def test_a_job_that_keeps_to_a_time_limit_of_its_own_is_not_given_more(failed: World) -> None:
+def test_a_job_that_ends_at_its_own_time_limit_gets_no_more_time(failed: World) -> None:
     assert failed.post(NODE, fail(failed, 50664)) == 42
     assert failed.record(NODE)["raised"] == {}

@@ -1,4 +1,4 @@
-"""The log file of a group: what it holds, and what jobs cannot make it hold."""
+"""The log file of a group: its content, and limits against hostile jobs."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_the_recommended_size_stays_in_bounds(wall: float, events: int) -> None:
     assert report.recommended.events_per_job == events
 
 
-def test_the_report_says_how_many_threads_it_measured() -> None:
+def test_the_report_has_the_number_of_threads() -> None:
     report = build_report([iteration()], 3600, converged=False, threads=4)
 
     assert report is not None
@@ -79,7 +79,7 @@ def test_without_a_measurement_nothing_is_recommended() -> None:
 
 
 def events_of(job: Job) -> list[tuple[str, int]]:
-    """Every planned event as (file, position)."""
+    """Return every planned event as (file, position)."""
     if job.generate is not None:
         return [("", n) for n in range(job.generate.first_event, job.generate.last_event + 1)]
     return [(file.lfn, n) for file in job.files for n in range(file.first_event, file.last_event + 1)]

@@ -1,4 +1,4 @@
-"""The POST script: one attempt in, one of four answers out, and a record of why."""
+"""The POST script: one of four exit codes for an attempt, and a record with the reason."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_memory_of_a_job_is_the_most_that_anything_measured(
 
 
 @pytest.mark.parametrize(("message", "read"), [("1400.4", 1400), ("-5", 0), ("nan", 0), ("1e300", 10**9)])
-def test_what_a_framework_report_measured_is_believed_within_reason(
+def test_plausible_measurements_of_a_framework_report_are_accepted(
     failed: World, message: str, read: int
 ) -> None:
     figures = {"ApplicationMemory": {"PeakValueRss": message}, "Timing": {"TotalJobTime": message}}
@@ -246,7 +246,7 @@ def test_a_damaged_manifest_makes_way_for_a_whole_one(small_group: World) -> Non
 def test_the_manifest_is_on_disk_before_and_its_name_after_the_rename(
     small_group: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HTCondor does not sync what it transfers: after a power cut the name would stand for an empty file."""
+    """HTCondor does not sync transferred files: after a power cut the name could be that of an empty file."""
     small_group.plan()
     for node in [*small_group.jobs, "merge", "cleanup"]:
         small_group.run(node)

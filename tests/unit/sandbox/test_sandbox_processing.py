@@ -1,4 +1,4 @@
-"""A processing node: exactly what was planned, and a report of whatever happened."""
+"""A processing node: exactly the planned work, and a report in every case."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_monte_carlo_numbers_events_and_lumis_as_planned(world: World) -> None:
     assert len({event.payload for event in events}) == 125
 
 
-def test_the_knobs_cost_what_they_say(world: World) -> None:
+def test_the_knobs_have_their_configured_cost(world: World) -> None:
     report = run(
         world,
         [world.add_file("a", 20)],
@@ -119,7 +119,7 @@ def test_a_file_shorter_than_its_plan_is_not_passed_over(world: World) -> None:
     assert "holds 10 events" in report["error"]
 
 
-def test_a_storage_that_is_gone_blames_no_file(world: World) -> None:
+def test_a_missing_storage_blames_no_file(world: World) -> None:
     file = world.add_file("a", 10)
     world.storage.rename(world.storage.with_name("gone"))
     report = run(world, [file])

@@ -1,4 +1,4 @@
-"""A DAG is aborted only for what must break every node, and the record says what shows it."""
+"""A DAG is aborted only for an error that must break every node, with the proof in the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def planned(world: World) -> World:
 
 
 def judge(world: World, code: int) -> tuple[int, str]:
-    """POST's answer to a node whose report says `code`, and the proof in its record."""
+    """Return POST's exit code for a node with this exit code, and the proof in its record."""
     good = world.payload
     world.payload = {"toy": {"fail_exit_code": code}}
     world.plan()
@@ -106,7 +106,7 @@ def broken_report() -> str:
 
 
 def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], ended: bool = True) -> Path:
-    """A group whose only node failed with `code` at the site, or still runs there (0)."""
+    """Return a group whose only node failed with `code` at the site, or still runs there (0)."""
     group = root / f"mg_{index:06d}"
     group.mkdir()
     (group / "elected_site.inc").write_text(f"elected_site = {site}\n")
@@ -138,7 +138,7 @@ def leave_group(root: Path, index: int, *, code: int = 0, site: str = SITES[0], 
 
 
 def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the first group's node makes of a file that it could not open, at the first site."""
+    """Return the proof of the first group's node, which could not open a file at the first site."""
     here = root / "mg_000000"
     here.mkdir(exist_ok=True)
     monkeypatch.chdir(here)
@@ -156,7 +156,7 @@ def found_proof(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     ],
     ids=["three files, two sites", "other codes", "one site", "two files", "corrupt"],
 )
-def test_a_dataset_is_gone_when_no_job_at_any_site_could_open_it(
+def test_a_dataset_is_lost_when_no_job_at_any_site_could_open_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[tuple[int, str]], gone: bool
 ) -> None:
     for index, (code, site) in enumerate(failures, start=1):
@@ -168,7 +168,7 @@ def test_a_dataset_is_gone_when_no_job_at_any_site_could_open_it(
     assert bool(shown) is gone
 
 
-def test_a_dataset_is_not_gone_while_most_of_the_dag_has_yet_to_try(
+def test_a_dataset_is_not_lost_while_most_of_the_dag_has_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two sites with broken storage fail in seconds; the others run for hours."""
@@ -180,7 +180,7 @@ def test_a_dataset_is_not_gone_while_most_of_the_dag_has_yet_to_try(
     assert found_proof(tmp_path, monkeypatch) == ""
 
 
-def test_a_dataset_is_not_gone_while_a_site_has_yet_to_say_so(
+def test_a_dataset_is_not_lost_until_a_job_of_every_site_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for index in range(1, 9):
@@ -202,7 +202,7 @@ def test_groups_that_were_only_stopped_prove_nothing(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("code", "gone"), [(0, False), (8001, False), (60307, True), (8020, True)])
 def test_one_node_that_ended_otherwise_anywhere_is_enough(planned: World, code: int, gone: bool) -> None:
-    """However far away in the DAG: here it is in the first group, and who asks is in the last."""
+    """This holds at any distance in the DAG: here between the first and the last group."""
     if code:
         judge(planned, code)
     else:

@@ -36,7 +36,7 @@ def add_root_file(world: World, name: str, events: int, first: int = 1) -> dict[
 
 
 def described(world: World, name: str, events: int) -> dict[str, Any]:
-    """A file as a catalogue knows it, whatever is in it."""
+    """Return a file as a catalogue describes it, regardless of its content."""
     size, adler32 = checksum(world.storage / f"store/data/{name}.root")
     facts = {"lfn": f"/store/data/{name}.root", "size_bytes": size, "adler32": adler32, "events": events}
     return {**facts, "first_event": 0, "last_event": events - 1}
@@ -114,7 +114,7 @@ def test_a_mask_selects_lumis(world: World) -> None:
 
 
 def damage(world: World, how: str) -> dict[str, Any]:
-    """An input whose size and checksum are those of the catalogue, and whose content is broken."""
+    """Damage the content of an input whose size and checksum agree with the catalogue."""
     add_root_file(world, "a", 50)
     path = world.storage / "store/data/a.root"
     content = path.read_bytes()
@@ -186,7 +186,7 @@ def test_a_configuration_that_is_not_understood_is_refused_by_field(
     assert field in report["error"]
 
 
-def test_a_node_without_uproot_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_uproot_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.processes = True
     generate_job(world, NODE, 1, 10)
     world.plan()

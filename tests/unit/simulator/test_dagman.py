@@ -86,7 +86,7 @@ def test_a_node_is_retried_after_its_cooloff_and_then_fails(tmp_path: Path) -> N
     assert node not in inner.read_text()
 
 
-def test_a_rescue_runs_what_is_not_done(tmp_path: Path) -> None:
+def test_a_rescue_runs_the_unfinished_nodes(tmp_path: Path) -> None:
     bench = Bench(tmp_path, jobs := Scripted(proc_000000=2))
     bench.run()
     before = jobs.ran.copy()

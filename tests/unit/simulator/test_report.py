@@ -1,4 +1,4 @@
-"""The report of a simulated load: sizes of the load, and HTML that needs nothing else."""
+"""The report of a simulated load: sizes of the load, and self-contained HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site is banned for enough failures, of enough of its jobs."""
+"""A site is banned for enough failures in number and fraction of its jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def banned(
     [
         ("infrastructure", 3, 5, True),
         ("infrastructure", 3, 6, False),  # half is not more than half
-        ("infrastructure", 2, 2, False),  # too few to tell
+        ("infrastructure", 2, 2, False),  # too few
         ("infrastructure", 4, 7, True),
         ("permanent", 9, 9, False),
         ("transient", 9, 9, False),
@@ -56,7 +56,7 @@ def test_failures_without_a_site_ban_no_site() -> None:
         (3, 3, 0, 0, True),  # nothing ran elsewhere
         (3, 3, 0, 50, True),
         (3, 6, 0, 50, False),  # half is not more than half
-        (2, 2, 0, 50, False),  # too few to tell
+        (2, 2, 0, 50, False),  # too few
         (4, 4, 24, 50, True),  # less than half as often elsewhere
         (4, 4, 25, 50, False),
         (9, 9, 50, 50, False),  # it fails everywhere
@@ -70,7 +70,7 @@ def test_claims_of_a_payload_exclude_a_site_that_is_worse_than_the_others(
     assert (SITE in banned(*claims, ran=ran, elsewhere_ran=ran_there)) is expected
 
 
-def test_claims_elsewhere_do_not_excuse_what_is_proved() -> None:
+def test_claims_at_other_sites_do_not_excuse_proved_failures() -> None:
     jobs = [failed("infrastructure")] * 3 + [failed("infrastructure", OTHER, "payload")] * 50
     assert SITE in banned(*jobs, ran=3)
 
@@ -81,11 +81,11 @@ def test_claims_elsewhere_do_not_excuse_what_is_proved() -> None:
         ({"infrastructure": 3, "unreadable_files": 0, "claimed": 0}, True),
         ({"infrastructure": 1, "unreadable_files": 2, "claimed": 0}, True),
         ({"infrastructure": 2, "unreadable_files": 0, "claimed": 9}, False),
-        ({"infrastructure": 9, "unreadable_files": 0}, False),  # older: who said it is not known
+        ({"infrastructure": 9, "unreadable_files": 0}, False),  # older record without a source
         ({}, False),
     ],
 )
-def test_a_ban_is_proved_by_what_no_payload_can_make(record: dict[str, int], proved: bool) -> None:
+def test_a_ban_needs_evidence_that_no_payload_can_produce(record: dict[str, int], proved: bool) -> None:
     data = {"site": SITE, "jobs": 5, **record} if record else record
     assert is_proved(data, min_failures=3, failure_ratio=0.5) is proved
 

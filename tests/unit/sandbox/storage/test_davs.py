@@ -179,7 +179,7 @@ def test_the_token_is_sent_and_a_renewed_one_is_used_after_a_refusal(
     assert [one.token for one in server.seen] == ["old", "new"]
 
 
-def test_an_upload_whose_token_expires_goes_on_with_the_renewed_one(
+def test_an_upload_whose_token_expires_continues_with_the_renewed_one(
     server: Server, make_storage: Make, local: Path
 ) -> None:
     server.tokens = {"new"}
@@ -203,7 +203,7 @@ def test_a_redirection_is_followed_and_the_token_goes_to_https_only(
     door, secure, plain = serve("door"), serve("secure"), serve("plain", secure=False)
     for disk in (secure, plain):
         door.faults = [Fault("PUT", location=f"{disk.url.replace('davs', 'https')}{LFN}?x=1", times=1)]
-        refused(lambda: storage.put(local, f"{door.url}{LFN}"))  # it is not at the door
+        refused(lambda: storage.put(local, f"{door.url}{LFN}"))  # the file is not at the redirecting server
         assert disk.files() == [LFN]
     assert [one.token for one in secure.seen] == ["good"]
     assert [one.token for one in plain.seen] == [""]

@@ -55,7 +55,7 @@ def test_a_site_has_its_own_prefixes_or_the_default() -> None:
     assert Places().prefixes(FNAL) == ()
 
 
-def test_jobs_read_what_was_written(tmp_path: Path) -> None:
+def test_jobs_read_the_written_manifest(tmp_path: Path) -> None:
     places = Places({CERN: ("davs://a/cms", "/backup")}, default="")
     (tmp_path / "storage.json").write_bytes(places.as_json())
     assert read_places(tmp_path / "storage.json") == places

@@ -67,7 +67,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_the_token_is_found_as_wlcg_says(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_token_is_found_by_the_rules_of_wlcg(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert discovered_token() == ""
     (tmp_path / "token").write_text("of.the.file\n")
     environment.setenv("BEARER_TOKEN_FILE", str(tmp_path / "token"))

@@ -1,4 +1,4 @@
-"""Files of jobs on storage that fails: whose failure it is, and where a file ends up."""
+"""Files of jobs on failing storage: source of the failure, and location of the file."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_mounted_storage_that_is_missing_is_not_made(
     assert not (tmp_path / "not").exists()
 
 
-def test_an_output_that_the_payload_changed_is_its_own_fault(
+def test_an_output_changed_by_the_payload_is_blamed_on_the_payload(
     server: Server, context_at: ContextAt, output: Path
 ) -> None:
     failed = failure(lambda: stage_out(context_at(server.url), output, UNMERGED, "00000001"))
@@ -217,7 +217,7 @@ def test_a_storage_that_is_down_is_named_even_if_the_fallback_lacks_the_file(
 
 
 @pytest.mark.parametrize("status", [403, 503, 507])
-def test_an_unmerged_file_goes_to_the_next_prefix_and_the_transfer_says_so(
+def test_an_unmerged_file_goes_to_the_next_prefix_and_the_transfer_records_it(
     serve: Serve, context_at: ContextAt, output: Path, status: int
 ) -> None:
     first, second = serve("first"), serve("second")
@@ -248,7 +248,7 @@ def test_a_merged_file_goes_to_the_next_prefix_only_if_wms2_moves_it_later(
 
 
 @pytest.mark.parametrize(("lifetime_sec", "code", "retry"), [(-60, 99311, "yes"), (60, 60322, "no")])
-def test_a_job_whose_token_has_ended_says_so_and_is_retried(
+def test_a_job_whose_token_has_ended_is_reported_and_retried(
     server: Server, context_at: ContextAt, output: Path, lifetime_sec: int, code: int, retry: str
 ) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + lifetime_sec}).encode())
@@ -276,7 +276,9 @@ def test_a_job_whose_token_has_ended_says_so_and_is_retried(
         ("roots://se.example.org:1094//eos/", f"roots://se.example.org:1094//eos{INPUT}"),
     ],
 )
-def test_a_payload_that_streams_gets_a_url_it_knows(context_at: ContextAt, prefix: str, url: str) -> None:
+def test_a_streaming_payload_gets_a_url_of_a_supported_scheme(
+    context_at: ContextAt, prefix: str, url: str
+) -> None:
     assert input_url(context_at(prefix), INPUT) == url
 
 
@@ -292,7 +294,7 @@ def test_a_directory_is_emptied_at_every_prefix(serve: Serve, context_at: Contex
     assert not (first.root / directory.lstrip("/")).exists()
 
 
-def test_what_could_not_be_deleted_is_listed(server: Server, context_at: ContextAt) -> None:
+def test_files_that_could_not_be_deleted_are_listed(server: Server, context_at: ContextAt) -> None:
     server.file(UNMERGED, b"events")
     server.faults = [Fault("DELETE", status=403)]
     left = remove_directory(context_at(server.url), UNMERGED.rpartition("/")[0])
@@ -304,7 +306,7 @@ def test_what_could_not_be_deleted_is_listed(server: Server, context_at: Context
 
 @pytest.fixture
 def remote_group(small_group: World, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The small group, whose site has WebDAV storage and a token."""
+    """Return the small group, whose site has WebDAV storage and a token."""
     monkeypatch.setattr(client, "PAUSES_SEC", (0, 0))
     server = serve()
     shutil.copytree(small_group.storage, server.root, dirs_exist_ok=True)
@@ -341,7 +343,7 @@ def test_a_group_runs_on_remote_storage(remote_group: World) -> None:
 
 
 def test_a_merge_reads_an_unmerged_file_where_it_was_written(remote_group: World, serve: Serve) -> None:
-    """Also if an earlier attempt left another file of this name in the primary storage."""
+    """This holds also if an earlier attempt left another file of this name in the primary storage."""
     remote_group.plan()
     fallback = serve("fallback")
     assert remote_group.prefixes is not None
@@ -376,7 +378,7 @@ def test_a_claimed_place_that_the_site_does_not_have_is_refused(remote_group: Wo
     assert remote_group.report("merge")["exit_code"] == 99310
 
 
-def test_the_token_that_htcondor_renews_goes_before_a_fixed_one(
+def test_the_token_that_htcondor_renews_takes_precedence_over_a_fixed_one(
     remote_group: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BEARER_TOKEN", "expired")

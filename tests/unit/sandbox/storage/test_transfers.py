@@ -1,4 +1,4 @@
-"""What a node's report says of its transfers: capped when written, refused when wrong."""
+"""Transfers in a node's report: capped when written, refused when wrong."""
 
 from __future__ import annotations
 

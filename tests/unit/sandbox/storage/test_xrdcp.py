@@ -1,4 +1,4 @@
-"""The XRootD programs: what their messages mean, and what happens without them."""
+"""The XRootD programs: interpretation of their messages, and behaviour without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ URL = "root://se.example.org:1094//store/a.root"
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only directory in which programs are found."""
+    """Return the only directory of PATH."""
     directory = tmp_path / "bin"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))

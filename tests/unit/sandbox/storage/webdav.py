@@ -1,4 +1,4 @@
-"""A small WebDAV server over a directory that fails on demand, for tests of what real storages rarely do."""
+"""A small WebDAV server of a directory that fails on demand, for rare behaviour of real storages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_SEC = 60.0  # of a server that hangs, unless the test ends before
 
 @dataclass(slots=True)
 class Fault:
-    """What the next requests of a method get instead of the usual answer; `times` None = all of them."""
+    """A fault of the next requests of a method; `times` None = all of them."""
 
     method: str
     status: int = 0  # answer with this status
@@ -55,7 +55,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Server:
-    """A running server. `tokens` empty = everybody may do everything."""
+    """A running server. `tokens` empty = no authorisation is needed."""
 
     url: str
     root: Path
@@ -186,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         path.write_bytes(content)
         if fault.late:
             self._answer(fault.status, fault.text.encode())
-            self.rfile.read(size - len(content))  # closing before would take the answer away
+            self.rfile.read(size - len(content))  # closing before would lose the answer
             return None
         if fault.cut:
             self.rfile.read(size - len(content))

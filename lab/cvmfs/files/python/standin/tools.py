@@ -79,7 +79,7 @@ def tweak(process: cms.Process, args: argparse.Namespace) -> int:
 
 
 def set_events(process: cms.Process, _args: argparse.Namespace) -> int:
-    """Tell producers with `nEvents` how many events the job makes."""
+    """Set `nEvents` of producers to the number of events of the job."""
     for producer in process.producers_().values():
         if hasattr(producer, "nEvents"):
             producer.nEvents = process.maxEvents.input.value()
@@ -87,7 +87,7 @@ def set_events(process: cms.Process, _args: argparse.Namespace) -> int:
 
 
 def set_pileup(process: cms.Process, args: argparse.Namespace) -> int:
-    """Give the files of each type to the modules that mix it, in any order."""
+    """Set the pileup files of each type in the modules that mix it, in any order."""
     found = json.loads(Path(args.pileup_dict).read_text())
     for module in [*process.producers_().values(), *process.filters_().values()]:
         if module.type_() not in MIXING:

@@ -10,6 +10,6 @@ def get_algorithms() -> dict[str, object]:
 
 
 def _name_in(parsed_pfn: Mapping[str, str]) -> tuple[str, str]:
-    """The name in a physical name: Rucio's own rule takes the last part of the path for all of it."""
+    """Return the name in a physical name: Rucio's own rule takes the last part of the path for all of it."""
     path = f"{parsed_pfn['path']}/{parsed_pfn['name']}".replace("//", "/")
     return path[path.index("/store/") :], "cms"

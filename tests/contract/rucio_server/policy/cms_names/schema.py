@@ -1,4 +1,4 @@
-"""What Rucio accepts as a name: the generic rules refuse `#` in blocks and small letters in storages."""
+"""Grammar of names in Rucio: the generic rules refuse `#` in blocks and small letters in storages."""
 
 from rucio.common.schema import generic
 from rucio.common.schema.generic import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""The few shapes of CMSSW's configuration language that the configurations of the lab and the tests use."""
+"""The subset of CMSSW's configuration language that configurations of the lab and the tests use."""
 
 from __future__ import annotations
 

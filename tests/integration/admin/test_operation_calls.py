@@ -38,8 +38,8 @@ RESOURCES = {"memory_mb": 3000, "category_throttles": {"Merge": 3}}
 
 
 @dataclass(frozen=True)
-class Doors:
-    """What is acted on, and how that is done through each door."""
+class Calls:
+    """The target of an action, and its call by REST, console and command."""
 
     row: Callable[[], Any]
     rest: str
@@ -93,56 +93,56 @@ def _quarantined() -> QuarantinedReplica:
     return make_quarantined(_dag()())
 
 
-ACTIONS: dict[str, Doors] = {
-    "submit": Doors(_request(S.NEW), "POST requests/<request_name:name>/submit", "submit", "request submit"),
-    "stop": Doors(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
-    "hold": Doors(
+ACTIONS: dict[str, Calls] = {
+    "submit": Calls(_request(S.NEW), "POST requests/<request_name:name>/submit", "submit", "request submit"),
+    "stop": Calls(_request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop"),
+    "hold": Calls(
         _request(S.ACTIVE), "POST requests/<request_name:name>/stop", "stop", "request stop --hold",
         body={"hold": True}, form={"hold": "on"},
     ),
-    "release": Doors(
+    "release": Calls(
         _request(S.HELD), "POST requests/<request_name:name>/release", "release", "request release"
     ),
-    "fail": Doors(_request(S.HELD), "POST requests/<request_name:name>/fail", "fail", "request fail"),
-    "fail-files": Doors(
+    "fail": Calls(_request(S.HELD), "POST requests/<request_name:name>/fail", "fail", "request fail"),
+    "fail-files": Calls(
         _request(S.HELD), "POST requests/<request_name:name>/fail-files", "fail-files",
         "request fail-files --state fresh", body={"state": "fresh"}, form={"state": "fresh"},
     ),
-    "invalidate": Doors(
+    "invalidate": Calls(
         _request(S.COMPLETED), "POST requests/<request_name:name>/invalidate", "invalidate",
         "request invalidate",
     ),
-    "share": Doors(_request(S.HELD), "POST requests/<request_name:name>/share", "share", "request share"),
-    "abort": Doors(_request(S.PLANNING), "POST requests/<request_name:name>/abort", "abort", "request abort"),
-    "restart": Doors(
+    "share": Calls(_request(S.HELD), "POST requests/<request_name:name>/share", "share", "request share"),
+    "abort": Calls(_request(S.PLANNING), "POST requests/<request_name:name>/abort", "abort", "request abort"),
+    "restart": Calls(
         _imported, "POST requests/<request_name:name>/restart", "restart", "request restart",
         form={"cleanup_policy": "keep_until_replaced"},
     ),
-    "priority": Doors(
+    "priority": Calls(
         _changeable, "PATCH requests/<request_name:name>", "edit", "request edit --priority 7",
         body={"priority": 7}, form={"priority": 7},
     ),
-    "resources": Doors(
+    "resources": Calls(
         _changeable, "PATCH requests/<request_name:name>", "edit",
         "request edit --memory-mb 3000 --category-throttles Merge=3",
         body=RESOURCES, form=RESOURCES | {"category_throttles": "Merge=3"},
     ),
-    "hold a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/hold", "hold", "dag hold"),
-    "release a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/release", "release", "dag release"),
-    "remove a DAG": Doors(_dag(), "POST dags/<uuid:dag_id>/remove", "remove", "dag remove"),
-    "rescue": Doors(_rescuable, "POST requests/<request_name:name>/rescue", "rescue", "request rescue"),
-    "rescue a DAG": Doors(
+    "hold a DAG": Calls(_dag(), "POST dags/<uuid:dag_id>/hold", "hold", "dag hold"),
+    "release a DAG": Calls(_dag(), "POST dags/<uuid:dag_id>/release", "release", "dag release"),
+    "remove a DAG": Calls(_dag(), "POST dags/<uuid:dag_id>/remove", "remove", "dag remove"),
+    "rescue": Calls(_rescuable, "POST requests/<request_name:name>/rescue", "rescue", "request rescue"),
+    "rescue a DAG": Calls(
         _dag(DAGStatus.REMOVED), "POST dags/<uuid:dag_id>/rescue", "rescue", "dag rescue"
     ),
-    "acknowledge an alert": Doors(
+    "acknowledge an alert": Calls(
         _alert, "POST alerts/<int:alert_id>/acknowledge", "acknowledge", "alert acknowledge"
     ),
-    "lift a quarantine": Doors(
+    "lift a quarantine": Calls(
         _quarantined, "POST quarantine/<int:replica_id>/lift", "lift", "quarantine lift"
     ),
-    "drain a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
-    "fence a schedd": Doors(_lost, "POST schedds/<schedd_name:name>/fence", "fence", "schedd fence"),
-    "enable a schedd": Doors(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
+    "drain a schedd": Calls(_schedd, "POST schedds/<schedd_name:name>/drain", "drain", "schedd drain"),
+    "fence a schedd": Calls(_lost, "POST schedds/<schedd_name:name>/fence", "fence", "schedd fence"),
+    "enable a schedd": Calls(_schedd, "POST schedds/<schedd_name:name>/enable", "enable", "schedd enable"),
 }  # fmt: skip
 
 CREATE = ("POST requests/<request_name:name>/restart", "POST dags/<uuid:dag_id>/rescue")
@@ -152,24 +152,24 @@ def _identity(row: Any) -> str:
     return str(row.request_name if isinstance(row, Request) else row.pk)
 
 
-def by_rest(client: APIClient, doors: Doors, row: Any, why: str) -> bool:
-    method, _, route = doors.rest.partition(" ")
+def by_rest(client: APIClient, calls: Calls, row: Any, why: str) -> bool:
+    method, _, route = calls.rest.partition(" ")
     parts = [_identity(row) if part.startswith("<") else part for part in route.split("/")]
-    body = json.dumps(doors.body | {"reason": why})
+    body = json.dumps(calls.body | {"reason": why})
     answer = client.generic(method, f"/api/v1/{'/'.join(parts)}", body, content_type="application/json")
-    done = 201 if doors.rest in CREATE else 200
+    done = 201 if calls.rest in CREATE else 200
     assert answer.status_code == (done if why.strip() else 422), answer.content
     return answer.status_code == done
 
 
-def by_console(client: Client, doors: Doors, row: Any, why: str) -> bool:
-    if doors.button == "rescue":
+def by_console(client: Client, calls: Calls, row: Any, why: str) -> bool:
+    if calls.button == "rescue":
         row = Request.objects.get(workflow=row.workflow_id)
-    return bool(press(client, row, doors.button, reason=why, **doors.form).status_code == 302)
+    return bool(press(client, row, calls.button, reason=why, **calls.form).status_code == 302)
 
 
-def by_shell(client: object, doors: Doors, row: Any, why: str) -> bool:
-    command, action, *options = doors.command.split()
+def by_shell(client: object, calls: Calls, row: Any, why: str) -> bool:
+    command, action, *options = calls.command.split()
     try:
         call_command(command, action, _identity(row), *options, "--reason", why)
     except CommandError as refused:
@@ -187,13 +187,13 @@ def test_every_endpoint_that_steers_has_its_line() -> None:
         for method in set(view.roles) - {"GET", "DELETE"}  # DELETE of a request is its abort
         if route.startswith(steered)
     }
-    assert writing == {doors.rest for doors in ACTIONS.values()}
+    assert writing == {calls.rest for calls in ACTIONS.values()}
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("door", [by_rest, by_console, by_shell])
+@pytest.mark.parametrize("call", [by_rest, by_console, by_shell])
 def test_an_action_requires_a_reason_and_records_the_actor(
-    door: Callable[..., bool],
+    call: Callable[..., bool],
     action: str,
     operator: APIClient,
     console: Client,
@@ -203,18 +203,18 @@ def test_an_action_requires_a_reason_and_records_the_actor(
 ) -> None:
     settings.SCHEDDS, settings.SUBMIT_ROOT = [SCHEDD], str(tmp_path)
     monkeypatch.setenv("WMS2_PERSON", "sam")
-    doors = ACTIONS[action]
-    row = doors.row()
+    calls = ACTIONS[action]
+    row = calls.row()
     client, actor = {
         by_rest: (operator, "user:olga"),
         by_console: (console, "user:adam"),
         by_shell: (None, "user:sam"),
-    }[door]
+    }[call]
     before = AuditEvent.objects.count()
 
-    assert not door(client, doors, row, "  ")
+    assert not call(client, calls, row, "  ")
     assert AuditEvent.objects.count() == before
-    assert door(client, doors, row, "because")
+    assert call(client, calls, row, "because")
 
     kept = AuditEvent.objects.order_by("id")[before:]
     assert {event.actor for event in kept} == {actor}
