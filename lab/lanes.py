@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from lab.tiers import UNIT
+from lab.tiers import WITHOUT_SERVICES
 
 LANE = "WMS2_TEST_LANE"  # a test database of its own is named after it
 
@@ -66,7 +66,9 @@ def lanes(root: Path) -> list[Lane]:
     """Return lanes with every test that needs services, except the disturbing ones, once."""
     taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE, *_BROWSER)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
-    rest = tuple(f"tests/{tier}" for tier in tiers if tier != UNIT and f"tests/{tier}" not in taken)
+    rest = tuple(
+        f"tests/{tier}" for tier in tiers if tier not in WITHOUT_SERVICES and f"tests/{tier}" not in taken
+    )
     return [
         Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED)),
         Lane("steering", _STEERED),

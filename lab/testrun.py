@@ -20,7 +20,7 @@ from lab.running import Command, Commands, run_command
 from lab.services.application import Addresses, application_settings
 from lab.services.postgres import MIGRATED_COPY
 from lab.stack import SERVERS
-from lab.tiers import UNIT, rank, with_seed
+from lab.tiers import UNIT, WITHOUT_SERVICES, rank, with_seed
 from lab.tree import changes, snapshot
 
 PARALLEL = ("-n", "auto", "--dist", "loadfile", "--maxprocesses", "4")
@@ -79,7 +79,10 @@ def plan_tests(arguments: Sequence[str], *, root: Path) -> TestPlan:
     chosen = [a for a in rest if not a.startswith("-") and (root / a.partition("::")[0]).exists()]
     paths = () if chosen else tuple(f"tests/{name}" for name in ([tier] if tier else existing))
     return TestPlan(
-        paths=paths, arguments=tuple(rest), services=tier != UNIT, whole=not chosen and tier is None
+        paths=paths,
+        arguments=tuple(rest),
+        services=tier not in WITHOUT_SERVICES,
+        whole=not chosen and tier is None,
     )
 
 
@@ -101,7 +104,7 @@ def run_some(layout: Layout, plan: TestPlan) -> int:
     if plan.services:
         code = run_in_stack(layout, pytest_command(layout, *plan.paths, *plan.arguments))
     else:
-        code = run_unit_tests(layout, plan)
+        code = run_without_services(layout, plan)
     left = changes(before, snapshot(layout.app))
     for path in left:
         say(f"error: {path}: {LEFT}")
@@ -130,7 +133,9 @@ def run_everything(layout: Layout, arguments: Sequence[str]) -> int:
 
 def _run_everything(layout: Layout, commands: Commands, arguments: Sequence[str]) -> None:
     """Run lanes on one stack and disturbing tests on another, with unit tests in parallel."""
-    unit = ["nice", "-n", "5", *pytest_command(layout, *PARALLEL, f"tests/{UNIT}", *arguments)]
+    tests = layout.app / "tests"
+    alone = [f"tests/{tier}" for tier in WITHOUT_SERVICES if (tests / tier).is_dir()]
+    unit = ["nice", "-n", "5", *pytest_command(layout, *PARALLEL, *alone, *arguments)]
     commands.start(Command(UNIT, unit, unit_environment(layout)))
     disturbing = pytest_command(layout, *DISTURBING, *arguments)
     with running_stack(layout) as stack:
@@ -169,8 +174,8 @@ def second_stack(layout: Layout) -> AbstractContextManager[Stack]:
     return running_stack(second, speak=lambda _text: None, variables=variables)
 
 
-def run_unit_tests(layout: Layout, plan: TestPlan) -> int:
-    """Run the unit tests in parallel."""
+def run_without_services(layout: Layout, plan: TestPlan) -> int:
+    """Run tests in parallel."""
     return run_alone(layout, pytest_command(layout, *PARALLEL, *plan.paths, *plan.arguments))
 
 

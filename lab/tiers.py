@@ -11,7 +11,9 @@ import pytest
 RANDOM_ORDER = "--random-order"
 
 UNIT = "unit"
-ORDER = (UNIT, "integration", "hostile", "contract", "faults", "browser", "e2e", "image")
+JOBS = "jobs"
+WITHOUT_SERVICES = (UNIT, JOBS)
+ORDER = (*WITHOUT_SERVICES, "integration", "hostile", "contract", "faults", "browser", "e2e", "image")
 
 
 def rank(tier: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from tests.integration.conftest import (
     requestor,
     viewer,
 )
-from tests.unit.sandbox.conftest import tarball, world
+from tests.job_world import tarball, world
 
 __all__ = [
     "_fresh_throttles",

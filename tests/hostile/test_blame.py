@@ -29,10 +29,10 @@ from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_group, make_workflow
 from tests.integration.recovery.conftest import _own_submit_root, planned, sites
 from tests.integration.recovery.factories import CERN, DESY, PURDUE, Round
-from tests.unit.sandbox.conftest import NODE, tarball, world
+from tests.job_world import NODE, tarball, world
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 __all__ = ["_own_submit_root", "planned", "sites", "tarball", "world"]
 Planned = Callable[..., Round]

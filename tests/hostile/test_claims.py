@@ -27,8 +27,8 @@ from sandbox.fjrwrite import write_fjr
 from sandbox.manifest import read_jobs
 from sites_app.selectors import usable_sites
 from tests.integration.factories import make_file, make_request, make_site, make_workflow
+from tests.job_world import NODE, PLUGINS, RUN, SITE, World
 from tests.stand_in import OwnFilesDbs
-from tests.unit.sandbox.conftest import NODE, PLUGINS, RUN, SITE, World
 
 REFUSED = 99310
 STOPPED = 42

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sandbox.conftest import NODE, World
+from tests.job_world import NODE, World
 
 PATIENCE_SEC = 120
 MAX_STREAM_BYTES = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sandbox.build import build_sandbox, copy_scripts
-from tests.unit.sandbox.conftest import NODE, PLUGINS, RUN, World
+from tests.job_world import NODE, PLUGINS, RUN, World
 
 REFUSED, STOPPED, RETRIED = 99310, 42, 1
 MOST_MEMORY_MB = 150

@@ -14,10 +14,10 @@ from sandbox import merge
 from sandbox.filefacts import checksum
 from sandbox.merge import Part, batches
 from sandbox.report import NodeReport, Output, write_report
-from tests.unit.sandbox.conftest import DATASET, SITE, WORKFLOW
+from tests.job_world import DATASET, SITE, WORKFLOW
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 UNMERGED = f"/store/unmerged/toy/{WORKFLOW}/mg_000000_r0"
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"

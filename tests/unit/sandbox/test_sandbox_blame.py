@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.sandbox.conftest import NODE, fail
+from tests.job_world import NODE, fail
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 OPENED = "Successfully opened file root://se//store/data/a.root\n"
 

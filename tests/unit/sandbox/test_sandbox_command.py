@@ -11,7 +11,7 @@ import pytest
 from sandbox.exitcodes import Fault, fault_of
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 NODE = "proc_000000"
 PROGRAM = """

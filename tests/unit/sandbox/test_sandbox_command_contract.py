@@ -15,10 +15,10 @@ import pytest
 from sandbox.manifest import read_group_manifest
 from sandbox.merge_tools import TOOLS
 from sandbox.usersandbox import BadTarball, check_tarball, unpack
-from tests.unit.sandbox.conftest import NODE, RUN
+from tests.job_world import NODE, RUN
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"
 HEAD = "import json, os\ntask = json.load(open(os.environ['WMS2_JOB']))\nout = task['outputs'][0]['path']\n"

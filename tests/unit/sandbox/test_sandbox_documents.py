@@ -26,7 +26,7 @@ from sandbox.postrecord import read_record
 from sandbox.report import NodeReport, read_report, write_report
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 GROUP: dict[str, Any] = {
     "schema": 1,

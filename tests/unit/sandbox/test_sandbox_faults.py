@@ -9,10 +9,10 @@ import pytest
 
 from lab.toy.faults import draw
 from lab.toy.knobs import WAYS
-from tests.unit.sandbox.conftest import NODE, SITE
+from tests.job_world import NODE, SITE
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 OTHER = "proc_000001"
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from sandbox import fjr
 from sandbox.fjr import FjrError, FjrInput, FjrOutput, FrameworkError, JobReport, parse_fjr
 from sandbox.fjrwrite import render_fjr, write_fjr
-from tests.unit.sandbox.conftest import NODE
+from tests.job_world import NODE
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 SAMPLES = Path(os.environ.get("WMS2_SAMPLES", Path(__file__).parents[4] / "shared" / "samples")) / "fjr"
 needs_samples = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from sandbox.manifest import GroupManifest, read_group_manifest
 from sandbox.report import NodeReport
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"
 

@@ -12,12 +12,12 @@ from dags_app.planning.plan import build_generation_plan, build_plan
 from dags_app.planning.types import EventBudget, FileSpec, Plan, PlanSpec
 from dags_app.states import SplittingAlgo as Algo
 from sandbox.manifest import read_group_manifest
+from tests.job_world import RUN, SITE
 from tests.unit.planning.factories import HINTS, spec
 from tests.unit.planning.test_layout import LAYOUT
-from tests.unit.sandbox.conftest import RUN, SITE
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 PLANS: dict[str, tuple[Algo, dict[str, Any]]] = {
     "whole files": (Algo.FILE_BASED, {"files_per_job": 2}),

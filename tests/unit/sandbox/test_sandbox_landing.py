@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sandbox.build import LAUNCHERS, copy_scripts
-from tests.unit.sandbox.conftest import LOG
+from tests.job_world import LOG
 
 
 def elect(place: Path, log: str | None, *arguments: str) -> tuple[int, Any]:

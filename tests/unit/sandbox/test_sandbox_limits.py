@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.postrecord import read_record
-from tests.unit.sandbox.conftest import NODE, fail
+from tests.job_world import NODE, fail
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 
 def test_memory_is_raised_after_a_memory_failure_and_after_nothing_else(failed: World) -> None:

@@ -14,7 +14,7 @@ from sandbox.logs import MAX_FILE_BYTES, OMITTED, pack
 from sandbox.manifest import read_group_manifest, read_jobs
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 LOG = {"dataset": "/Toy/Run2026-Test-v1/LOG", "lfn": "/store/data/toy/log/0123.tar.gz"}
 

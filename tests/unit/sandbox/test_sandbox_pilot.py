@@ -14,7 +14,7 @@ from sandbox.pilot import MAX_EVENTS_PER_JOB, build_report, has_converged, run_p
 from sandbox.report import Iteration
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 NODE = "proc_000000"
 

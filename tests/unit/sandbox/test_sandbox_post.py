@@ -22,10 +22,10 @@ from sandbox.fjr import FrameworkError, JobReport
 from sandbox.fjrwrite import write_fjr
 from sandbox.postrecord import last_records, read_record
 from sandbox.report import NodeReport, write_report
-from tests.unit.sandbox.conftest import LOG, NODE, fail
+from tests.job_world import LOG, NODE, fail
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 LFN = "/store/data/a.root"
 

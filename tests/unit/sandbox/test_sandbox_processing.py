@@ -18,7 +18,7 @@ from sandbox.fjr import parse_fjr
 from sandbox.report import read_report
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 NODE = "proc_000000"
 UNMERGED = f"/store/unmerged/toy/6f1c2f6e-2c39-4f6e-9f0f-0123456789ab/mg_000000_r0/{NODE}.root"

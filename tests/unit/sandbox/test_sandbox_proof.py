@@ -10,10 +10,10 @@ import pytest
 
 from sandbox import proof
 from sandbox.postrecord import read_record
-from tests.unit.sandbox.conftest import NODE
+from tests.job_world import NODE
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 SITES = ("T1_US_FNAL", "T2_CH_CERN")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 NODE = "proc_000000"
 

@@ -34,12 +34,12 @@ from sandbox.storage import (
 from sandbox.streams import CappedStream
 from sandbox.tree import Tree
 from tests.contract.storage.faults import closed_port
-from tests.unit.sandbox.conftest import NODE, SITE
+from tests.job_world import NODE, SITE
 from tests.unit.sandbox.storage.conftest import Make
 from tests.unit.sandbox.storage.webdav import Fault, Serve, Server, certificate
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 INPUT = "/store/data/a.root"
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"

@@ -20,7 +20,7 @@ from dags_app.planning.configurations import (
 from dags_app.planning.payloads import reads_whole_runs
 from sandbox.cmssw.config import read_config
 from tests.cmssw_world import Node, read_lumi_histogram
-from tests.unit.cmssw.documents import (
+from tests.jobs.cmssw.documents import (
     COMMON,
     CONFIGS,
     GENERATES,

@@ -12,10 +12,10 @@ from rootfiles.generate import Generation, generate
 from rootfiles.skim import Selection
 from sandbox.filefacts import checksum
 from sandbox.manifest import read_group_manifest
-from tests.unit.sandbox.conftest import DATASET, NODE, RUN, SECOND, SITE
+from tests.job_world import DATASET, NODE, RUN, SECOND, SITE
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 MERGED = "/store/data/toy/00000000000000000000000000000000.root"
 

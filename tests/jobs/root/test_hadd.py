@@ -16,10 +16,10 @@ import pytest
 import uproot
 
 from sandbox.filefacts import checksum
-from tests.unit.sandbox.test_sandbox_rootdemo import MERGED, generate_job
+from tests.jobs.root.test_rootdemo import MERGED, generate_job
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 NODES = ("proc_000000", "proc_000001")
 COPY = """

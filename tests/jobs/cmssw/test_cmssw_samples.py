@@ -16,7 +16,7 @@ from lab.seed.cmssw import SAVING
 from requests_app.documents.spec import RequestSpec
 from sandbox.cmssw.config import read_config
 from tests.cmssw_world import MIXING, Node, read_lumi_histogram
-from tests.unit.cmssw.documents import (
+from tests.jobs.cmssw.documents import (
     FOLDER,
     configuration,
     generate,

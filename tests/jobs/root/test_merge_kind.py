@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox.manifest import read_group_manifest
-from tests.unit.sandbox.conftest import DATASET, NODE, SECOND
-from tests.unit.sandbox.test_sandbox_rootdemo import MERGED, add_root_file, numbers, run_group
+from tests.job_world import DATASET, NODE, SECOND
+from tests.jobs.root.test_rootdemo import MERGED, add_root_file, numbers, run_group
 
 if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import World
+    from tests.job_world import World
 
 
 @pytest.fixture
