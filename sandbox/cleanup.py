@@ -1,7 +1,7 @@
 """The cleanup node: the merged files are opened and checked, the log file is stored if one is wanted, the
 manifest is written, the unmerged files are deleted.
 
-In that order: what is deleted here is the only other copy of the group's work.
+The order matters: the deleted files are the only other copy of the group's work.
 """
 
 from __future__ import annotations
