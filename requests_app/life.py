@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from requests_app.states import STATUSES, TERMINAL, RequestStatus
 
 S = RequestStatus
-# The way of a request without trouble; other transitions are drawn dashed.
+# The path of a request without errors; other transitions are drawn dashed.
 USUAL = (
     (S.NEW, S.SUBMITTED), (S.SUBMITTED, S.QUEUED), (S.QUEUED, S.PILOT_RUNNING), (S.PILOT_RUNNING, S.PLANNING),
     (S.QUEUED, S.PLANNING), (S.PLANNING, S.ACTIVE), (S.ACTIVE, S.QUEUED), (S.ACTIVE, S.COMPLETED),

@@ -1,7 +1,7 @@
 """The cleanup node: the merged files are opened and checked, the log file is stored if one is wanted, the
-manifest is written, the unmerged files go.
+manifest is written, the unmerged files are deleted.
 
-In that order: what is deleted here is the only other copy of the group's work.
+The order matters: the deleted files are the only other copy of the group's work.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_cleanup(context: Context, tally: Tally) -> None:
     write_group_manifest(context.scratch / "back" / MANIFEST_PART, manifest)
     directories = [context.manifest.unmerged_directory(output) for output in context.manifest.outputs]
     left = [lfn for directory in directories for lfn in remove_directory(context, directory)]
-    # What cannot be deleted is litter, not lost work: the group is done all the same.
+    # Files that cannot be deleted are leftovers, not lost work: the group is done nevertheless.
     tally.note = f"not deleted: {'; '.join(left[:5])}" if left else ""
     tally.events_read, tally.events_written = manifest.events_read, manifest.events_written
 

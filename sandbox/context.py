@@ -1,6 +1,6 @@
 """The work of a running job (Context) and what it has done so far (Tally).
 
-The tally is filled while the job works, so that a report can be written at whatever point it stops.
+The tally is filled while the job works, so that a report can be written whenever it stops.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def read_tail(path: Path) -> str:
 
 
 def _source(report: NodeReport | None, fjr: JobReport | None, hold_code: int) -> str:
-    """Return who caused the end; what a payload could have caused is attributed to it."""
+    """Return the source of the end; an end that a payload could have caused is attributed to it."""
     if report is not None:
         return report.source
     from sandbox.classify import HELD_BEFORE_PAYLOAD

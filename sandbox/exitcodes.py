@@ -32,7 +32,7 @@ class Tag(Enum):
     LOST = "lost"  # from a merge: the files of its jobs are missing or not as reported
     SET_UP = "set-up"  # the files that start every job may be broken on the submit host
     PAYLOAD = "payload"  # the plan or the payload configuration may be broken on the submit host
-    SITE = "site"  # the site decides it, whatever the class
+    SITE = "site"  # caused by the site, regardless of the class
     OURS = "ours"  # WMS2 planned, configured or equipped the job wrongly
     VAGUE = "vague"  # has many causes: the message distinguishes them
 

@@ -46,7 +46,7 @@ CALL_REFUSED = 99313
 REMOVED = 99400
 FRAMEWORK_CODES = range(7000, 9000)  # of cmsRun itself
 STAGE_OUT_CODES = range(60300, 60500)  # reserved by CMS
-# Who says so. A payload chooses its own exit code and report; it makes neither the wrapper's nor HTCondor's.
+# Source of a failure. A payload chooses its exit code and report, but not those of the wrapper or HTCondor.
 PAYLOAD, WRAPPER, HTCONDOR = "payload", "wrapper", "htcondor"
 SOURCES = frozenset({PAYLOAD, WRAPPER, HTCONDOR})
 

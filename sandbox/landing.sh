@@ -1,7 +1,7 @@
 #!/bin/sh
 # SCRIPT DEFER 75 <seconds> PRE of a group's landing: landing.sh <node>; runs in the group directory.
 # ../landing_sites has a line "<group> <site>,<site>" for each group that may land elsewhere than planned, or
-# "<group> -" for one that may land nowhere now: it is put off (75) until a site may be used again.
+# "<group> -" for one without a usable site: it is deferred (75) until a site may be used again.
 PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 export PATH
 sites=

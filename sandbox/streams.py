@@ -1,4 +1,4 @@
-"""A job's standard output and error, bounded whatever the payload does to them."""
+"""A job's standard output and error, bounded for any behaviour of the payload."""
 
 from __future__ import annotations
 

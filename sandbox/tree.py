@@ -200,7 +200,7 @@ def _unshare_as_user() -> bool:
 
 
 def _supervise(payload: Payload, outputs: list[int]) -> bytes:
-    """Run the command and wait for it; whatever it detaches becomes a child of this process."""
+    """Run the command and wait for it; detached processes become children of this process."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _limit_processes()

@@ -1,6 +1,6 @@
 """Base of the console: Django's admin with unfold's look. Pages are read-only.
 
-Every change goes through a service and asks for a reason first. A refusal is shown with the service's
+Every change goes through a service and requires a reason first. A refusal is shown with the service's
 message. unfold is imported only here.
 """
 

@@ -45,10 +45,12 @@ def credential(snapshot: Snapshot) -> Gate:
 
 
 def keep_credentials(*, now: datetime) -> None:
-    """Renew the tokens of jobs, and hold an alert for every credential that ends soon. One runs at a time.
+    """Renew the tokens of jobs, and keep an open alert for every credential that ends soon.
 
-    DAGs whose credential is about to expire anyway are stopped cleanly. Requests that waited for
-    the proxy of jobs are woken when it is renewed; those that waited for a token are woken by its renewal.
+    One runs at a time.
+
+    DAGs whose credential is about to expire anyway are stopped cleanly. Requests that waited for the proxy of
+    jobs are woken when it is renewed; those that waited for a token are woken by its renewal.
     """
     with try_lock("credentials") as held:
         if not held:

@@ -45,7 +45,7 @@ EVERY = tuple(GROUPS)
 def due_groups() -> set[str]:
     """Return the groups of `GROUPS` that have a row to claim: most sweeps find none or one.
 
-    First free the files of runners that have not been heard of, and wake requests at gates with news.
+    First free the files of runners without a heartbeat, and wake requests at gates with news.
     """
     due = with_due_rows(GROUPS, also=BEFORE, given=lease_values())
     if due.isdisjoint(BEFORE):

@@ -64,7 +64,7 @@ def alert_bans(*, now: datetime) -> None:
 
 
 def alert_new_sites() -> None:
-    """Hold an alert for every site that CRIC brought and that stays disabled until an operator enables it."""
+    """Keep an open alert for every new site of CRIC that stays disabled until an operator enables it."""
     message = "new in CRIC and disabled; enable it, or disable it with a reason"
     sites = new_disabled_sites().values_list("name", flat=True)
     raise_site_alerts(kind=NEW, messages=dict.fromkeys(sites, message))

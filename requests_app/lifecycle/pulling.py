@@ -50,7 +50,7 @@ def _edited() -> Mapping[tuple[str, str], int]:
 
 
 def follow_input(snapshot: Snapshot) -> None:
-    """Look for new files and new places of files while the request runs."""
+    """Search for new files and new places of files while the request runs."""
     if finding.is_due(workflow=snapshot.workflow, now=snapshot.now):
         finding.find_files(workflow=snapshot.workflow, now=snapshot.now)
 
@@ -103,7 +103,7 @@ def wait_for_input(snapshot: Snapshot) -> Wait | None:
         return Wait(settings.POLL_INTERVAL_SEC, growing, DATA)
     if snapshot.workflow.input_from_id is None:
         return None
-    # Outputs that were confirmed between the last look and the end of the producer
+    # Outputs that were confirmed between the last search and the end of the producer
     found = finding.find_files(workflow=snapshot.workflow, now=snapshot.now)
     return Wait(0, f"{counted(found, 'file')} added at the end of the input", DATA) if found else None
 
@@ -118,7 +118,7 @@ def places(snapshot: Snapshot) -> Gate:
     evidence = {"sets": [{"storages": one.storages, "files": one.files} for one in unread[:MAX_NAMED]]}
     if len(unread) < len(sets):
         return passed(DATA, f"{message}; the other files are processed first", **evidence)
-    placed = any(one.storages for one in unread)  # files without a replica are looked for again
+    placed = any(one.storages for one in unread)  # files without a replica are looked up again
     remedy = "Lift the ban, create a replica, allow a site, or raise max_distance in a new version"
     return Gate(
         DATA,

@@ -1,4 +1,4 @@
-"""Recovery of a failed DAG: record failures, ban failing sites, then rescue, continue without, or hold."""
+"""Recovery of a failed DAG: record failures, ban sites, then rescue, continue without a pilot, or hold."""
 
 from __future__ import annotations
 

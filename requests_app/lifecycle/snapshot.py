@@ -78,7 +78,7 @@ class Snapshot:
 
     @cached_property
     def schedds(self) -> dict[str, Schedd]:
-        """All schedds by name, with what is known of them."""
+        """All schedds by name, with their last known state."""
         return schedd_rows()
 
     @cached_property

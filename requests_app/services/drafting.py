@@ -1,4 +1,4 @@
-"""Drafts: requests that WMS2 leaves alone until they are submitted, and whose document may be edited."""
+"""Drafts: requests that are not processed until they are submitted, and whose document may be edited."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_draft(
 ) -> tuple[RequestSpec, Request]:
     """Return what the draft would be after these changes, not stored; raise as an import would.
 
-    `on_behalf`: an operator asks; otherwise `groups` are those the actor may use.
+    `on_behalf`: the caller is an operator; otherwise `groups` are those the actor may use.
     """
     document = changes.get(DOCUMENT) or {}
     given = {name: value for name, value in changes.items() if name != DOCUMENT and value is not None}

@@ -55,7 +55,7 @@ def build_tweaks(task: Task) -> dict[str, str]:
 
 
 def _generated(piece: Piece, *, lhe: bool) -> dict[str, str]:
-    """An LHE source has files of its own, of which the events before the job's are skipped."""
+    """Return the changes of a generating step. An LHE source skips the events before the job's."""
     numbers = {
         "firstRun": piece.run,
         "firstLuminosityBlock": piece.first_lumi,
@@ -76,7 +76,7 @@ def _read(task: Task) -> dict[str, str]:
 
 
 def _harvested(harvest: Harvest, mask: Lumis) -> dict[str, str]:
-    """What `cmssw_handle_dqm_filesaver.py` sets: the dataset, and for several runs a number of its own."""
+    """Return what `cmssw_handle_dqm_filesaver.py` sets: the dataset and, for several runs, a run number."""
     tweaks = {f"process.{SAVER}.runIsComplete": "customTypeCms.untracked.bool(False)"}
     dataset = harvest.dataset
     if harvest.unit is HarvestUnit.MULTI_RUN:

@@ -275,7 +275,7 @@ class Connections:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Raise whatever goes wrong between the two machines as StorageError."""
+    """Raise any network error as StorageError."""
     try:
         yield
     except StorageError as error:

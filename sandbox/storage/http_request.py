@@ -32,7 +32,7 @@ class Target:
 
     @classmethod
     def of(cls, url: str) -> Target:
-        """Parse the URL of a file. What follows host and port is a path, whatever characters it has."""
+        """Parse the URL of a file. The text after host and port is a path with any characters."""
         scheme, _, rest = url.partition("://")
         server, _, path = rest.partition("/")
         return cls._of(scheme, server, quote(f"/{path}", safe=SAFE))

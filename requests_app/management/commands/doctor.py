@@ -1,4 +1,4 @@
-"""`manage.py doctor`: check the whole installation, one line per check, and say what to fix."""
+"""`manage.py doctor`: check the whole installation, one line per check, with what to fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--problems", action="store_true", help="print problems only")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print every finding as soon as it is there."""
+        """Print every finding as soon as it is available."""
         problems = 0
         for found in examine(now=timezone.now()):
             problems += not found.works

@@ -17,7 +17,7 @@ class Command(OperationCommand):
     others = ("show",)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Set the quota, if asked to, and print limits and usage. `default` means the same as `null`."""
+        """Set the quota, if requested, and print limits and usage. `default` means the same as `null`."""
         now = timezone.now()
         if options["operation"] == "show":
             states = states_of(known_shares(), now=now)
