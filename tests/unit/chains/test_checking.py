@@ -46,7 +46,6 @@ def test_document_is_refused_when_its_check_does_not_end_well(
 def test_check_is_refused_while_others_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
     places = BoundedSemaphore(1)
     monkeypatch.setattr(checking, "_PLACES", places)
-    monkeypatch.setattr(checking, "PLACE_SEC", 0.01)
     with places, pytest.raises(TransientError, match="other documents are being checked"):
         checking.check_document("cwlVersion: v1.2")
 
