@@ -31,4 +31,5 @@ def test_graph_of_many_workflows_that_pass_their_input_on() -> None:
 
     graph = build_graph(Workflow((Port("x"),), steps, (Link("z", ("s999/y",)),)))
 
-    assert (graph.leaves, graph.finals) == ((), {("", "x")})
+    assert graph.leaves == ()
+    assert graph.finals == {("", "x")}
