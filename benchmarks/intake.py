@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -32,7 +33,7 @@ BARE = f"""
 INSERT INTO {TABLE} (uid, dataset_name, template_name, parameters, correlation_id, callback_url, actor,
                      status, reason, body, received_at)
 SELECT uid, name, '', '{{}}', '', '', 'bare', status, reason, body, now()
-  FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
        AS given (uid, name, status, reason, body)
 ON CONFLICT DO NOTHING"""  # noqa: S608 — ours
 _numbers = count(1)
@@ -61,14 +62,17 @@ def _message(index: int) -> bytes:
 
 
 def take_announcements(run: Run) -> Measured:
-    """B18: the queue is filled before the measurement, which ends when every message is acknowledged."""
+    """B18: the queue is filled before. Measured from the subscription until every message is acknowledged.
+
+    Both sides have their connection to the database before, as a process that runs for weeks has.
+    """
     number = run.size(MESSAGES, 500)
     messages, broker = make_messages(number), run.shared("broker", _open_broker)
     made = databases(run)
     name = made.copy("intake")
     made.use(name)
     rows = _bare_rows(messages)
-    with made.connect(name) as server:
+    with made.connect(name) as server, _storing_thread() as storing:
         # Vacuum outside the measurement: autovacuum could start at any moment.
         server.execute(f"ALTER TABLE {TABLE} SET (autovacuum_enabled = false)")
         queues = [f"b18-{next(_numbers)}" for _ in range(run.repeat + 1)]
@@ -84,8 +88,12 @@ def take_announcements(run: Run) -> Measured:
         def clear() -> None:
             server.execute(f"TRUNCATE {TABLE} RESTART IDENTITY CASCADE")
 
+        def read() -> float:
+            clear()
+            return _read(storing, broker, next(left), number)
+
         pairs = alternate(
-            timed(lambda: _read(broker, next(left), number), before=clear),
+            read,
             timed(lambda: _insert(server, rows), before=clear),
             repeat=run.repeat,
         )
@@ -96,9 +104,20 @@ def take_announcements(run: Run) -> Measured:
     return Measured(pairs.rate_percent, pairs.as_samples(), note=note, spread=pairs.spread_percent)
 
 
-def _read(broker: Broker, queue: str, number: int) -> None:
-    """Read the queue until all messages are stored and acknowledged."""
-    taken, stop = [0], Event()
+@contextmanager
+def _storing_thread() -> Iterator[Executor]:
+    """A thread connected to the database, as the intake has one."""
+    with ThreadPoolExecutor(1) as storing:
+        storing.submit(connection.ensure_connection).result()
+        try:
+            yield storing
+        finally:
+            storing.submit(connection.close)
+
+
+def _read(storing: Executor, broker: Broker, queue: str, number: int) -> float:
+    """Read the queue until all messages are stored and acknowledged; return the seconds."""
+    taken, stop, began = [0], Event(), [0.0]
 
     def store(rows: Sequence[NewAnnouncement | None]) -> None:
         store_messages(rows)
@@ -106,16 +125,13 @@ def _read(broker: Broker, queue: str, number: int) -> None:
         if taken[0] >= number:
             stop.set()
 
-    reader = AmqpReader(AmqpSource(url=broker.files.amqp_url, queue=queue))
-    with ThreadPoolExecutor(1) as storing:
-        try:
-            reader.read(
-                take=lambda bodies: storing.submit(store, read_messages(bodies, source="amqp")),
-                stop=stop,
-                ready=lambda: None,
-            )
-        finally:
-            storing.submit(connection.close)
+    gc.collect()
+    AmqpReader(AmqpSource(url=broker.files.amqp_url, queue=queue)).read(
+        take=lambda bodies: storing.submit(store, read_messages(bodies, source="amqp")),
+        stop=stop,
+        ready=lambda: began.insert(0, time.perf_counter()),
+    )
+    return time.perf_counter() - began[0]
 
 
 def _bare_rows(messages: Sequence[bytes]) -> list[tuple[str, str, str, str, str]]:
@@ -131,4 +147,5 @@ def _bare_rows(messages: Sequence[bytes]) -> list[tuple[str, str, str, str, str]
 
 def _insert(server: psycopg.Connection[Any], rows: Sequence[tuple[str, ...]]) -> None:
     for start in range(0, len(rows), BATCH):
-        server.execute(BARE, [list(column) for column in zip(*rows[start : start + BATCH], strict=True)])
+        columns = [list(column) for column in zip(*rows[start : start + BATCH], strict=True)]
+        server.execute(BARE, columns, prepare=True)

@@ -163,12 +163,17 @@ def _add_holds(found: Decision, wiring: Wiring, steps: Mapping[Key, StepFacts]) 
             found.holds.append(
                 {"step": show(key), "request": facts.request_name, "reason": reason, "remedy": remedy}
             )
+    rows = {show(key) for key in steps}
     for problem in wiring.problems:
+        # the chain keeps its version of the template: a cure of the document is for the next ones
+        remedy = "Skip the step, or cancel the chain" if problem.step in rows else "Cancel the chain"
         evidence = {
             "step": problem.step,
             "input": problem.input,
             "reason": problem.message,
-            "remedy": problem.cure,
+            "remedy": f"{remedy}. In a new version of the template: {problem.cure}"
+            if problem.cure
+            else remedy,
         }
         found.holds.append({name: value for name, value in evidence.items() if value})
 

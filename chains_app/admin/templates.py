@@ -103,6 +103,8 @@ class TemplateAdmin(OperationAdmin):
                 problems = error.problems
             except InvalidInput as error:
                 _add_errors(form, error)
+            except Wms2Error as error:
+                form.add_error(None, str(error))
         return self._page(request, "new", form=form, problems=problems, title="Load a template")
 
     def start_view(self, request: HttpRequest, template_id: int) -> HttpResponse:

@@ -92,7 +92,7 @@ class ChainStepRow(serializers.ModelSerializer[ChainStep]):
 class ChainDatasetRow(serializers.ModelSerializer[ChainDataset]):
     """A dataset of a chain."""
 
-    producer = serializers.CharField(source="producer.__str__", default="", read_only=True)
+    producer = serializers.SerializerMethodField()
 
     class Meta:
         model = ChainDataset
@@ -101,6 +101,9 @@ class ChainDatasetRow(serializers.ModelSerializer[ChainDataset]):
             "removal_reason",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_producer(self, row: ChainDataset) -> str:
+        return _name_of(row.producer)
 
 
 class ChainDetail(ChainRow):
@@ -119,7 +122,7 @@ class ChainDetail(ChainRow):
 class ChainEventRow(serializers.ModelSerializer[ChainEvent]):
     """An event in the history of a chain."""
 
-    step = serializers.CharField(source="step.__str__", default="", read_only=True)
+    step = serializers.SerializerMethodField()
     detail = serializers.JSONField(read_only=True)
 
     class Meta:
@@ -128,3 +131,10 @@ class ChainEventRow(serializers.ModelSerializer[ChainEvent]):
             "id", "at", "kind", "step", "from_status", "to_status", "reason", "actor", "detail",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_step(self, row: ChainEvent) -> str:
+        return _name_of(row.step)
+
+
+def _name_of(step: ChainStep | None) -> str:
+    return "" if step is None else str(step)

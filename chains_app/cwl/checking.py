@@ -17,10 +17,11 @@ from wms2_project.errors import TransientError
 CODE = Path(__file__).resolve().parents[2]
 CHILD = "chains_app.cwl.check_child"
 PATIENCE_SEC = 20.0
-_PLACES = BoundedSemaphore(2)  # concurrent checks; the other threads of a web process stay free
-PLACE_SEC = 2.0
+# Concurrent checks. A call does not wait for one to end, so that the other threads of a web process stay free
+_PLACES = BoundedSemaphore(2)
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 _CURE = "Make the document smaller"
+_CURE_SLOW = f"{_CURE}, or try again when the machine is less busy"
 
 
 def check_document(text: str, *, wiring_only: bool = False) -> Reading:
@@ -30,7 +31,7 @@ def check_document(text: str, *, wiring_only: bool = False) -> Reading:
     """
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return _refused(f"the document has more than {MAX_BYTES // 1024} kB")
-    if not _PLACES.acquire(timeout=PLACE_SEC):
+    if not _PLACES.acquire(blocking=False):
         raise TransientError("other documents are being checked", cure="Try again in a few seconds")
     try:
         return _checked(json.dumps({"text": text, "wiring_only": wiring_only}))
@@ -47,7 +48,7 @@ def _checked(task: str) -> Reading:
             env=environment | {"PYTHONPATH": str(CODE)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return _refused(f"checking the document takes more than {PATIENCE_SEC:g} s")
+        return _refused(f"checking the document takes more than {PATIENCE_SEC:g} s", cure=_CURE_SLOW)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         if done.returncode < 0 or (said and "MemoryError" in said[-1]):
@@ -61,5 +62,5 @@ def _checked(task: str) -> Reading:
     )
 
 
-def _refused(message: str) -> Reading:
-    return Reading(problems=[Problem(message, 1, 1, cure=_CURE)])
+def _refused(message: str, *, cure: str = _CURE) -> Reading:
+    return Reading(problems=[Problem(message, 1, 1, cure=cure)])

@@ -32,6 +32,7 @@ _ORDERED: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 _EQUAL = ("==", "===", "!=", "!==")
 _MAX_DEPTH = 30
+MAX_TEXT = 100_000  # characters that an expression may give: nested workflows multiply them
 
 
 class ExpressionError(InvalidInput):
@@ -109,9 +110,13 @@ def evaluate(text: str, context: Mapping[str, Any]) -> Any:
     parts = parse_text(text)
     if len(parts) == 1 and not isinstance(parts[0], str):
         return _value(parts[0], context, strict=True)
-    return "".join(
-        part if isinstance(part, str) else _written(_value(part, context, strict=True)) for part in parts
-    )
+    written, size = [], 0
+    for part in parts:
+        written.append(part if isinstance(part, str) else _written(_value(part, context, strict=True)))
+        size += len(written[-1])
+        if size > MAX_TEXT:
+            raise ExpressionError(f"the text it gives is longer than {MAX_TEXT} characters")
+    return "".join(written)
 
 
 def evaluate_all(value: Any, context: Mapping[str, Any]) -> Any:

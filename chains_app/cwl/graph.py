@@ -6,12 +6,13 @@ is (path of the leaf, id), or ("", id) for an input of the outermost workflow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chains_app.cwl.types import Step, Workflow
 
 PortKey = tuple[str, str]
+_Ports = frozenset[PortKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,76 +40,44 @@ class Graph:
     """Leaves in order of dependence, what each reads, and the ports that are outputs of the whole."""
 
     leaves: tuple[Leaf, ...]
-    reads: dict[str, frozenset[PortKey]]
-    finals: frozenset[PortKey]
+    reads: dict[str, _Ports]
+    finals: _Ports
 
     def consumers(self, port: PortKey) -> frozenset[str]:
         """Return the paths of the leaves that read a port."""
         return frozenset(path for path, ports in self.reads.items() if port in ports)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    workflow: Workflow
-    path: str = ""
-    parent: _Scope | None = None
-    step: Step | None = None  # the parent's step that runs this workflow
-    scattered: bool = False
-    conditional: bool = False
-
-
 def build_graph(workflow: Workflow) -> Graph:
-    """Return the graph of a workflow and the workflows within it."""
-    root = _Scope(workflow)
-    leaves, reads = [], {}
-    for scope, step in _leaves(root):
-        path = _join(scope.path, step.id)
-        leaves.append(
-            Leaf(
-                path, step, scope.scattered or bool(step.scatter), scope.conditional or step.when is not None
-            )
-        )
-        sources = {source for link in step.inputs for source in link.sources}
-        reads[path] = frozenset(port for source in sources for port in _trace(scope, source))
-    final = {source for link in workflow.outputs for source in link.sources}
-    return Graph(tuple(leaves), reads, frozenset(port for source in final for port in _trace(root, source)))
+    """Return the graph of a workflow and the workflows within it. The time is linear in their steps."""
+    leaves, reads = list[Leaf](), dict[str, _Ports]()
+    given = {port.id: frozenset({("", port.id)}) for port in workflow.inputs}
+    outputs = _add_leaves(workflow, "", given, leaves, reads, scattered=False, conditional=False)
+    return Graph(tuple(leaves), reads, _union(outputs, outputs))
 
 
-def _leaves(scope: _Scope) -> Iterator[tuple[_Scope, Step]]:
-    for step in scope.workflow.steps:
+def _add_leaves(
+    workflow: Workflow, path: str, given: Mapping[str, _Ports], leaves: list[Leaf], reads: dict[str, _Ports],
+    *, scattered: bool, conditional: bool,
+) -> dict[str, _Ports]:  # fmt: skip
+    """Add the leaves of a workflow whose inputs lead back to these ports; return the same of its outputs."""
+    state = dict(given)
+    for step in workflow.steps:
+        name = f"{path}/{step.id}" if path else step.id
+        is_scattered = scattered or bool(step.scatter)
+        is_conditional = conditional or step.when is not None
+        inputs = {link.id: _union(state, link.sources) for link in step.inputs}
         if step.workflow is None:
-            yield scope, step
+            leaves.append(Leaf(name, step, is_scattered, is_conditional))
+            reads[name] = _union(inputs, inputs)
+            found = {port: frozenset({(name, port)}) for port in step.outputs}
         else:
-            yield from _leaves(_inner(scope, step, step.workflow))
+            found = _add_leaves(
+                step.workflow, name, inputs, leaves, reads, scattered=is_scattered, conditional=is_conditional
+            )
+        state |= {f"{step.id}/{port}": ports for port, ports in found.items()}
+    return {link.id: _union(state, link.sources) for link in workflow.outputs}
 
 
-def _inner(scope: _Scope, step: Step, workflow: Workflow) -> _Scope:
-    return _Scope(
-        workflow,
-        _join(scope.path, step.id),
-        scope,
-        step,
-        scope.scattered or bool(step.scatter),
-        scope.conditional or step.when is not None,
-    )
-
-
-def _trace(scope: _Scope, source: str) -> set[PortKey]:
-    """Return the ports of leaves, or the outermost inputs, that a source leads back to."""
-    name, _, port = source.partition("/")
-    if not port:
-        if scope.parent is None or scope.step is None:
-            return {("", name)}
-        link = next((one for one in scope.step.inputs if one.id == name), None)
-        above = link.sources if link else ()
-        return {key for one in above for key in _trace(scope.parent, one)}
-    step = next((one for one in scope.workflow.steps if one.id == name), None)
-    if step is None or step.workflow is None:
-        return {(_join(scope.path, name), port)}
-    inner = _inner(scope, step, step.workflow)
-    out = next((one for one in step.workflow.outputs if one.id == port), None)
-    return {key for one in (out.sources if out else ()) for key in _trace(inner, one)}
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}/{name}" if path else name
+def _union(ports: Mapping[str, _Ports], names: Iterable[str]) -> _Ports:
+    return frozenset[PortKey]().union(*(ports.get(name, frozenset()) for name in names))

@@ -24,6 +24,7 @@ AGGREGATE = "wms2:aggregate"
 _ELSEWHERE = ("$import", "$include", "$mixin", "$schemas")
 _MAX_NESTING = 10
 _MAX_ENTRIES = 1000  # of one list: the time cwltool takes grows with their square
+_MAX_STEPS = 1000  # with those of the workflows that are run, once for each step that runs them
 _FEATURES = frozenset({
     "ScatterFeatureRequirement", "StepInputExpressionRequirement", "MultipleInputFeatureRequirement",
     "SubworkflowFeatureRequirement", "InlineJavascriptRequirement", "SchemaDefRequirement",
@@ -60,6 +61,7 @@ class _Reader:
         self.found = Reading()
         self.processes: dict[str, tuple[dict[str, Any], Path]] = {}
         self.paths: dict[int, Path] = {}  # of links and steps, by identity
+        self.steps = 0
 
     def add(self, path: Path, message: str, *, cure: str = "", offset: int = 0) -> None:
         self.found.problems.append(self.document.problem(path, message, cure=cure, offset=offset))
@@ -194,6 +196,10 @@ class _Reader:
         return types
 
     def _step(self, name: str, body: dict[str, Any], path: Path, own: str, prefix: str, nesting: int) -> Step:
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            more = f"the workflows have more than {_MAX_STEPS} steps together"
+            raise self.document.unreadable(path, f"{more}; steps of a workflow count whenever it is run")
         links = [
             self._link(_short(one, f"{own}/{name}", name), link, at, own, "source")
             for one, link, at in self._entries(body, "in", path, "source")

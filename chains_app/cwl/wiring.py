@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, product
+from math import prod
 from typing import Any
 
 from chains_app.cwl.expressions import ExpressionError, evaluate
@@ -22,6 +23,8 @@ Index = tuple[int, ...]
 Ports = Mapping[str, Any]
 Lookup = Callable[[str, Index], Ports | None]
 DEFAULT_MAX_CALLS = 1000
+_MAX_LOOKS = 20  # per call that may be made: skipped calls, and workflows around calls or without any
+MAX_VALUES = 100_000  # of a merged or aggregated list: nested workflows multiply them
 
 
 class _Unknown:
@@ -107,6 +110,7 @@ class _Run:
         self.lookup, self.max_calls, self.check_types = lookup, max_calls, check_types
         self.early = early
         self.found = Wiring()
+        self.looks = 0
         self.pending = False  # a call has no result yet, or could not be made
 
     def workflow(
@@ -151,6 +155,8 @@ class _Run:
 
     def _scattered(self, step: Step, bound: dict[str, Any], name: str, index: Index) -> dict[str, Any]:
         lists = [_scatter_list(bound[one], one) for one in step.scatter]
+        if step.scatter_method and prod(len(one) or 1 for one in lists) > self.max_calls * _MAX_LOOKS:
+            raise _TooManyCalls  # before lists of lists are made
         shape: Iterator[tuple[Index, tuple[Any, ...]]]
         if step.scatter_method == "nested_crossproduct":
             places = product(*(range(len(one)) for one in lists))
@@ -178,6 +184,9 @@ class _Run:
     def _call(
         self, step: Step, bound: dict[str, Any], name: str, index: Index, position: int | None
     ) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks > self.max_calls * _MAX_LOOKS:
+            raise _TooManyCalls
         runtime = {"index": position}
         values = dict(bound)
         for link in step.inputs:
@@ -222,7 +231,7 @@ def _linked(link: Link, state: Ports) -> Any:
         alone = len(values) == 1 and not (link.link_merge or link.pick_value or link.aggregate)
         return values[0] if alone else UNKNOWN
     if link.link_merge == "merge_flattened":
-        value: Any = [*chain.from_iterable(one if isinstance(one, list) else [one] for one in values)]
+        value: Any = _flattened(values, link)
     elif link.link_merge or len(values) > 1:
         value = values
     else:
@@ -231,7 +240,30 @@ def _linked(link: Link, state: Ports) -> Any:
         value = _picked(value, link)
     if link.aggregate:
         value = _aggregated(value, link)
+    if isinstance(value, list) and _has_more_values(value, MAX_VALUES):
+        raise _too_long(link)
     return link.default if value is None and link.has_default else value
+
+
+def _flattened(values: list[Any], link: Link) -> list[Any]:
+    if sum(len(one) if isinstance(one, list) else 1 for one in values) > MAX_VALUES:
+        raise _too_long(link)
+    return [*chain.from_iterable(one if isinstance(one, list) else [one] for one in values)]
+
+
+def _too_long(link: Link) -> _WiringError:
+    return _WiringError(f"the list for {link.id} has more than {MAX_VALUES} values", name=link.id)
+
+
+def _has_more_values(value: list[Any], most: int) -> bool:
+    """Return whether a list with the lists in it has more values. One list may be in it many times."""
+    todo, values = [value], 0
+    while todo and values <= most:
+        inner = todo.pop()
+        values += len(inner)
+        if values <= most:
+            todo += [one for one in inner if isinstance(one, list)]
+    return values > most
 
 
 def _known(value: Any, *, streams: bool) -> Any:
@@ -257,7 +289,7 @@ def _aggregated(value: Any, link: Link) -> Any:
     if link.aggregate == "collect":
         return values
     if link.aggregate == "concat":
-        return [*chain.from_iterable(one if isinstance(one, list) else [one] for one in values)]
+        return _flattened(values, link)
     if link.aggregate in ("first", "last"):
         return (values[0] if link.aggregate == "first" else values[-1]) if values else None
     numbers = [one for one in values if one is not None]

@@ -13,13 +13,14 @@ from typing import Any
 from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
 
-from chains_app.intake.buffered_amqp import BufferedTransport
+from chains_app.intake.buffered_amqp import BufferedTransport, Delivery
 from chains_app.intake.sources import BATCH, IDLE_SEC, PREFETCH, AmqpSource, Take
 
 CONNECT_SEC = 10.0
 CONSUMER = "wms2-intake"
 HEARTBEAT_SEC = 20
 MORE_SEC = 0.005  # how long to wait for further messages of a batch
+AHEAD = 3  # batches that are stored or wait for it while the next one is read
 # Redis: a dead consumer's messages return after this time
 REDIS_OPTIONS = {"visibility_timeout": 300, "socket_timeout": 30, "socket_connect_timeout": 5}
 
@@ -35,24 +36,28 @@ class AmqpReader:
 
     def read(self, *, take: Take, stop: Event, ready: Callable[[], None]) -> None:
         """See `sources.Reader`."""
-        inbox: list[Any] = []
+        inbox: list[Delivery] = []
         with self._connect() as connection:
             channel = connection.channel()
             queue = self._declare(channel)
             channel.basic_qos(0, PREFETCH, False)
-            queue.consume(CONSUMER, inbox.append)  # messages as the transport has them
+            queue.consume(
+                CONSUMER, lambda message: inbox.append((message.delivery_tag, _bytes(message.body)))
+            )
             ready()
-            storing: deque[tuple[Future[None], list[Any]]] = deque()
+            storing: deque[tuple[Future[None], list[int]]] = deque()
             while storing or not stop.is_set():
                 self._fill(connection, inbox, wait=0.0 if storing else IDLE_SEC)
                 batch = [] if stop.is_set() else inbox[:BATCH]
                 if batch:
                     del inbox[:BATCH]
-                    storing.append((take([_bytes(message.body) for message in batch]), batch))
-                if storing and (len(storing) > 1 or not batch):  # one is stored while the next one is read
-                    done, messages = storing.popleft()
+                    storing.append((take([body for _, body in batch]), [tag for tag, _ in batch]))
+                stored = list[int]()
+                while storing and (storing[0][0].done() or len(storing) >= AHEAD or not batch):
+                    done, tags = storing.popleft()
                     done.result()
-                    _acknowledge(connection, messages)
+                    stored += tags
+                _acknowledge(connection, channel, stored)
 
     def _connect(self) -> Connection:
         source = self._source
@@ -84,14 +89,16 @@ class AmqpReader:
         bound.declare()
         return bound
 
-    def _fill(self, connection: Connection, inbox: list[Any], *, wait: float) -> None:
-        """Wait for a message until the timeout, then take all that have arrived, at most a batch."""
+    def _fill(self, connection: Connection, inbox: list[Delivery], *, wait: float) -> None:
+        """Wait for a message until the timeout, then take what has arrived, until there is a batch."""
         wait = max(wait, MORE_SEC)
         while len(inbox) < BATCH:
             try:
                 connection.drain_events(timeout=wait)
             except TimeoutError:
                 break
+            if _is_amqp(connection):
+                connection.connection.drain_arrived(CONSUMER, inbox.append)
             wait = MORE_SEC
         now = time.monotonic()
         if connection.supports_heartbeats and now - self._checked >= 1.0:
@@ -99,13 +106,17 @@ class AmqpReader:
             connection.heartbeat_check()
 
 
-def _acknowledge(connection: Connection, messages: list[Any]) -> None:
-    if connection.transport.driver_type == "amqp":
-        last = messages[-1]
-        last.channel.basic_ack(last.delivery_tag, multiple=True)  # all messages up to this one
+def _acknowledge(connection: Connection, channel: Any, tags: list[int]) -> None:
+    if _is_amqp(connection):
+        if tags:
+            channel.basic_ack(tags[-1], multiple=True)  # all messages up to this one
         return
-    for message in messages:
-        message.ack()
+    for tag in tags:
+        channel.basic_ack(tag)
+
+
+def _is_amqp(connection: Connection) -> bool:
+    return bool(connection.transport.driver_type == "amqp")
 
 
 def _bytes(body: Any) -> bytes:

@@ -1,12 +1,14 @@
 """kombu's AMQP transport with buffered reading.
 
-py-amqp asks the operating system for every part of every frame, and sets the timeout of the socket each time.
-Here one call returns all frames that have arrived, and draining handles them together.
+py-amqp asks the operating system for every part of every frame, sets the timeout of the socket each time, and
+builds several objects for each message. Here one call returns all frames that have arrived, and messages that
+arrived in one piece are taken out of the buffer directly. Everything else is left to py-amqp.
 """
 
 from __future__ import annotations
 
-from struct import Struct
+from collections.abc import Callable
+from struct import Struct, error
 from typing import Any
 
 from amqp.exceptions import UnexpectedFrame
@@ -15,8 +17,13 @@ from kombu.transport import pyamqp
 
 CHUNK = 128 * 1024  # bytes of one call
 END = 206  # the octet that ends a frame
+METHOD, CONTENT_HEADER, BODY = 1, 2, 3  # types of frames
 _HEADER = Struct(">BHI")  # type, channel, size
+_CONTENT = Struct(">BHIxxxxQ")  # the same, then class and weight, size of the body
+_TAG = Struct(">Q")
+_DELIVER = b"\x00\x3c\x00\x3c"  # class and method of basic.deliver
 Frame = tuple[int, int, bytes]
+Delivery = tuple[int, bytes]  # tag and body of a message
 
 
 class _Buffered:
@@ -56,6 +63,32 @@ class _Buffered:
         self._at = end + 1
         return kind, channel, self._received[start:end]
 
+    def next_delivery(self, beginning: bytes) -> Delivery | None:
+        """Return tag and body of the next message if its frames are next, complete, and three.
+
+        `beginning`: of the method: basic.deliver and the consumer's tag.
+        """
+        received, method = self._received, self._at
+        if not received.startswith(beginning, method + _HEADER.size):
+            return None
+        try:
+            kind, _, size = _HEADER.unpack_from(received, method)
+            (tag,) = _TAG.unpack_from(received, method + _HEADER.size + len(beginning))
+            content = method + _HEADER.size + size + 1
+            content_kind, _, size, length = _CONTENT.unpack_from(received, content)
+            body = content + _HEADER.size + size + 1
+            body_kind, _, size = _HEADER.unpack_from(received, body)
+        except error:  # more is to come
+            return None
+        start = body + _HEADER.size
+        end = start + size
+        if (kind, content_kind, body_kind, size) != (METHOD, CONTENT_HEADER, BODY, length):
+            return None
+        if len(received) <= end or not received[content - 1] == received[body - 1] == received[end] == END:
+            return None
+        self._at = end + 1
+        return tag, received[start:end]
+
 
 class _TcpTransport(_Buffered, TCPTransport):  # type: ignore[misc]
     pass
@@ -82,10 +115,15 @@ class _Connection(pyamqp.Connection):
             write_timeout=write_timeout, **options,
         )  # fmt: skip
 
-    def drain_events(self, timeout: float | None = None) -> None:
-        """Wait for a message or method, then handle everything that arrived with it."""
-        super().drain_events(timeout)
-        while self._transport is not None and (frame := self._transport.next_frame()) is not None:
+    def drain_arrived(self, consumer: str, on_message: Callable[[Delivery], None]) -> None:
+        """Handle everything that has arrived. Messages of the consumer are passed to `on_message`."""
+        beginning = _DELIVER + bytes([len(consumer)]) + consumer.encode()
+        while (transport := self._transport) is not None:
+            while found := transport.next_delivery(beginning):
+                on_message(found)
+            frame = transport.next_frame()
+            if frame is None:
+                break
             self.on_inbound_frame(frame)
 
 

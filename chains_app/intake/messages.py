@@ -13,7 +13,7 @@ MAX_BYTES = 1024 * 1024
 FIELDS = frozenset(
     {"uid", "id", "name", "template", "parameters", "priority", "correlation_id", "callback_url"}
 )
-TEXTS = ("uid", "name", "template", "correlation_id", "callback_url")
+TEXTS = frozenset({"uid", "name", "template", "correlation_id", "callback_url"})
 
 
 class Refused(Exception):
@@ -66,15 +66,13 @@ def _read_event(document: Mapping[str, Any], event_types: frozenset[str]) -> Ann
 
 
 def _read_announcement(document: Mapping[str, Any]) -> Announced:
-    unknown = sorted(key for key in document if key not in FIELDS)
-    if unknown:
-        raise Refused(
-            f"{unknown[0][:80]!r} is not a field of an announcement; use {', '.join(sorted(FIELDS))}"
-        )
-    values = {key: value for key, value in document.items() if value is not None and key != "id"}
-    values.setdefault("uid", document.get("id"))
-    for key in TEXTS:
-        if key in values and not isinstance(values[key], str):
+    if not document.keys() <= FIELDS:
+        unknown = min(document.keys() - FIELDS)
+        raise Refused(f"{unknown[:80]!r} is not a field of an announcement; use {', '.join(sorted(FIELDS))}")
+    values = {key: value for key, value in document.items() if value is not None}
+    values.setdefault("uid", values.pop("id", None))
+    for key, value in values.items():
+        if key in TEXTS and not isinstance(value, str):
             raise Refused(f"{key}: a text is needed")
     if "parameters" in values:
         try:

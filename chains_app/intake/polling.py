@@ -59,7 +59,7 @@ def poll_datasets(*, now: datetime) -> int:
 def _announce(names: Sequence[str]) -> int:
     known = set(Announcement.objects.filter(dataset_name__in=names).values_list("dataset_name", flat=True))
     rows = [_row(name) for name in names if name not in known]
-    return len(store_announcements(rows)) if rows else 0
+    return store_announcements(rows) if rows else 0
 
 
 def _row(name: str) -> NewAnnouncement:

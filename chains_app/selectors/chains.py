@@ -206,7 +206,13 @@ def chain_why(chain: Chain, *, now: datetime, limit: int = 50) -> ChainWhy:
     rows = (
         chain.steps.exclude(status__in=sorted(STEP_DONE)).select_related("request__workflow").order_by("id")
     )
-    producers = _unfinished_producers(chain, build_graph(workflow_of(chain.template)))
+    if chain.status in ENDED:
+        steps = []
+    else:
+        producers = _unfinished_producers(chain, build_graph(workflow_of(chain.template)))
+        holds = _holds(chain)
+        steps = [_step_why(row, now, producers[row.step], holds.pop(str(row), [])) for row in rows[:limit]]
+        steps += [_hold_why(chain, step, found) for step, found in holds.items()]
     return ChainWhy(
         chain=chain.pk,
         status=chain.status,
@@ -214,10 +220,28 @@ def chain_why(chain: Chain, *, now: datetime, limit: int = 50) -> ChainWhy:
         status_since=chain.status_since,
         summary=_summary(chain),
         last_error=chain.last_error,
-        steps=[_step_why(row, now, producers[row.step]) for row in rows[:limit]]
-        if chain.status not in ENDED
-        else [],
+        steps=steps,
     )
+
+
+def _holds(chain: Chain) -> dict[str, list[dict[str, Any]]]:
+    """Return the evidence of a held chain by step; that of its outputs has no step."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in (chain.hold_evidence or {}).get("steps") or []:
+        found.setdefault(one.get("step", ""), []).append(one)
+    return found
+
+
+def _hold_why(chain: Chain, step: str, holds: list[dict[str, Any]]) -> StepWhy:
+    """Explain what holds a chain and is no row: a step whose calls are not known, or an output."""
+    return StepWhy(
+        step=step, status=StepStatus.HELD, since=chain.status_since, reason=_joined(holds, "reason"),
+        remedy=_joined(holds, "remedy"), request_name="", request_summary="",
+    )  # fmt: skip
+
+
+def _joined(holds: list[dict[str, Any]], name: str) -> str:
+    return "; ".join(dict.fromkeys(str(one.get(name, "")) for one in holds[:5]))
 
 
 def _summary(chain: Chain) -> str:
@@ -227,9 +251,9 @@ def _summary(chain: Chain) -> str:
     return chain.wait_reason or CHAINS[ChainStatus(chain.status)].why
 
 
-def _step_why(row: ChainStep, now: datetime, waits_for: str) -> StepWhy:
+def _step_why(row: ChainStep, now: datetime, waits_for: str, holds: list[dict[str, Any]]) -> StepWhy:
     evidence = row.hold_evidence or {}
-    known = evidence.get("reason") or row.wait_reason
+    known = evidence.get("reason") or _joined(holds, "reason") or row.wait_reason
     if row.status == StepStatus.DEFINED:
         known = known or waits_for
     request: Request | None = row.request
@@ -241,7 +265,7 @@ def _step_why(row: ChainStep, now: datetime, waits_for: str) -> StepWhy:
         status=row.status,
         since=row.status_since,
         reason=str(known or STEPS[StepStatus(row.status)].why),
-        remedy=str(evidence.get("remedy", "")),
+        remedy=str(evidence.get("remedy") or _joined(holds, "remedy")),
         request_name=request.request_name if request else "",
         request_summary=summary,
     )

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chains_app.models import Chain, ChainDataset
 from chains_app.selectors.consumers import unfinished_consumers, waiting_consumers
-from chains_app.states import CleanupStrategy, DatasetRole, DatasetStatus
+from chains_app.states import ENDED, GOING, STEP_ENDED, CleanupStrategy, DatasetRole, DatasetStatus
 from chains_app.transitions import move_dataset
 from outputs_app.selectors import removal_of
 from outputs_app.services import remove_dataset
@@ -36,8 +36,8 @@ class Removal:
     dataset_name: str
     role: DatasetRole
     status: DatasetStatus
-    removed: Annotated[bool, "Whether the strategy removes it at all."]
-    when: str
+    removed: Annotated[bool, "Whether the cleanup has removed it or will."]
+    when: Annotated[str, "When or why it is removed, or why never."]
     waits_for: Annotated[list[str], "Consumers that are not done yet, in all chains and requests."]
 
 
@@ -122,23 +122,27 @@ def _remove(row: ChainDataset) -> None:
 def removal_plan(chain: Chain) -> list[Removal]:
     """Return what the cleanup has done or will do to each dataset of a chain, and when."""
     rows = chain.datasets.select_related("chain__template", "producer").order_by("id")
-    return [
-        Removal(
-            dataset_name=row.dataset_name,
-            role=DatasetRole(row.role),
-            status=DatasetStatus(row.status),
-            removed=_goes(row),
-            when=_when(row),
-            waits_for=waiting_consumers(row) if _goes(row) and row.status != DatasetStatus.REMOVED else [],
-        )
-        for row in rows
-    ]
+    return [_planned_removal(row) for row in rows]
 
 
-def _when(row: ChainDataset) -> str:
+def _planned_removal(row: ChainDataset) -> Removal:
+    role, status = DatasetRole(row.role), DatasetStatus(row.status)
+    if status in GOING:
+        waits = waiting_consumers(row) if status == DatasetStatus.REMOVING else []
+        return Removal(row.dataset_name, role, status, removed=True, when=row.removal_reason, waits_for=waits)
+    if kept := _why_kept(row):
+        return Removal(row.dataset_name, role, status, removed=False, when=f"never: {kept}", waits_for=[])
+    greedy = row.chain.template.cleanup == CleanupStrategy.GREEDY and role == DatasetRole.INTERMEDIATE
+    when = "once every consumer is done" if greedy else "once every step of the chain is done"
+    return Removal(row.dataset_name, role, status, removed=True, when=when, waits_for=waiting_consumers(row))
+
+
+def _why_kept(row: ChainDataset) -> str:
+    """Return why a dataset stays; empty if it is removed later."""
+    if row.status == DatasetStatus.PLANNED and row.producer is not None and row.producer.status in STEP_ENDED:
+        return f"it was not made, {row.producer} is {row.producer.status}"
+    if row.role == DatasetRole.FINAL:
+        return "final datasets are kept"
     if not _goes(row):
-        return "never: final datasets are kept" if row.role == DatasetRole.FINAL else "never"
-    if row.status in (DatasetStatus.REMOVING, DatasetStatus.REMOVED):
-        return row.removal_reason
-    greedy = row.chain.template.cleanup == CleanupStrategy.GREEDY and row.role == DatasetRole.INTERMEDIATE
-    return "once every consumer is done" if greedy else "once every step of the chain is done"
+        return "the template keeps it"
+    return f"the chain is {row.chain.status}" if row.chain.status in ENDED else ""

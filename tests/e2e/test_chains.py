@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import requests
 
 from dags_app.adapters import dbs
 from tests.e2e.conftest import Json, Stack
@@ -143,3 +147,45 @@ def _check_datasets(stack: Stack, chain: Json) -> None:
     assert access["intermediate"] == {"DELETED"}
     assert access["input"] == {"VALID"}
     assert access["log"] == {None}, "log datasets are in Rucio only"
+
+
+HEAD = "cwlVersion: v1.2\nclass: Workflow\ninputs: {data: Directory}\noutputs: {}\nsteps:\n"
+TOOL = "{class: Operation, inputs: {data: Directory}, outputs: {out: Directory}}"
+ROWS = [
+    "a0: &a0 [x, x, x, x, x, x, x, x, x]",
+    *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
+]
+HOSTILE = {
+    "busy": HEAD + "".join(f"  s{n}: {{in: {{data: data}}, out: [out], run: {TOOL}}}\n" for n in range(900)),
+    "bomb": "\n".join(ROWS),
+    "aliases": "a: &a 1\nb: [" + "*a, " * 250_000 + "]",
+}
+ANSWER_SEC = 5.0
+
+
+def test_web_answers_while_hostile_templates_are_checked(stack: Stack) -> None:
+    """More of them than the web process has threads, each of which takes cwltool until its limit."""
+
+    def load(kind: str) -> tuple[int, str]:
+        answer = requests.post(
+            f"{stack.url}/api/v1/templates",
+            json={"name": "hostile", "document": HOSTILE[kind], "reason": "e2e"},
+            headers=dict(stack.api.headers),
+            timeout=120,
+        )
+        return answer.status_code, answer.headers.get("Retry-After", "") + answer.text
+
+    took = list[float]()
+    with ThreadPoolExecutor(32) as people:
+        sent = [people.submit(load, kind) for kind in ["busy"] * 30 + ["bomb", "aliases"] * 5]
+        while not all(one.done() for one in sent):
+            began = time.monotonic()
+            stack.get("requests?page_size=1")
+            took.append(time.monotonic() - began)
+    answers = [one.result() for one in sent]
+
+    assert max(took) < ANSWER_SEC, took
+    assert {status for status, _ in answers} == {413, 422, 503}
+    assert all(status != 503 or text[0].isdigit() for status, text in answers), "Retry-After"
+    assert any("checking the document takes" in text for _, text in answers)
+    assert stack.get("templates?name=hostile")["results"] == []

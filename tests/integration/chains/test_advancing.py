@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from chains_app.models import Chain, ChainStep
+from chains_app.selectors.chains import chain_why
 from chains_app.services import starting
 from chains_app.services.advancing import advance_chain
 from chains_app.services.sweeping import claim_chains, wake_chains
@@ -224,6 +225,22 @@ def test_required_input_that_is_null_holds_the_chain_with_step_input_and_cure() 
     evidence = chain.hold_evidence["steps"][0]
     assert (evidence["step"], evidence["input"]) == ("join", "data")
     assert "default" in evidence["remedy"]
+    (why,) = chain_why(chain, now=timezone.now()).steps
+    assert (why.step, why.reason) == ("join", "join: input data is null")
+    assert why.remedy.startswith("Skip the step, or cancel the chain. In a new version of the template: Give")
+
+
+def test_output_without_a_value_holds_the_chain_and_is_explained() -> None:
+    make_actual(WHEN.replace("[extra/out, skim/out]", "[skim/out, skim/out]").replace("first_", "the_only_"))
+    chain = advanced(start())
+    end_request(chain, "skim")
+    advanced(advanced(chain))
+
+    (why,) = chain_why(chain, now=timezone.now()).steps
+
+    assert chain.status == ChainStatus.HELD
+    assert (why.step, why.status, why.remedy) == ("", "held", "Cancel the chain")
+    assert why.reason == "output result: 2 sources of result are not null, one is expected"
 
 
 def test_refused_request_holds_its_step_and_does_not_run() -> None:

@@ -145,7 +145,15 @@ def test_announced_dataset_starts_a_chain_that_can_be_seen(operator: APIClient) 
     cleanup = get(f"chains/{number}/cleanup")
     waits = [one for one in cleanup["datasets"] if one["role"] == "intermediate"]
     assert all("step join" in str(one["waits_for"]) for one in waits)
-    assert len(get(f"chains/{number}/events")["results"]) > 5
+    assert {one["producer"] for one in detail["datasets"]} == {"", "skim[0]", "skim[1]", "skim[2]", "join"}
+    events = get(f"chains/{number}/events")["results"]
+    assert {one["step"] for one in events if one["kind"] == "chain"} == {""}
+    assert {one["step"] for one in events if one["kind"] == "step"} == {
+        "join",
+        "skim[0]",
+        "skim[1]",
+        "skim[2]",
+    }
     output = chain.datasets.get(role="final").dataset_name
     lineage = get(f"datasets/lineage?name={output}")
     assert {one["made_from"] for one in lineage["ancestors"]} >= {RAW}

@@ -14,6 +14,7 @@ from chains_app.models import Announcement, Chain, ChainDataset
 from chains_app.services.advancing import advance_chain
 from chains_app.services.announcing import announce, match_pending
 from chains_app.services.cleaning import advance_removal, removal_plan
+from chains_app.services.steering import cancel_chain
 from chains_app.services.sweeping import claim_removals
 from chains_app.states import ChainStatus, DatasetStatus
 from outputs_app.models import OutputBlock, OutputDataset
@@ -29,7 +30,7 @@ from tests.integration.chains.conftest import (
     start,
     statuses,
 )
-from tests.integration.chains.documents import DIAMOND, LINEAR
+from tests.integration.chains.documents import DIAMOND, LINEAR, WHEN
 from tests.integration.factories import ago, make_request, make_workflow
 
 POINTS = ("announce.stored", "announce.matched")
@@ -115,6 +116,31 @@ class TestStrategies:
         chain = run_chain(advanced(start()), "skim", "slim", "join")
 
         assert not chain.datasets.filter(role="log", status="removing").exists()
+
+    def test_plan_names_why_a_dataset_is_never_removed(self) -> None:
+        make_actual(WHEN, cleanup="safe")
+        chain = run_chain(advanced(start()), "skim")
+        advanced(chain)
+
+        plan = {one.dataset_name: (one.removed, one.when) for one in removal_plan(chain)}
+
+        assert chain.status == ChainStatus.FINISHED
+        for row in chain.datasets.filter(producer__step="extra"):
+            assert plan[row.dataset_name] == (False, "never: it was not made, extra is skipped")
+        assert plan[RAW] == (False, "never: the template keeps it")
+
+    def test_plan_of_a_cancelled_chain_removes_nothing(self) -> None:
+        make_actual(cleanup="safe")
+        chain = run_chain(advanced(start()), "skim")
+        cancel_chain(chain=chain, actor="user:ana", reason="r")
+
+        plan = {
+            one.dataset_name: (one.removed, one.when) for one in removal_plan(Chain.objects.get(pk=chain.pk))
+        }
+
+        made = chain.datasets.get(producer__step="skim", port="out", role="intermediate").dataset_name
+        assert plan.pop(made) == (False, "never: the chain is cancelled")
+        assert not any(removed for removed, _ in plan.values())
 
     def test_consumers_are_counted_over_all_requests_and_chains(self) -> None:
         make_actual(cleanup="safe")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -74,6 +75,31 @@ def test_amqp_messages_become_rows_and_are_acknowledged(broker: Broker, queue: s
     until(lambda: broker.waiting(queue) == 0)
     row = Announcement.objects.get(uid="u7")
     assert (row.dataset_name, row.actor) == ("/Primary/Era7-v1/RAW", "system:intake-amqp")
+
+
+def test_messages_of_all_sizes_arrive_once_and_in_order(broker: Broker, queue: str) -> None:
+    """They wait before the reader subscribes. A frame of RabbitMQ has at most 131,072 bytes."""
+    sizes = [0, 1, 60, 131_063, 131_064, 131_065, 131_072, 400_000, *[200] * 1500, 0, 300_000, *range(500)]
+    sent = [str(index).encode().ljust(size, b".")[:size] for index, size in enumerate(sizes)]
+    broker.declare(queue)
+    broker.publish(queue, *sent, confirm=False)
+    until(lambda: broker.waiting(queue) == len(sent))
+    received, stop = list[bytes](), Event()
+
+    def take(bodies: Sequence[bytes]) -> Future[None]:
+        received.extend(bodies)
+        if len(received) >= len(sent):
+            stop.set()
+        done = Future[None]()
+        done.set_result(None)
+        return done
+
+    AmqpReader(AmqpSource(url=broker.files.amqp_url, queue=queue)).read(
+        take=take, stop=stop, ready=lambda: None
+    )
+
+    assert received == sent
+    assert broker.waiting(queue) == 0
 
 
 def test_the_same_uid_is_one_announcement(broker: Broker, queue: str, amqp: Intake) -> None:

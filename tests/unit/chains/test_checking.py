@@ -46,7 +46,6 @@ def test_document_is_refused_when_its_check_fails(
 def test_check_is_refused_while_the_limit_of_checks_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     places = BoundedSemaphore(1)
     monkeypatch.setattr(checking, "_PLACES", places)
-    monkeypatch.setattr(checking, "PLACE_SEC", 0.01)
     with places, pytest.raises(TransientError, match="other documents are being checked"):
         checking.check_document("cwlVersion: v1.2")
 

@@ -72,11 +72,14 @@ def test_problem_of_the_wiring_holds_the_chain_with_its_cure() -> None:
     wiring = Wiring(problems=[Problem("b: input x is null", step="b", input="x", cure="Give it a default")])
 
     found = decide(wiring, {A: DONE, B: DEFINED}, needs={}, inputs={}, approvals=frozenset())
+    without_row = decide(wiring, {A: DONE}, needs={}, inputs={}, approvals=frozenset())
 
     assert found.status is ChainStatus.HELD
-    assert found.holds == [
-        {"step": "b", "input": "x", "reason": "b: input x is null", "remedy": "Give it a default"}
-    ]
+    (evidence,) = found.holds
+    cure = "In a new version of the template: Give it a default"
+    assert evidence.pop("remedy") == f"Skip the step, or cancel the chain. {cure}"
+    assert evidence == {"step": "b", "input": "x", "reason": "b: input x is null"}
+    assert without_row.holds[0]["remedy"] == f"Cancel the chain. {cure}"
 
 
 def test_chain_ends_when_the_wiring_is_complete_and_never_before() -> None:

@@ -239,6 +239,29 @@ def test_document_that_would_keep_cwltool_busy_is_refused_before(
     assert problem.line == 10
 
 
+def _multiplied(width: int, depth: int) -> str:
+    """Workflows of which each runs the next one in every step."""
+    rows = ["cwlVersion: v1.2", "$graph:"]
+    for level in range(depth):
+        steps = ", ".join(f"s{n}: {{run: '#w{level + 1}', in: {{}}, out: []}}" for n in range(width))
+        name = f"w{level}" if level else "main"
+        rows.append(f"- {{class: Workflow, id: {name}, inputs: {{}}, steps: {{{steps}}}, outputs: {{}}}}")
+    rows.append(f"- {{class: Operation, id: w{depth}, inputs: {{}}, outputs: {{}}}}")
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("wiring_only", [True, False])
+def test_workflows_that_multiply_are_refused_before_cwltool_reads_them(
+    wiring_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_child, "_cwltool_problems", None)
+
+    (problem,) = check_text(_multiplied(width=10, depth=9), wiring_only=wiring_only).problems
+
+    assert "more than 1000 steps" in problem.message
+    assert problem.line > 2
+
+
 def test_command_line_is_bound_by_the_rules_of_cwl() -> None:
     text = """
 cwlVersion: v1.2

@@ -288,6 +288,43 @@ def test_number_of_calls_is_limited() -> None:
     assert found["calls"] == []
 
 
+MULTIPLIED = ", ".join(["x"] * 10)
+STEP = "{run: t.cwl, in: {v: x}, out: [o]}"
+
+
+def nested(port: str, *, depth: int = 9) -> str:
+    """Workflows in each other, each of which passes `x` on as this port of the next one."""
+    inner = STEP
+    for _ in range(depth):
+        inner = (
+            f"{{run: {{class: Workflow, inputs: {{x: Any}}, steps: {{s: {inner}}}, outputs: []}},"
+            f" in: {{x: {port}}}, out: []}}"
+        )
+    return f"inputs: {{x: Any}}\nsteps: {{s: {inner}}}\noutputs: []\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (nested(f"{{source: [{MULTIPLIED}], linkMerge: merge_flattened}}"), "more than 100000 values"),
+        (nested(f"{{source: [{MULTIPLIED}], linkMerge: merge_nested}}"), "more than 100000 values"),
+        (nested("{source: x, valueFrom: " + "$(self)" * 10 + "}"), "longer than 100000 characters"),
+        (scatter("[a, b]", "flat_crossproduct"), "more than 1000 calls"),
+        (scatter("[a, b]", "nested_crossproduct"), "more than 1000 calls"),
+        (
+            scatter("[a, b]", "flat_crossproduct").replace("out:", "when: $(1 > 2)\n    out:"),
+            "more than 1000",
+        ),
+    ],
+)
+def test_values_that_multiply_are_refused(text: str, words: str) -> None:
+    values = {name: list(range(100_000)) for name in "ab"} if "inputs: {a" in text else {"x": ["/A/B-v1/RAW"]}
+
+    problems = tried(text, values)["problems"]
+
+    assert words in "".join(one["message"] for one in problems)
+
+
 @given(st.lists(st.integers(0, 9), max_size=4), st.lists(st.integers(0, 9), max_size=4))
 def test_crossproducts_call_every_pair_once_and_keep_their_shape(a: list[int], b: list[int]) -> None:
     pairs = [(x, y) for x in a for y in b]
