@@ -36,6 +36,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[tuple[str, str], tuple[int, Any]] = {}
+        self.messages: dict[str, str] = {}
         self.received: list[tuple[str, str, Any]] = []
 
     @property
@@ -63,6 +64,8 @@ class Handler(BaseHTTPRequestHandler):
         status, answer = self.server.answers.get((self.command, path), (404, {"detail": "Not found"}))
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
+        if message := self.server.messages.get(path):
+            self.send_header("WMS2-Message", message)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -176,10 +179,20 @@ def test_every_list_follows_its_pages(server: Server) -> None:
 
 def test_an_operation_sends_its_fields_and_reason(server: Server) -> None:
     server.answers["POST", "/api/v1/requests/first/release"] = (200, {"status": "queued"})
+    server.messages["/api/v1/requests/first/release"] = "Released by %C3%81na%1B: it waits."
     done = wms2(server, "release", "first", "--site-bans", "T2_CH_CERN T2_DE_DESY", "-m", "disks")
-    assert (done.returncode, done.stdout) == (0, "first: release: queued\n")
+    assert (done.returncode, done.stdout) == (0, "first: Released by Ána�: it waits.\n")
     sent = {"site_bans": ["T2_CH_CERN", "T2_DE_DESY"], "reason": "disks"}
     assert server.received == [("POST", "/api/v1/requests/first/release", sent)]
+
+
+def test_an_operation_prints_its_body_as_json_or_the_id(server: Server) -> None:
+    server.answers["POST", "/api/v1/alerts/7/acknowledge"] = (200, {"id": 7, "message": "it takes long"})
+    server.messages["/api/v1/alerts/7/acknowledge"] = "Alert 7 is acknowledged."
+    words = ("alert", "acknowledge", "7", "-m", "known")
+    assert wms2(server, *words).stdout == "7: Alert 7 is acknowledged.\n"
+    assert json.loads(wms2(server, "--json", *words).stdout)["message"] == "it takes long"
+    assert wms2(server, "-q", *words).stdout == "7\n"
 
 
 def test_a_dry_run_changes_nothing_and_prints_the_effect(server: Server) -> None:
