@@ -46,6 +46,13 @@ def words(value: str) -> str:
 
 
 @register.filter
+def inline_code(text: str) -> SafeString:
+    """Return text whose parts between backticks are code."""
+    parts = (("<code>{}</code>" if number % 2 else "{}", part) for number, part in enumerate(text.split("`")))
+    return mark_safe("".join(format_html(form, part) for form, part in parts))  # noqa: S308 - each is escaped
+
+
+@register.filter
 def block_id(block_name: str) -> str:
     """Return the part of a block's name that differs between blocks of a dataset."""
     return f"#{block_name.rpartition('#')[2]}"
