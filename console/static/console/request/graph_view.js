@@ -31,6 +31,7 @@ export class GraphView {
     this.canvas.width = Math.round(this.width * ratio);
     this.canvas.height = Math.round(this.height * ratio);
     this.ratio = ratio;
+    this.textScale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a 4k screen
     if (!this.touched && this.data.body) this.fit();
     this.draw();
   }
@@ -161,7 +162,7 @@ export class GraphView {
     c.strokeStyle = colours.line;
     c.lineWidth = 1;
     c.strokeRect(x * scale + 0.5, y * scale + 0.5, width * scale, height * scale);
-    const size = Math.min(13, 8 * scale);
+    const size = Math.min(13 * this.textScale, 8 * scale);
     if (size < 7) return;
     c.fillStyle = colours.quiet;
     c.font = `${size}px system-ui, sans-serif`;
@@ -200,7 +201,7 @@ export class GraphView {
     c.fillStyle = colours.ofGroup(group, status);
     c.fillRect(x, y, width, Math.max(2, 1.2 * scale));
     if (width < LABEL_FROM_PX) return;
-    const size = Math.min(12, 4 * scale);
+    const size = Math.min(12 * this.textScale, 4 * scale);
     if (size < 7) return;
     c.fillStyle = colours.text;
     c.font = `${size}px system-ui, sans-serif`;
@@ -273,7 +274,7 @@ export class GraphView {
   paintLabel(name, exit, x, y, edge) {
     const { context: c } = this;
     c.fillStyle = "#fff";
-    c.font = `${Math.min(12, edge / 6)}px system-ui, sans-serif`;
+    c.font = `${Math.min(12 * this.textScale, edge / 6)}px system-ui, sans-serif`;
     c.textBaseline = "bottom";
     c.fillText(exit ? `${name} (${exit})` : name, x + 3, y + edge - 3, edge - 6);
   }
