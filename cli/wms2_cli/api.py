@@ -169,13 +169,18 @@ def segment(value: object) -> str:
     return quote(str(value), safe="")
 
 
+def _about(name: str, text: object) -> str:
+    """Return the message of a field without its name, which some messages begin with."""
+    return str(text).removeprefix(f"{name}: ")
+
+
 def _problem(status: int, answer: Any) -> CliError:
     """Build the error of a problem document (RFC 9457)."""
     problem = answer if isinstance(answer, dict) else {}
     message = str(problem.get("detail") or problem.get("title") or f"the server answered {status}")
     fields = problem.get("errors") or problem.get("fields") or {}
     if isinstance(fields, Mapping):
-        message += "".join(f"\n  {name}: {text}" for name, text in fields.items())
+        message += "".join(f"\n  {name}: {_about(name, text)}" for name, text in fields.items())
     cure = "" if fields else str(problem.get("cure") or "")
     if status == 401:
         cure = LOGIN

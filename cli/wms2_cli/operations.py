@@ -92,7 +92,8 @@ def perform(session: Session, entry: Entry, options: dict[str, Any]) -> None:
         made = next((found[name] for name in IDS if name in found), entry["kind"])
         sys.stdout.write(f"{clean(subject or made)}\n")
     else:
-        sys.stdout.write(f"{clean(subject or entry['kind'])}: {clean(answer.message or 'done')}\n")
+        message, about = clean(answer.message or "done"), clean(subject or entry["kind"])
+        sys.stdout.write(f"{message}\n" if message.startswith(about) else f"{about}: {message}\n")
 
 
 def _confirm(entry: Entry, options: dict[str, Any]) -> None:

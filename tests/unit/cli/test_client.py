@@ -195,6 +195,31 @@ def test_an_operation_prints_its_body_as_json_or_the_id(server: Server) -> None:
     assert wms2(server, "-q", *words).stdout == "7\n"
 
 
+def test_a_result_that_names_its_subject_is_not_preceded_by_it(server: Server) -> None:
+    server.answers["POST", "/api/v1/sites/T2/drain"] = (200, {"name": "T2"})
+    server.messages["/api/v1/sites/T2/drain"] = "T2 accepts no new work."
+    assert wms2(server, "site", "drain", "T2", "-m", "cooling").stdout == "T2 accepts no new work.\n"
+
+
+def test_the_screen_is_refused_without_a_terminal(server: Server) -> None:
+    done = wms2(server, "top")
+    assert (done.returncode, done.stdout) == (WRONG_USE, "")
+    assert done.stderr == "wms2: top needs a terminal\nUse `wms2 list` or `wms2 watch`\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("/none.json", "/none.json cannot be read: No such file or directory\n"),
+        ("-", "- is not JSON: Expecting"),
+    ],
+)
+def test_a_document_that_cannot_be_used_is_explained(server: Server, document: str, words: str) -> None:
+    done = wms2(server, "submit", document, text="{bad")
+    assert done.returncode == WRONG_USE
+    assert done.stderr.startswith(f"wms2: {words}")
+
+
 def test_a_dry_run_changes_nothing_and_prints_the_effect(server: Server) -> None:
     server.answers["POST", "/api/v1/requests/first/release"] = (200, {"groups_kept": 3})
     done = wms2(server, "release", "first", "-m", "x", "--dry-run")
@@ -218,7 +243,7 @@ def test_names_are_one_segment_of_the_path(server: Server) -> None:
     ("status", "answer", "exit_code", "words"),
     [
         (409, HELD, 1, ["first is held", "Release it"]),
-        (422, {"detail": "refused", "errors": {"priority": "not a number"}}, 2, ["priority: not a number"]),
+        (422, {"detail": "refused", "errors": {"priority": "priority: is it?"}}, 2, ["\n  priority: is it?"]),
         (401, {"detail": "unknown token"}, 1, ["unknown token", "wms2 login"]),
         (503, {"detail": "the database is away"}, 3, ["the database is away"]),
         (200, b"<html>", 3, ["without JSON"]),
