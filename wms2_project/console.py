@@ -181,6 +181,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     list_fullwidth = True
     list_disable_select_all = True  # actions apply only to rows that were selected one by one
     change_list_template = "console/live_list.html"
+    when_empty = ""  # a sentence for an empty list: where rows come from
     topics: ClassVar[tuple[str, ...]] = ()  # changes after which open lists are read again
 
     def has_module_permission(self, request: HttpRequest) -> bool:
