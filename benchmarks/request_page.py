@@ -30,6 +30,7 @@ from requests_app.states import RequestStatus
 
 NODES = 10_000
 SERVER_SEC, BROWSER_SEC = 0.150, 1.0
+DRAWN_SEC = 1.0  # from the click to all nodes
 SERVER_HOPED_SEC, BROWSER_HOPED_SEC = 0.050, 0.4
 MOONSHOT = 0.4  # of the bar
 CHROMIUM = "/usr/bin/chromium"
@@ -37,7 +38,7 @@ SAMPLES = 300
 READY = "performance.getEntriesByName('wms2-nodes-ready').length"
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 INTERACTIVE = "performance.getEntriesByName('wms2-graph-ready')[0].startTime"
-COMPLETE = "performance.getEntriesByName('wms2-nodes-ready')[0].startTime"
+DRAWN = "performance.getEntriesByName('wms2-nodes-ready')[0].startTime"
 PAN = """() => new Promise((resolve) => {
   const { view } = document.getElementById("graph").graph;
   const began = performance.now();
@@ -53,7 +54,7 @@ PAN = """() => new Promise((resolve) => {
 
 
 def open_request_page(run: Run) -> Measured:
-    """B27: the larger of server time and browser time, each divided by its limit."""
+    """B27: the largest of server time, time to interactive and time to draw, each divided by its limit."""
     made = databases(run)
     database = made.copy("request_page")
     made.use(database)
@@ -69,18 +70,19 @@ def open_request_page(run: Run) -> Measured:
     with serving(run, database) as url, _chromium() as context:
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": url}])
         opened = [_open(context, url + page) for _ in range(run.repeat + 1)][1:]
-    painted = [one["interactive"] - one["painted"] for one in opened]
-    complete, frames = median(one["complete"] for one in opened), median(one["fps"] for one in opened)
+    interactive = [one["interactive"] - one["painted"] for one in opened]
+    drawn, frames = [one["drawn"] for one in opened], median(one["fps"] for one in opened)
     note = (
         f"{nodes:,} nodes: page {1000 * median(server):.0f} ms, graph {1000 * median(graph):.0f} ms;"
-        f" Chromium: {1000 * median(painted):.0f} ms to interactive, {1000 * complete:.0f} ms from the click"
-        f" to all nodes, {frames:.0f} frames/s while panning"
+        f" Chromium: {1000 * median(interactive):.0f} ms to interactive, graph drawn"
+        f" {1000 * median(drawn):.0f} ms after the click, {frames:.0f} frames/s while panning"
     )
+    in_browser = max(median(interactive) / BROWSER_SEC, median(drawn) / DRAWN_SEC)
     return Measured(
-        max(median(server) / SERVER_SEC, median(painted) / BROWSER_SEC),
-        {"page": server, "graph": graph, "to interactive": painted},
+        max(median(server) / SERVER_SEC, in_browser),
+        {"page": server, "graph": graph, "to interactive": interactive, "graph drawn": drawn},
         note=note,
-        hoped=MOONSHOT * max(median(server) / SERVER_HOPED_SEC, median(painted) / BROWSER_HOPED_SEC),
+        hoped=MOONSHOT * max(median(server) / SERVER_HOPED_SEC, in_browser / BROWSER_HOPED_SEC),
     )
 
 
@@ -157,14 +159,14 @@ def _chromium() -> Iterator[Any]:
 def _open(context: Any, url: str) -> dict[str, float]:
     """Open the page.
 
-    Return the seconds until it was painted, interactive and complete, and the frames of a pan.
+    Return the seconds until it was painted, interactive and completely drawn, and the frames of a pan.
     """
     page = context.new_page()
     page.goto(url)
     page.wait_for_function(READY)
     found = {
         name: page.evaluate(expression) / 1000
-        for name, expression in (("painted", PAINTED), ("interactive", INTERACTIVE), ("complete", COMPLETE))
+        for name, expression in (("painted", PAINTED), ("interactive", INTERACTIVE), ("drawn", DRAWN))
     }
     page.locator("#graph").scroll_into_view_if_needed()
     found["fps"] = page.evaluate(PAN)

@@ -252,6 +252,7 @@ class InputFileAdmin(ReadOnlyAdmin):
 class QuarantinedReplicaAdmin(OperationAdmin):
     """Copies of files proved bad: which requests avoid, with the proof."""
 
+    when_empty = "A copy that jobs proved to be bad is avoided by all requests until it is lifted here."
     list_display = (
         "lfn", "site", "shown_state", "exit_code", "shown_proof", "of_request", "declared_as", "created_at",
         "expires_at",

@@ -35,6 +35,14 @@ class LiveNode:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupStates:
+    """States of a group's nodes that its DAGMan has reported, by name."""
+
+    of_nodes: dict[str, NodeState]
+    as_of: int  # epoch; 0: it has not begun
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """Filter of nodes; empty sets match all."""
 
@@ -82,21 +90,36 @@ def read_page(directory: Path, groups: Sequence[str], wanted: Wanted, *, start: 
 
 def group_nodes(directory: Path, group: str) -> Iterator[LiveNode]:
     """Yield every node of a group; nodes that its DAGMan has not reported are not ready."""
-    try:
-        jobs = _JOB_LINE.findall((directory / group / GROUP_DAG).read_text("ascii"))
-    except (OSError, ValueError):
-        return
-    try:
-        reading = read_status(directory / group / f"{GROUP_DAG}.status")
-    except UnreadableFile:
-        reading = None
-    states = reading.status.nodes if reading is not None else {}
-    written = reading.status.written_at if reading is not None else 0
-    site = elected_site(directory / group)
+    jobs = _job_lines(directory / group)
+    found = group_states(directory, group) if jobs else GroupStates({}, 0)
+    site = elected_site(directory / group) if jobs else ""
     for name, submit_file in jobs:
         role = Role.PROCESSING.value if submit_file == "proc" else submit_file
-        status = states.get(name, NodeState.NOT_READY).name.lower()
-        yield LiveNode(group=group, node=name, role=role, status=status, site=site, as_of=written)
+        status = found.of_nodes.get(name, NodeState.NOT_READY).name.lower()
+        yield LiveNode(group=group, node=name, role=role, status=status, site=site, as_of=found.as_of)
+
+
+def node_names(directory: Path, group: str) -> list[str]:
+    """Return the names of a group's nodes in the order of its DAG file; none before that is written."""
+    return [name for name, _ in _job_lines(directory / group)]
+
+
+def group_states(directory: Path, group: str) -> GroupStates:
+    """Return the node states that the group's DAGMan last wrote; none if it has not begun."""
+    try:
+        reading = read_status(directory / group / f"{GROUP_DAG}.status")
+        states = dict(reading.status.nodes) if reading is not None else {}
+    except UnreadableFile:
+        reading, states = None, {}
+    return GroupStates(states, reading.status.written_at if reading is not None else 0)
+
+
+def _job_lines(group: Path) -> list[tuple[str, str]]:
+    """Return name and submit file of every node of a group."""
+    try:
+        return _JOB_LINE.findall((group / GROUP_DAG).read_text("ascii"))
+    except (OSError, ValueError):
+        return []
 
 
 def log_paths(directory: Path, *, group: str = "", node: str = "") -> dict[str, Path]:

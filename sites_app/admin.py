@@ -99,6 +99,7 @@ class SiteAdmin(OperationAdmin):
 class SiteBanAdmin(ReadOnlyAdmin):
     """Bans, in force and past."""
 
+    when_empty = "Ban a site on its page, or for one request when it is released."
     topics = (Topic.AUDIT,)
     list_display = ("site", "of_request", "shown_state", "reason", "created_by", "created_at", "expires_at")
     fields = (

@@ -22,6 +22,7 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold import decorators
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.enums import ActionVariant
@@ -180,6 +181,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
     list_fullwidth = True
     list_disable_select_all = True  # actions apply only to rows that were selected one by one
     change_list_template = "console/live_list.html"
+    when_empty = ""  # a sentence for an empty list: where rows come from
     topics: ClassVar[tuple[str, ...]] = ()  # changes after which open lists are read again
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -217,8 +219,9 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]
         return answer
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show the list with the topics that it follows."""
-        context = {"topics": " ".join(self.topics)} | (extra_context or {})
+        """Show the list with the topics that it follows. Its title is that of the menu, also in a tab."""
+        own = {"topics": " ".join(self.topics), "title": capfirst(self.opts.verbose_name_plural)}
+        context = own | (extra_context or {})
         answer: HttpResponse = super().changelist_view(request, context)
         return answer
 

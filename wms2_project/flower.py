@@ -11,6 +11,7 @@ import sys
 from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlencode
 
 import django
 from django.conf import settings
@@ -28,14 +29,15 @@ from wms2_project.celery import app
 _sessions = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sessions")
 SESSION_SEC = 10.0
 OPEN = "/healthcheck"  # returns only "OK"
-FROM_CONSOLE = "/admin/console/flower"  # asks for a login and redirects to Flower
+FROM_CONSOLE = "/admin/console/flower"  # asks for a login and leads to a page of Flower
 
 
 class ToLogin(RequestHandler):
     """Sends a browser to the console's login, which leads back to Flower."""
 
     def prepare(self) -> None:
-        self.redirect(f"{settings.CONSOLE_URL.rstrip('/')}{FROM_CONSOLE}", status=303)
+        page = urlencode({"page": self.request.uri})
+        self.redirect(f"{settings.CONSOLE_URL.rstrip('/')}{FROM_CONSOLE}?{page}", status=303)
 
 
 class Refusal(RequestHandler):

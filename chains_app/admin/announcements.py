@@ -22,6 +22,7 @@ COLOURS: dict[str, str] = {status: one.colour for status, one in ANNOUNCEMENTS.i
 class AnnouncementAdmin(OperationAdmin):
     """Announced datasets with their status and the chains they started."""
 
+    when_empty = "They come from the sources of the intake and from the REST interface."
     list_display = ("shown_name", "shown_status", "reason", "shown_chains", "actor", "received_at")
     fields = (
         "uid", "status", "reason", "dataset_name", "template_name", "parameters", "priority",

@@ -22,6 +22,7 @@ COLOURS: dict[str, str] = {status: one.colour for status, one in CHAINS.items()}
 class ChainAdmin(OperationAdmin):
     """Chains: list, page and operations."""
 
+    when_empty = "An announced dataset starts a chain of each active template that matches it."
     list_display = ("shown_name", "shown_status", "shown_progress", "in_status_for", "waits_for")
     list_filter = ("status",)
     search_fields = ("announcement__dataset_name", "template__name")

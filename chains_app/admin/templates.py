@@ -36,6 +36,7 @@ BY_NAME = {one.name: one for one in TEMPLATE_OPERATIONS}
 class TemplateAdmin(OperationAdmin):
     """Templates: versions, documents and operations."""
 
+    when_empty = "Load a template to start chains of requests from announced datasets."
     list_display = ("shown_name", "shown_status", "mask", "cleanup", "created_by", "created_at")
     list_filter = ("status", "cleanup")
     search_fields = ("name", "description", "mask")

@@ -8,14 +8,22 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from wms2_cli.config import LOGIN, Server
 from wms2_cli.errors import FAILED, UNREACHABLE, USAGE, CliError
 
 TIMEOUT_SEC = 60.0
 PAGES = 1000  # default limit of lists
+MESSAGE_HEADER = "WMS2-Message"
+
+
+class Answer(NamedTuple):
+    """Response of the server: the body, and the result of an operation as a sentence."""
+
+    body: Any
+    message: str
 
 
 class Api:
@@ -39,13 +47,25 @@ class Api:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Send one call and return its decoded body; raises CliError for every error."""
+        return self.exchange(method, path, body, query=query, headers=headers).body
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one call and return body and message; raises CliError for every error."""
         wanted = {key: value for key, value in (query or {}).items() if value not in (None, "", [])}
         target = f"{self._parts.path.rstrip('/')}/api/v1/{path.lstrip('/')}"
         if wanted:
             target += f"?{urlencode(wanted, doseq=True)}"
-        status, text = self._send(method, target, body, headers or {})
+        status, text, message = self._send(method, target, body, headers or {})
         if status == 204:
-            return {}
+            return Answer({}, message)
         try:
             answer = json.loads(text)
         except ValueError as error:
@@ -53,7 +73,7 @@ class Api:
             raise CliError(problem, cure="Check the URL", exit_code=UNREACHABLE) from error
         if status >= 400:
             raise _problem(status, answer)
-        return answer
+        return Answer(answer, message)
 
     def pages(self, path: str, *, limit: int, **query: Any) -> Iterator[dict[str, Any]]:
         """Yield at most `limit` rows of a list, page after page."""
@@ -73,7 +93,9 @@ class Api:
             parts = urlsplit(following)
             answer = self.get(f"{parts.path.partition('/api/v1/')[2]}?{parts.query}")
 
-    def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def _send(
+        self, method: str, target: str, body: Any, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, str]:
         sent = {"Accept": "application/json", **headers}
         if self._server.token:
             sent["Authorization"] = f"Bearer {self._server.token}"
@@ -88,7 +110,8 @@ class Api:
             if 300 <= answer.status < 400:
                 problem = f"{self._server.url} redirects to {answer.getheader('Location')}"
                 raise CliError(problem, cure="Run `wms2 login` with the URL it leads to", exit_code=USAGE)
-            return answer.status, answer.read()
+            message = unquote(answer.getheader(MESSAGE_HEADER, ""))
+            return answer.status, answer.read(), message
         except (OSError, http.client.HTTPException) as error:
             self.close()
             closed = not isinstance(error, TimeoutError)  # by the server, because it was idle
@@ -146,13 +169,18 @@ def segment(value: object) -> str:
     return quote(str(value), safe="")
 
 
+def _about(name: str, text: object) -> str:
+    """Return the message of a field without its name, which some messages begin with."""
+    return str(text).removeprefix(f"{name}: ")
+
+
 def _problem(status: int, answer: Any) -> CliError:
     """Build the error of a problem document (RFC 9457)."""
     problem = answer if isinstance(answer, dict) else {}
     message = str(problem.get("detail") or problem.get("title") or f"the server answered {status}")
     fields = problem.get("errors") or problem.get("fields") or {}
     if isinstance(fields, Mapping):
-        message += "".join(f"\n  {name}: {text}" for name, text in fields.items())
+        message += "".join(f"\n  {name}: {_about(name, text)}" for name, text in fields.items())
     cure = "" if fields else str(problem.get("cure") or "")
     if status == 401:
         cure = LOGIN

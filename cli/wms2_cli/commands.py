@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from importlib import import_module
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from wms2_cli import chains, lists, login, requests, watch
 from wms2_cli.context import Session
-from wms2_cli.errors import CliError
+from wms2_cli.errors import USAGE, CliError
 from wms2_cli.operations import add_operations
 from wms2_cli.output import choose_format
 from wms2_cli.reference import reference
@@ -82,6 +83,8 @@ def top(
     interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between updates.")] = 3.0,
 ) -> None:
     """Show all open requests full screen, with keys for why, stop and release."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CliError("top needs a terminal", cure="Use `wms2 list` or `wms2 watch`", exit_code=USAGE)
     try:
         screen = import_module("wms2_cli.top")
     except ModuleNotFoundError as error:

@@ -20,6 +20,7 @@ from wms2_cli.output import Format, clean, print_json
 CATALOGUE = Path(__file__).with_name("operations.json")
 REASON, DRY_RUN, YES = "reason", "dry_run", "yes"
 FINAL = "final"
+IDS = ("request_name", "name", "id")  # members that identify what an operation made
 TYPES: dict[str, Any] = {
     "integer": int, "number": float, "flag": bool, "text": str, "pairs": list[str], "list": list[str],
     "file": Path,
@@ -80,20 +81,19 @@ def perform(session: Session, entry: Entry, options: dict[str, Any]) -> None:
         return
     if entry["weight"] == FINAL and not options[YES]:
         _confirm(entry, options)
-    answer = session.api.call(entry["method"], path, body)
+    answer = session.api.exchange(entry["method"], path, body)
+    found = answer.body if isinstance(answer.body, dict) else {}
+    subject = " ".join(str(options[part]) for part in entry["key"])
     if session.form is Format.JSON:
-        print_json(answer)
-    elif entry["reveals"] and isinstance(answer, dict):
-        sys.stdout.write(f"{clean(answer.get(entry['reveals'], ''))}\n")
+        print_json(answer.body)
+    elif entry["reveals"]:
+        sys.stdout.write(f"{clean(found.get(entry['reveals'], ''))}\n")
+    elif session.form is Format.QUIET:
+        made = next((found[name] for name in IDS if name in found), entry["kind"])
+        sys.stdout.write(f"{clean(subject or made)}\n")
     else:
-        _print_result(entry, options, answer)
-
-
-def _print_result(entry: Entry, options: dict[str, Any], answer: Any) -> None:
-    subject = " ".join(str(options[part]) for part in entry["key"]) or entry["kind"]
-    found = answer if isinstance(answer, dict) else {}
-    result = found.get("message") or found.get("status") or "done"
-    sys.stdout.write(f"{clean(subject)}: {entry['name']}: {clean(result)}\n")
+        message, about = clean(answer.message or "done"), clean(subject or entry["kind"])
+        sys.stdout.write(f"{message}\n" if message.startswith(about) else f"{about}: {message}\n")
 
 
 def _confirm(entry: Entry, options: dict[str, Any]) -> None:

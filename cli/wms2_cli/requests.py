@@ -27,6 +27,7 @@ from wms2_cli.output import (
 
 Name = Annotated[str, typer.Argument(metavar="REQUEST", help="Name of the request.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows to print.")]
+ONE_OBJECT = "Give a file with one JSON object: {…}"
 STATUS_HELP = "Only requests in this status; may be repeated."
 
 
@@ -202,11 +203,13 @@ def read_document(source: str) -> dict[str, Any]:
     """Return the JSON object of a file or of standard input."""
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"{source} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise CliError(problem, cure="Give the path of a JSON file", exit_code=USAGE) from error
+    try:
         found = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise CliError(
-            f"{source}: {error}", cure="Give a file with one JSON object", exit_code=USAGE
-        ) from error
+    except ValueError as error:
+        raise CliError(f"{source} is not JSON: {error}", cure=ONE_OBJECT, exit_code=USAGE) from error
     if not isinstance(found, dict):
-        raise CliError(f"{source} is not a JSON object", exit_code=USAGE)
+        raise CliError(f"{source} is not a JSON object", cure=ONE_OBJECT, exit_code=USAGE)
     return found

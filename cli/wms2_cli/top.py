@@ -164,12 +164,11 @@ class Top(App[None]):
     def _operate(self, operation: str, name: str, reason: str) -> None:
         path = f"requests/{segment(name)}/{operation}"
         try:
-            answer = self._session.connect().call("POST", path, {"reason": reason})
+            answer = self._session.connect().exchange("POST", path, {"reason": reason})
         except CliError as error:
             self.notify(clean(error), title=f"{operation} {name}", severity="error", markup=False)
         else:
-            result = clean(answer.get("message") or answer.get("status") or "done")
-            self.notify(result, title=f"{operation} {name}", markup=False)
+            self.notify(clean(answer.message or "done"), title=f"{operation} {name}", markup=False)
         self.call_from_thread(self.action_refresh_rows)
 
 

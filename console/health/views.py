@@ -8,8 +8,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.encoding import iri_to_uri
+from django.utils.html import format_html
 
 from console.fragments import Fragment, about
 from console.page import Page
@@ -49,12 +51,18 @@ def _read(_of: str, role: Role) -> Mapping[str, Any]:
 
 
 def flower_view(request: HttpRequest) -> HttpResponse:
-    """Redirect operators to Flower, which accepts their session."""
+    """Lead operators to a page of Flower, which accepts their session.
+
+    Not by a redirect: after the form of the login, `form-action` of the policy blocks those to other origins.
+    """
     if role_of(request.user) < Role.OPERATOR:
         raise PermissionDenied
     if not settings.FLOWER_URL:
         raise Http404("FLOWER_URL is not set")
-    return HttpResponseRedirect(settings.FLOWER_URL)
+    page = request.GET.get("page", "")
+    url = settings.FLOWER_URL.rstrip("/") + iri_to_uri(page if page.startswith("/") else "/")
+    body = format_html('<!DOCTYPE html><title>Flower</title><a href="{}">Continue to Flower</a>', url)
+    return HttpResponse(body, headers={"Refresh": f"0; url={url}"})
 
 
 HEALTH = Page(

@@ -95,14 +95,17 @@ def has_trigrams() -> bool:
 
 
 def _actions(verb: str, rest: str, role: Role) -> Iterator[Hit]:
-    """Yield operations whose name begins with the verb, on requests and sites that the rest names."""
-    if not rest:
+    """Yield operations whose name begins with the verb, on requests and sites that the rest names.
+
+    A whole verb alone offers them for open requests.
+    """
+    if not rest and verb not in {one.name for one in REQUEST_OPERATIONS}:
         return
     if chosen := _chosen(REQUEST_OPERATIONS, verb, role):
         pages, rows = "admin:requests_app_request", _candidates(rest)
         hits = (hit for row in rows for hit in _allowed(chosen, row, pages))
         yield from islice(hits, MOST)
-    if chosen := _chosen(SITE_OPERATIONS, verb, role):
+    if rest and (chosen := _chosen(SITE_OPERATIONS, verb, role)):
         for site in Site.objects.filter(name__icontains=rest).order_by("name")[:MOST]:
             yield from _allowed(chosen, site, "admin:sites_app_site")
 
@@ -111,6 +114,8 @@ def _candidates(text: str) -> Iterator[Request]:
     """Yield requests that an action may be about: open ones first, then ended ones."""
     opened = open_requests().filter(request_name__icontains=text).select_related("workflow")
     yield from opened.order_by("request_name")[:MOST_CANDIDATES]
+    if not text:
+        return
     ended = Request.objects.filter(status__in=sorted(TERMINAL)).select_related("workflow")
     yield from _named(ended, "request_name", text)
 

@@ -80,7 +80,10 @@ def _shown(default: ast.expr) -> str:
     try:
         value: Any = ast.literal_eval(default)
     except ValueError:
-        return ast.unparse(default)
+        text = ast.unparse(default)
+        return {"LAB": str(LAB), "not LAB": str(not LAB)}.get(text, text)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
     return "" if value is None else str(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
 
@@ -12,15 +13,16 @@ from django.db import connection
 from django.db.models import Max
 
 from condor.types import NodeState
-from dags_app.dag_files import group_nodes
+from dags_app.dag_files import group_states, node_names
 from dags_app.failures import records
 from dags_app.failures.clusters import FailedJob
 from dags_app.graph.positions import Band, RoundShape, build_bands, node_positions
-from dags_app.models import DAG, MergeGroup, Workflow
+from dags_app.models import Workflow
 from dags_app.planning.names import group_name
 from dags_app.planning.types import SERVICE_NODES
 from dags_app.services.directories import check_directory
 from dags_app.states import GroupStatus
+from sandbox.elect_site import elected_site
 from sandbox.postrecord import SUCCESS, PostRecord, last_records, read_records
 from wms2_project.errors import NotFound
 
@@ -28,12 +30,12 @@ GROUP_COLUMNS = (
     "round", "index", "x", "y", "status", "site", "cause", "jobs", "done", "failed", "running", "idle",
     "held", "seconds",
 )  # fmt: skip
-NODE_COLUMNS = ("x", "y", "state", "cause", "exit_code", "attempts", "seconds")
+RECORD_COLUMNS = ("node", "cause", "exit_code", "attempts", "seconds")
 GROUP_STATUSES = tuple(GroupStatus)
 NODE_STATES = tuple(state.name.lower() for state in NodeState)
-MAX_GROUPS_READ = 32  # of one call for nodes
+MAX_GROUPS_READ = 256  # of one call for nodes
+MAX_NODES_READ = 20_000  # after which no further group is read
 MAX_CAUSES = 20
-ERROR = NodeState.ERROR.name.lower()
 
 _GROUPS = f"""
 SELECT d.number, d.kind, d.status, g.index, g.status, g.site, g.jobs,
@@ -98,23 +100,32 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class GroupNodes:
-    """The nodes of one group. `nodes` has one row of numbers per name, see `columns`."""
+    """The nodes of one group, in the order of their names."""
 
     group: str
     index: int
     site: str
     as_of: Annotated[int, "When DAGMan wrote the states (epoch); 0: it has not begun."]
     names: list[str]
-    nodes: Annotated[list[list[int]], "Rows of numbers, in the order of `columns`."]
+    states: Annotated[list[int], "Indexes into the names of states."]
+    records: Annotated[list[list[int]], "Rows of numbers of nodes that ended, in the order of `columns`."]
 
 
 @dataclass(frozen=True, slots=True)
 class NodesOfGroups:
-    """Nodes of some groups of a round. Positions are relative to the tile of the group."""
+    """Nodes of groups of a round. A call returns about 20,000 nodes: ask again for groups that are missing.
+
+    `node` of a record is an index into the names of its group; -1 is unknown.
+    """
 
     round: int
     columns: list[str]
     states: list[str]
+    places: Annotated[
+        list[list[int]],
+        "Positions within a tile of the nodes of the largest group. The first nodes of a group have the first"
+        " ones, its merge and cleanup the last two.",
+    ]
     groups: list[GroupNodes]
 
 
@@ -232,51 +243,69 @@ def nodes_of(
     )
     if dag is None:
         raise NotFound(f"{workflow.request_name} has no DAG in round {round_number}")
-    found = dag.round.groups.filter(index__in=indexes).only("index", "status", "jobs", "site")
-    groups = {group.index: group for group in found}
+    rows = dag.round.groups.filter(index__in=indexes).values_list("index", "status", "site")
+    groups = {row[0]: _GroupOnDisk(*row) for row in rows}
     if unknown := [index for index in indexes if index not in groups]:
         raise NotFound(f"Round {round_number} has no group {unknown[0]}")
     causes, _ = _causes(workflow)
     cause_of = {cause.fingerprint: number for number, cause in enumerate(causes)}
     most_jobs = dag.round.groups.aggregate(most=Max("jobs"))["most"] or 0
+    directory, found, nodes = check_directory(dag), list[GroupNodes](), 0
+    for index in indexes:
+        if nodes >= MAX_NODES_READ:
+            break
+        found.append(_nodes_of_group(directory, groups[index], cause_of, all_records))
+        nodes += len(found[-1].names)
     return NodesOfGroups(
         round=round_number,
-        columns=list(NODE_COLUMNS),
+        columns=list(RECORD_COLUMNS),
         states=list(NODE_STATES),
-        groups=[_nodes_of_group(dag, groups[index], most_jobs, cause_of, all_records) for index in indexes],
+        places=[[x, y] for x, y in node_positions(most_jobs, most_jobs=most_jobs)],
+        groups=found,
     )
+
+
+class _GroupOnDisk(NamedTuple):
+    """A group whose files are read."""
+
+    index: int
+    status: str
+    site: str
 
 
 def _nodes_of_group(
-    dag: DAG, group: MergeGroup, most_jobs: int, cause_of: dict[str, int], all_records: bool
+    directory: Path, group: _GroupOnDisk, cause_of: dict[str, int], all_records: bool
 ) -> GroupNodes:
-    directory = check_directory(dag)
-    nodes = list(group_nodes(directory, group.name))
+    name = group_name(group.index)
+    names = node_names(directory, name)
     complete = group.status in records.CREDITED
-    if all_records:
-        ended = last_records(directory / group.name)
+    found = group_states(directory, name)
+    if complete:
+        states = [NodeState.DONE.value] * len(names)
     else:
-        failed = [one.node for one in nodes if one.status == ERROR and not complete]
-        ended = {name: record for name in failed for record in read_records(directory / group.name, name)}
-    places = node_positions(max(len(nodes) - SERVICE_NODES, 0), most_jobs=most_jobs)
-    rows = []
-    for node, place in zip(nodes, places, strict=False):
-        state = NodeState.DONE if complete else NodeState[node.status.upper()]
-        rows.append([*place, state.value, *_record_columns(group.name, ended.get(node.node), cause_of)])
+        states = [found.of_nodes.get(node, NodeState.NOT_READY).value for node in names]
+    if all_records:
+        ended = last_records(directory / name)
+    else:
+        failed = [node for node, state in zip(names, states, strict=True) if state == NodeState.ERROR.value]
+        ended = {node: record for node in failed for record in read_records(directory / name, node)}
     return GroupNodes(
-        group=group.name,
+        group=name,
         index=group.index,
-        site=group.site or (nodes[0].site if nodes else ""),
-        as_of=nodes[0].as_of if nodes else 0,
-        names=[node.node for node in nodes],
-        nodes=rows,
+        site=group.site or elected_site(directory / name),
+        as_of=found.as_of,
+        names=names,
+        states=states,
+        records=[
+            [number, *_record_columns(name, ended[node], cause_of)]
+            for number, node in enumerate(names)
+            if node in ended
+        ],
     )
 
 
-def _record_columns(group: str, record: PostRecord | None, cause_of: dict[str, int]) -> list[int]:
+def _record_columns(group: str, record: PostRecord, cause_of: dict[str, int]) -> list[int]:
     """Return cause, exit code, attempts and seconds of a node's last attempt; -1 is unknown."""
-    if record is None:
-        return [-1, -1, 0, -1]
     cause = -1
     if record.category != SUCCESS:
         cause = cause_of.get(FailedJob.of(group, record).fingerprint, -1)

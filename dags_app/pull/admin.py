@@ -35,6 +35,7 @@ UPLOAD_COLOURS: dict[str, str] = {
 class RunnerAdmin(ReadOnlyAdmin):
     """Runners of one workflow, or the running ones of all workflows."""
 
+    when_empty = "Requests in pull mode start runners, which read files that are lent to them."
     list_display = (
         "node", "of_request", "shown_state", "site", "shown_files", "shown_heartbeat", "exit_code",
         "shown_message", "started_at",

@@ -49,6 +49,7 @@ class Server:
         self.work = work
         self.web, self.streams = (f"127.0.0.1:{ports.pick(name)}" for name in ("web", "streams"))
         self.url = f"http://{self.web}"
+        self.flower = f"http://127.0.0.1:{ports.pick('flower')}"
         self.environment = {
             **os.environ,
             "DATABASE_URL": database,
@@ -56,6 +57,9 @@ class Server:
             "WMS2_WEB_ADDRESS": self.web,
             "WMS2_STREAMS_PORT": self.streams.rpartition(":")[2],
             "WMS2_TRACES": "",
+            "WMS2_URL": self.url,
+            "FLOWER_URL": self.flower,
+            "FLOWER_BASIC_AUTH": "operator:not-used-by-browsers",
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -74,6 +78,11 @@ class Server:
         argv = ["uvicorn", "console.streams.asgi:application", "--host", host, "--port", port]
         argv += ["--no-access-log", "--timeout-graceful-shutdown", "1"]
         self._start("streams", argv, f"http://{self.streams}/streams/livez")
+
+    def start_flower(self) -> None:
+        address, _, port = self.flower.removeprefix("http://").partition(":")
+        argv = ["python", "-m", "wms2_project.flower", f"--address={address}", f"--port={port}"]
+        self._start("flower", argv, f"{self.flower}/healthcheck")
 
     def stop(self, name: str) -> None:
         """End a process at once, as a crash does; web's workers notice and end too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_a_filtered_list_removes_rows_and_counts_them(page_as: PageAs) -> None:
     row = make_request(status=S.STOPPING)
     page = page_as(Role.VIEWER)
     open_list(page, reverse(LIST))
+    expect(page).to_have_title(re.compile("^ *Requests"))
     page.get_by_role("navigation", name="Requests by status").get_by_role("link", name="stopping").click()
     chip = page.locator(".wms2-chips [aria-current]")
     expect(chip).to_contain_text("stopping")

@@ -26,6 +26,20 @@ CERN, PURDUE = "T2_CH_CERN", "T2_US_Purdue"
 HOSTILE = "<img src=x onerror=alert(1)></pre><script>alert(2)</script>{{ 7*7 }}"
 GROUP_DAG = Path(__file__).parents[1] / "unit/condor/golden/group.dag"
 LOG_BYTES = 5_000_000
+GROUPS = 80  # of a large graph
+TONES_OF_NODES = """() => {
+  const { view, data } = document.getElementById("graph").graph;
+  const found = {};
+  for (const group of data.groups) {
+    for (const [left, top] of data.nodes.get(group.key).places) {
+      const zoom = view.scale * view.ratio;
+      const [x, y] = [(group.x + left + 1.6 - view.x) * zoom, (group.y + top + 1.6 - view.y) * zoom];
+      const colour = view.context.getImageData(x, y, 1, 1).data.join();
+      found[colour] = (found[colour] ?? 0) + 1;
+    }
+  }
+  return found;
+}"""
 
 
 def address(row: Request) -> str:
@@ -92,9 +106,9 @@ def node_at(page: Page, *, group: int, node: str) -> tuple[float, float]:
         """([index, name]) => {
           const { view, data } = document.getElementById("graph").graph;
           const group = data.groups.find((one) => one.index === index);
-          const { names, rows } = data.nodes.get(group.key);
-          const row = rows[names.indexOf(name)];
-          const [x, y] = [group.x + row.x + 1.5, group.y + row.y + 1.5];
+          const { names, places } = data.nodes.get(group.key);
+          const [left, top] = places[names.indexOf(name)];
+          const [x, y] = [group.x + left + 1.5, group.y + top + 1.5];
           return [(x - view.x) * view.scale, (y - view.y) * view.scale];
         }""",
         [group, node],
@@ -145,6 +159,28 @@ def test_the_graph_leads_to_the_log_of_a_node(page_as: PageAs, held: Request) ->
     expect(panel).to_contain_text(f"{HOSTILE} the last line")
     assert len(panel.inner_text()) < 100_000
     assert page.locator("#content img[src=x]").count() == 0
+
+
+def test_all_nodes_of_a_large_graph_are_drawn(page_as: PageAs, tmp_path: Path) -> None:
+    """The pixel in the middle of every node has a colour of a state."""
+    row = leased(make_request(status=RequestStatus.ACTIVE))
+    round_ = make_round(row.workflow)
+    make_dag(round_, submit_dir=str(tmp_path))
+    tmp_path.chmod(0o755)
+    names = ["landing", *(f"proc_{number:06d}" for number in range(47)), "merge", "cleanup"]
+    text = "".join(f"JOB {name} ../{name.partition('_')[0]}.sub\n" for name in names)
+    for number in range(GROUPS):
+        make_group(round_, jobs=47, status=GroupStatus.COLLECTED if number % 2 else GroupStatus.PLANNED)
+        group = tmp_path / f"mg_{number:06d}"
+        group.mkdir()
+        (group / "group.dag").write_text(text)
+    page = page_as(Role.VIEWER, viewport={"width": 1920, "height": 1080})
+    open_page(page, row)
+    page.wait_for_function("performance.getEntriesByName('wms2-nodes-ready').length")
+    tones = page.evaluate(TONES_OF_NODES)
+    assert len(tones) == 2  # waiting and done
+    assert sum(tones.values()) == GROUPS * len(names)
+    assert len(set(tones.values())) == 1
 
 
 def test_a_page_follows_a_request_to_its_end_without_a_reload(page_as: PageAs) -> None:

@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import requests
@@ -127,13 +128,27 @@ def test_the_console_session_of_an_operator_is_enough(flower: str, role: Role | 
 def test_a_browser_without_a_session_is_redirected_to_the_login(flower: str, settings: Any) -> None:
     accepts = {"Accept": "text/html,*/*;q=0.8"}
     sent = requests.get(f"{flower}/tasks?limit=5", headers=accepts, allow_redirects=False, timeout=10)
-    assert (sent.status_code, sent.headers["Location"]) == (303, f"{CONSOLE}/admin/console/flower")
+    url = "/admin/console/flower?page=%2Ftasks%3Flimit%3D5"
+    assert (sent.status_code, sent.headers["Location"]) == (303, f"{CONSOLE}{url}")
     settings.FLOWER_URL = flower
     browser = Client()
-    asked = browser.get("/admin/console/flower")
-    assert (asked.status_code, asked["Location"]) == (302, "/admin/login/?next=/admin/console/flower")
+    asked = browser.get(url)
+    login = f"/admin/login/?{urlencode({'next': url}, safe='/')}"
+    assert (asked.status_code, asked["Location"]) == (302, login)
     browser.force_login(make_user(role=Role.OPERATOR))
-    arrived = browser.get("/admin/console/flower")
-    assert (arrived.status_code, arrived["Location"]) == (302, flower)
+    arrived = browser.get(url)
+    assert (arrived.status_code, arrived["Refresh"]) == (200, f"0; url={flower}/tasks?limit=5")
     browser.force_login(make_user(role=Role.VIEWER, is_staff=True))
-    assert browser.get("/admin/console/flower").status_code == 403
+    assert browser.get(url).status_code == 403
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "page", ["", "//evil.example", "@evil.example", ".evil.example", "https://evil.example", "/\r\nX: y"]
+)
+def test_the_console_leads_to_flower_only(settings: Any, page: str) -> None:
+    settings.FLOWER_URL = "https://wms2.example.org:5555"
+    browser = Client()
+    browser.force_login(make_user(role=Role.OPERATOR))
+    target = urlsplit(browser.get("/admin/console/flower", {"page": page})["Refresh"].partition("url=")[2])
+    assert (target.hostname, target.port) == ("wms2.example.org", 5555)

@@ -34,6 +34,20 @@ _PLAIN: dict[Any, Any] = {
 }
 
 
+class _Verbatim(serializers.ListField):
+    """A list of plain values, written as it is: a call per item takes most of the time of long lists."""
+
+    def to_representation(self, data: Any) -> Any:
+        return data
+
+
+def _is_verbatim(hint: Any) -> bool:
+    """Return whether JSON has the type: a number, a text, or a list of them."""
+    if get_origin(hint) in (list, tuple):
+        return _is_verbatim(get_args(hint)[0])
+    return hint in (bool, int, float, str)
+
+
 @cache
 def body_of(kind: Any) -> Body:
     """Return the serializer of a dataclass. Its OpenAPI component has the name of the class and `Body`."""
@@ -78,7 +92,8 @@ def _field_of_kind(hint: Any, kind: Any, options: dict[str, Any]) -> Any:
         made: Any = body_of(kind) if is_dataclass(kind) else kind  # type: ignore[arg-type]
         return made(many=True, **options) if many else made(**options)
     if many:
-        return serializers.ListField(child=_field(inner), **options)
+        made = _Verbatim if _is_verbatim(inner) else serializers.ListField
+        return made(child=_field(inner), **options)
     if get_origin(hint) in (dict, Mapping):
         value = get_args(hint)[1]
         child = {} if value is Any else {"child": _field(value)}

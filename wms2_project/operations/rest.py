@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from django.urls import URLPattern, path
 from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
@@ -16,6 +17,9 @@ from wms2_project.api.views import ApiView, expected_version, parsed
 from wms2_project.operations import Call, Operation, caller_of, make_call
 
 REASON = OpenApiParameter("reason", str, description="The reason; may also be sent in the body.")
+MESSAGE_HEADER = "WMS2-Message"
+MAX_MESSAGE = 1000  # characters: proxies limit headers
+LEGIBLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 
 def perform(operation: Operation, request: HttpRequest, *key: Any) -> Response:
@@ -31,7 +35,14 @@ def perform(operation: Operation, request: HttpRequest, *key: Any) -> Response:
         return _answer(_render_preview(operation, call, operation.preview(call)), row)
     done = operation.run(call)
     render = operation.render or operation.target.render
-    return _answer(render(call, done), done.row, status=operation.status)
+    answer = _answer(render(call, done), done.row, status=operation.status)
+    answer[MESSAGE_HEADER] = encode_message(done.message)
+    return answer
+
+
+def encode_message(text: str) -> str:
+    """Return a text as the value of a header: limited, and percent-encoded where it is not ASCII."""
+    return quote(text[:MAX_MESSAGE], safe=LEGIBLE)
 
 
 def _body(request: HttpRequest) -> Any:
@@ -89,7 +100,11 @@ def _described(operation: Operation, method: str) -> Any:
     responses: dict[int, Any] = {operation.status: body}
     if operation.preview_body is not None:
         responses.setdefault(200, operation.preview_body)
-    parameters = [IF_MATCH] if operation.checks_version else []
+    message = OpenApiParameter(
+        MESSAGE_HEADER, str, OpenApiParameter.HEADER, response=[operation.status],
+        description="The result as a sentence; percent-encoded where it is not ASCII. Absent for a dry run.",
+    )  # fmt: skip
+    parameters = [*([IF_MATCH] if operation.checks_version else []), message]
     own = method == operation.method  # else the operation has a path of its own, too
     return extend_schema(
         operation_id=operation.operation_id if own else f"{operation.target.plural}_{method.lower()}",

@@ -40,6 +40,7 @@ function begin(variant) {
   let timer;
   const later = () => {
     number(text, lines, []);
+    variant.querySelector("[data-result]").replaceChildren(); // the plan of an earlier text
     clearTimeout(timer);
     timer = setTimeout(() => check(variant), PAUSE_MS);
   };
@@ -144,11 +145,11 @@ const NUMBERS = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 function describe({ totals, estimate, pilot_first, more_rounds, estimated_completion }) {
   const facts = [
-    ["Jobs", `${NUMBERS.format(totals.jobs)} in ${NUMBERS.format(totals.groups)} groups`],
+    ["Jobs", `${NUMBERS.format(totals.jobs)} in ${NUMBERS.format(totals.groups)} ${totals.groups === 1 ? "group" : "groups"}`],
     ["Events", NUMBERS.format(totals.events)],
     ["Input files", NUMBERS.format(totals.input_files)],
     ["CPU time", `${NUMBERS.format(totals.cpu_hours)} hours`],
-    ["Memory per job", `${NUMBERS.format(totals.memory_mb)} MB, ${totals.cores} core(s)`],
+    ["Memory per job", `${NUMBERS.format(totals.memory_mb)} MB, ${totals.cores} ${totals.cores === 1 ? "core" : "cores"}`],
     ["Sites", `${totals.sites.length}: ${totals.sites.join(", ")}`],
     ["Output files", `${NUMBERS.format(totals.output_files)}, ${NUMBERS.format(totals.merged_size_kb.total / 1e6)} GB`],
     ["Duration", `${NUMBERS.format(totals.estimated_wall_hours)} hours in free slots, until ${estimated_completion.slice(0, 16).replace("T", " ")} UTC`],

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from chains_app.models import Chain
 from dags_app.models import DAG, Round, Schedd
 from outputs_app.models import OutputBlock, OutputDataset
 from requests_app.models import Alert, Request
@@ -61,3 +62,8 @@ def test_the_kinds_to_choose_from_are_those_of_open_alerts(console: Client) -> N
     assert not [sql for sql in asked if "DISTINCT" in sql]
     page, _ = shown(console, Alert, "kind=long_ago")
     assert ("an old story" in page, "it takes long" in page) == (True, False)
+
+
+def test_an_empty_list_says_where_its_rows_come_from(console: Client) -> None:
+    assert "starts a chain of each active template" in shown(console, Chain)[0]
+    assert "starts a chain of each active template" not in shown(console, Chain, "q=muon")[0]

@@ -31,6 +31,7 @@ from tests.integration.factories import (
 )
 from wms2_project.api.endpoints import endpoints
 from wms2_project.models import AuditEvent
+from wms2_project.operations.rest import MESSAGE_HEADER
 
 pytestmark = pytest.mark.django_db
 SCHEDD = "one@pool"
@@ -159,6 +160,7 @@ def by_rest(client: APIClient, calls: Calls, row: Any, why: str) -> bool:
     answer = client.generic(method, f"/api/v1/{'/'.join(parts)}", body, content_type="application/json")
     done = 201 if calls.rest in CREATE else 200
     assert answer.status_code == (done if why.strip() else 422), answer.content
+    assert (answer.headers.get(MESSAGE_HEADER, "") != "") == (answer.status_code == done)
     return answer.status_code == done
 
 

@@ -56,7 +56,7 @@ MEMBERS = body_of(Whole)().fields
     ],
 )  # fmt: skip
 def test_the_type_of_a_field_decides_the_kind_of_member(name: str, kind: type[Any]) -> None:
-    assert type(MEMBERS[name]) is kind
+    assert isinstance(MEMBERS[name], kind)
 
 
 def test_members_are_the_fields_in_order_without_internal_ones() -> None:

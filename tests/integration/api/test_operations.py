@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from django.db import OperationalError
@@ -22,6 +23,7 @@ from sites_app.services.sites import sync_sites
 from tests.integration.factories import make_dag, make_request, make_round, make_site, make_workflow
 from wms2_project.console import address_of
 from wms2_project.models import AuditEvent
+from wms2_project.operations.rest import MESSAGE_HEADER, encode_message
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +60,21 @@ def test_a_site_is_drained_until_a_time_and_enabled_again(operator: APIClient) -
     enabled = operator.post("/api/v1/sites/T2_CH_CERN/enable", {"reason": "cool again"})
     assert enabled.json()["status"] == "enabled"
     assert enabled.json()["drain_until"] is None
+
+
+def test_an_operation_answers_with_its_result_as_a_sentence(operator: APIClient) -> None:
+    make_site()
+    answer = operator.post("/api/v1/sites/T2_CH_CERN/disable", {"reason": "fire"})
+    assert answer[MESSAGE_HEADER] == "T2_CH_CERN takes no new work until it is enabled."
+
+
+def test_a_message_of_any_characters_is_a_legal_header() -> None:
+    sentence = f"100 % déjà vu – \r\nSet-Cookie: a=b {'long ' * 1000}"
+    header = encode_message(sentence)
+    assert header.startswith("100 %25 d%C3%A9j%C3%A0 vu %E2%80%93 %0D%0ASet-Cookie: a=b long ")
+    assert header.isascii()
+    assert header.isprintable()
+    assert len(unquote(header)) == 1000
 
 
 @pytest.mark.parametrize(

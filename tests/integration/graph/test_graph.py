@@ -101,17 +101,38 @@ def test_the_graph_of_many_groups_takes_as_many_queries_as_of_few(
 def test_nodes_have_states_and_the_resources_of_their_last_attempt(viewer: APIClient, dag: DAG) -> None:
     body = get(viewer, f"{graph_url(dag)}/nodes?round=0&group=0,1&records=all")
     done, failed = body["groups"]
-    states = [body["states"][row[body["columns"].index("state")]] for row in done["nodes"]]
-    assert set(states) == {"done"}
-    row = dict(zip(body["columns"], failed["nodes"][failed["names"].index("proc_000000")], strict=True))
+    assert {body["states"][state] for state in done["states"]} == {"done"}
+    (record,) = failed["records"]
+    row = dict(zip(body["columns"], record, strict=True))
     assert (row["exit_code"], row["attempts"], row["seconds"]) == (8021, 1, 1)
+    assert failed["names"][row["node"]] == "proc_000000"
     assert failed["names"][0] == "landing"
+    assert len(body["places"]) == len(failed["names"]) == len(failed["states"])
 
 
 def test_only_failed_nodes_are_read_in_detail_unless_all_are_requested(viewer: APIClient, dag: DAG) -> None:
     body = get(viewer, f"{graph_url(dag)}/nodes?round=0&group=1")
     (failed,) = body["groups"]
-    assert {row[body["columns"].index("exit_code")] for row in failed["nodes"]} == {-1}
+    assert failed["records"] == []
+
+
+def test_the_nodes_of_many_groups_take_as_many_queries_as_of_few(
+    viewer: APIClient, dag: DAG, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(20):
+        make_group(dag.round)
+    url = f"{graph_url(dag)}/nodes?round=0&group={','.join(map(str, range(23)))}"
+    get(viewer, url)
+    with django_assert_max_num_queries(10):
+        get(viewer, url)
+
+
+def test_a_call_ends_after_the_group_that_reaches_the_limit_of_nodes(
+    viewer: APIClient, dag: DAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dags_app.graph.selectors.MAX_NODES_READ", 1)
+    body = get(viewer, f"{graph_url(dag)}/nodes?round=0&group=0,1")
+    assert [group["index"] for group in body["groups"]] == [0]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +144,7 @@ def test_only_failed_nodes_are_read_in_detail_unless_all_are_requested(viewer: A
         ("round=0", 422),
         ("group=0", 422),
         ("round=0&group=0&records=some", 422),
-        ("round=0&group=" + ",".join(map(str, range(40))), 422),
+        ("round=0&group=" + ",".join(map(str, range(300))), 422),
     ],
 )
 def test_unknown_groups_are_refused(viewer: APIClient, dag: DAG, query: str, status: int) -> None:

@@ -36,6 +36,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[tuple[str, str], tuple[int, Any]] = {}
+        self.messages: dict[str, str] = {}
         self.received: list[tuple[str, str, Any]] = []
 
     @property
@@ -63,6 +64,8 @@ class Handler(BaseHTTPRequestHandler):
         status, answer = self.server.answers.get((self.command, path), (404, {"detail": "Not found"}))
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
+        if message := self.server.messages.get(path):
+            self.send_header("WMS2-Message", message)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -176,10 +179,45 @@ def test_every_list_follows_its_pages(server: Server) -> None:
 
 def test_an_operation_sends_its_fields_and_reason(server: Server) -> None:
     server.answers["POST", "/api/v1/requests/first/release"] = (200, {"status": "queued"})
+    server.messages["/api/v1/requests/first/release"] = "Released by %C3%81na%1B: it waits."
     done = wms2(server, "release", "first", "--site-bans", "T2_CH_CERN T2_DE_DESY", "-m", "disks")
-    assert (done.returncode, done.stdout) == (0, "first: release: queued\n")
+    assert (done.returncode, done.stdout) == (0, "first: Released by Ána�: it waits.\n")
     sent = {"site_bans": ["T2_CH_CERN", "T2_DE_DESY"], "reason": "disks"}
     assert server.received == [("POST", "/api/v1/requests/first/release", sent)]
+
+
+def test_an_operation_prints_its_body_as_json_or_the_id(server: Server) -> None:
+    server.answers["POST", "/api/v1/alerts/7/acknowledge"] = (200, {"id": 7, "message": "it takes long"})
+    server.messages["/api/v1/alerts/7/acknowledge"] = "Alert 7 is acknowledged."
+    words = ("alert", "acknowledge", "7", "-m", "known")
+    assert wms2(server, *words).stdout == "7: Alert 7 is acknowledged.\n"
+    assert json.loads(wms2(server, "--json", *words).stdout)["message"] == "it takes long"
+    assert wms2(server, "-q", *words).stdout == "7\n"
+
+
+def test_a_result_that_names_its_subject_is_not_preceded_by_it(server: Server) -> None:
+    server.answers["POST", "/api/v1/sites/T2/drain"] = (200, {"name": "T2"})
+    server.messages["/api/v1/sites/T2/drain"] = "T2 accepts no new work."
+    assert wms2(server, "site", "drain", "T2", "-m", "cooling").stdout == "T2 accepts no new work.\n"
+
+
+def test_the_screen_is_refused_without_a_terminal(server: Server) -> None:
+    done = wms2(server, "top")
+    assert (done.returncode, done.stdout) == (WRONG_USE, "")
+    assert done.stderr == "wms2: top needs a terminal\nUse `wms2 list` or `wms2 watch`\n"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("/none.json", "/none.json cannot be read: No such file or directory\n"),
+        ("-", "- is not JSON: Expecting"),
+    ],
+)
+def test_a_document_that_cannot_be_used_is_explained(server: Server, document: str, words: str) -> None:
+    done = wms2(server, "submit", document, text="{bad")
+    assert done.returncode == WRONG_USE
+    assert done.stderr.startswith(f"wms2: {words}")
 
 
 def test_a_dry_run_changes_nothing_and_prints_the_effect(server: Server) -> None:
@@ -205,7 +243,7 @@ def test_a_name_is_one_segment_of_the_path(server: Server) -> None:
     ("status", "answer", "exit_code", "words"),
     [
         (409, HELD, 1, ["first is held", "Release it"]),
-        (422, {"detail": "refused", "errors": {"priority": "not a number"}}, 2, ["priority: not a number"]),
+        (422, {"detail": "refused", "errors": {"priority": "priority: is it?"}}, 2, ["\n  priority: is it?"]),
         (401, {"detail": "unknown token"}, 1, ["unknown token", "wms2 login"]),
         (503, {"detail": "the database is away"}, 3, ["the database is away"]),
         (200, b"<html>", 3, ["without JSON"]),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
+from wms2_cli.api import Answer
 from wms2_cli.errors import CliError
 from wms2_cli.top import Explanation, Reason, Top
 
@@ -46,11 +47,11 @@ class FakeApi:
     def get(self, path: str) -> dict[str, Any]:
         return WHY
 
-    def call(self, method: str, path: str, body: Any) -> dict[str, Any]:
+    def exchange(self, method: str, path: str, body: Any) -> Answer:
         self.sent.append((path, body))
         if self.problem:
             raise self.problem
-        return {"status": "queued"}
+        return Answer({"status": "queued"}, "Released: it waits.")
 
 
 def drive(api: FakeApi, act: Callable[[Top, Pilot[None]], Awaitable[None]]) -> None:

@@ -3,7 +3,6 @@ import { subscribe } from "../live.js";
 import { morphTo } from "../morph.js";
 import { make } from "./dom.js";
 import { Colours } from "./graph_colours.js";
-import { GraphData } from "./graph_data.js";
 import { handleInput } from "./graph_input.js";
 import { GraphPanel } from "./graph_panel.js";
 import { GraphView } from "./graph_view.js";
@@ -13,16 +12,14 @@ const RETRY_MS = 5_000;
 const READERS = 2; // calls for nodes at a time
 const TABLE_ROWS = 500;
 
-export async function startGraph(root, topic) {
-  if (!root) return;
-  const data = new GraphData(root.dataset.graph);
+export async function startGraph(root, { data, firstReading, topic }) {
   const canvas = root.querySelector("#graph-canvas");
   const colours = new Colours(canvas);
   const view = new GraphView(canvas, data, colours);
   const graph = new Graph(root, { data, colours, view });
   root.graph = graph; // for tests and benchmarks
   subscribe([topic], () => graph.refreshSoon());
-  await graph.refresh();
+  await graph.refresh(firstReading);
 }
 
 class Graph {
@@ -46,11 +43,11 @@ class Graph {
     new MutationObserver(() => this.onTheme()).observe(document.documentElement, { attributeFilter: ["class"] });
   }
 
-  async refresh() {
+  async refresh(reading = null) {
     if (this.refreshing) return this.refreshSoon();
     this.refreshing = true;
     try {
-      if (!(await this.data.refresh())) return;
+      if (!(await (reading ?? this.data.refresh()))) return;
     } catch (problem) {
       this.summarise(problem.message);
       return this.refreshSoon(RETRY_MS);

@@ -43,10 +43,10 @@ export class Colours {
     return this.tones[status === "planned" && group.done > 0 ? "primary" : GROUP_TONES[status]];
   }
 
-  ofNode(node, group, state) {
+  ofNode(record, group, state) {
     if (this.mode === "site") return state === "not_ready" ? this.tones.neutral : this.hue(group.site);
-    if (this.mode === "cause") return this.hue(node.cause);
-    if (this.mode === "duration") return this.shade(node.seconds);
+    if (this.mode === "cause") return this.hue(record?.cause ?? -1);
+    if (this.mode === "duration") return this.shade(record?.seconds ?? -1);
     return this.tones[NODE_TONES[state][0]];
   }
 

@@ -1,7 +1,9 @@
 // The data of the graph: rounds and groups from one request, nodes of the groups in view on demand.
 import { readJson } from "../http.js";
 
-const GROUPS_PER_CALL = 32;
+const GROUPS_PER_CALL = 256;
+
+const NO_NODES = { names: [], states: [], records: new Map(), places: [] };
 
 export class GraphData {
   constructor(url) {
@@ -9,7 +11,7 @@ export class GraphData {
     this.etag = "";
     this.body = null;
     this.groups = []; // {key, round, index, x, y, status, …}
-    this.nodes = new Map(); // key of the group → {names, rows} in the order of NODE columns
+    this.nodes = new Map(); // key of the group → {names, states, records, places}
     this.loading = new Set();
     this.states = [];
     this.detailed = false; // whether causes and durations of all nodes are wanted
@@ -60,11 +62,10 @@ export class GraphData {
     try {
       const { body } = await readJson(`${this.url}/nodes?round=${round}&group=${batch.map((one) => one.index).join(",")}&records=${this.detailed ? "all" : "failed"}`);
       this.states = body.states;
-      for (const found of body.groups) {
-        this.nodes.set(`${round}/${found.index}`, { names: found.names, rows: found.nodes.map((row) => nodeOf(row, body.columns)) });
-      }
-    } catch {
-      batch.forEach((one) => this.nodes.set(one.key, { names: [], rows: [] })); // the directory was removed
+      for (const found of body.groups) this.nodes.set(`${round}/${found.index}`, nodesOf(found, body));
+    } catch (problem) {
+      if (!isRefusal(problem)) return false; // the next frame asks again
+      batch.forEach((one) => this.nodes.set(one.key, NO_NODES)); // the directory was removed
     } finally {
       batch.forEach((one) => this.loading.delete(one.key));
     }
@@ -72,8 +73,19 @@ export class GraphData {
   }
 }
 
-function nodeOf(row, columns) {
-  return Object.fromEntries(columns.map((name, column) => [name, row[column]]));
+function isRefusal({ status }) {
+  return status >= 400 && status < 500;
+}
+
+// Records are few: those of failed nodes, unless all are wanted.
+function nodesOf({ names, states, records }, { columns, places }) {
+  const rows = records.map((row) => Object.fromEntries(columns.map((name, column) => [name, row[column]])));
+  return { names, states, records: new Map(rows.map((row) => [row.node, row])), places: placesOf(names.length, places) };
+}
+
+// Positions of a group's nodes: those of the largest group, of which smaller ones lack the last jobs.
+function placesOf(count, places) {
+  return count === places.length ? places : [...places.slice(0, Math.max(count - 2, 0)), ...places.slice(-2)].slice(0, count);
 }
 
 function fingerprint(group) {

@@ -60,13 +60,13 @@ export class GraphPanel {
     const note = (text) => make("p", { class: "wms2-quiet" }, text);
     if (!group.band.on_disk) return note("Nodes and logs were removed with the submit directory, or are not written yet.");
     if (!nodes) return note("Reading the nodes…");
-    return nodes.rows.length ? this.nodeList(group, nodes, data) : note("The group has not been written yet.");
+    return nodes.names.length ? this.nodeList(group, nodes, data) : note("The group has not been written yet.");
   }
 
-  nodeList(group, { names, rows }, data) {
-    const order = rows.map((_, number) => number).sort((a, b) => rank(data.states[rows[a].state]) - rank(data.states[rows[b].state]) || a - b);
+  nodeList(group, { names, states }, data) {
+    const order = [...states.keys()].sort((a, b) => rank(data.states[states[a]]) - rank(data.states[states[b]]) || a - b);
     const buttons = order.slice(0, SHOWN_NODES).map((number) => {
-      const state = data.states[rows[number].state];
+      const state = data.states[states[number]];
       const label = `${names[number]}: ${describeState(state)}`;
       return make("button", { type: "button", "data-tone": toneOfState(state), title: label, "aria-label": label, "data-node": names[number], "data-key": names[number] }, names[number]);
     });

@@ -31,6 +31,7 @@ export class GraphView {
     this.canvas.width = Math.round(this.width * ratio);
     this.canvas.height = Math.round(this.height * ratio);
     this.ratio = ratio;
+    this.textScale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a 4k screen
     if (!this.touched && this.data.body) this.fit();
     this.draw();
   }
@@ -76,12 +77,15 @@ export class GraphView {
     this.draw();
   }
 
+  // Moves to a view; the first one appears at once.
   glide(scale, x, y) {
     cancelAnimationFrame(this.gliding);
+    const jumps = calm.matches || !this.shown;
+    this.shown = true;
     const from = { scale: this.scale, x: this.x, y: this.y };
     const began = performance.now();
     const step = (now) => {
-      const part = calm.matches ? 1 : Math.min(1, Math.max(0, now - began) / GLIDE_MS);
+      const part = jumps ? 1 : Math.min(1, Math.max(0, now - began) / GLIDE_MS);
       const eased = 1 - (1 - part) ** 3;
       this.scale = from.scale * (scale / from.scale) ** eased;
       this.x = from.x + (x - from.x) * eased;
@@ -105,7 +109,7 @@ export class GraphView {
     const found = this.data.nodes.get(group.key);
     if (!found || !this.showsNodes) return { group, node: "" };
     const [x, y] = [at.x - group.x, at.y - group.y];
-    const number = found.rows.findIndex((node) => x >= node.x && x < node.x + NODE && y >= node.y && y < node.y + NODE);
+    const number = found.places.findIndex(([left, top]) => x >= left && x < left + NODE && y >= top && y < top + NODE);
     return { group, node: found.names[number] ?? "" };
   }
 
@@ -158,7 +162,7 @@ export class GraphView {
     c.strokeStyle = colours.line;
     c.lineWidth = 1;
     c.strokeRect(x * scale + 0.5, y * scale + 0.5, width * scale, height * scale);
-    const size = Math.min(13, 8 * scale);
+    const size = Math.min(13 * this.textScale, 8 * scale);
     if (size < 7) return;
     c.fillStyle = colours.quiet;
     c.font = `${size}px system-ui, sans-serif`;
@@ -181,7 +185,7 @@ export class GraphView {
     } else {
       c.fillStyle = colours.line;
       c.fillRect(x, y, width, height);
-      if (nodes?.rows.length) this.paintNodes(group, nodes);
+      if (nodes?.names.length) this.paintNodes(group, nodes);
       else this.paintShares(group, status, x, y, width, height);
       this.paintHeader(group, status, x, y, width);
     }
@@ -197,7 +201,7 @@ export class GraphView {
     c.fillStyle = colours.ofGroup(group, status);
     c.fillRect(x, y, width, Math.max(2, 1.2 * scale));
     if (width < LABEL_FROM_PX) return;
-    const size = Math.min(12, 4 * scale);
+    const size = Math.min(12 * this.textScale, 4 * scale);
     if (size < 7) return;
     c.fillStyle = colours.text;
     c.font = `${size}px system-ui, sans-serif`;
@@ -226,19 +230,24 @@ export class GraphView {
     }
   }
 
-  paintNodes(group, { names, rows }) {
+  paintNodes(group, { names, states, records, places }) {
     const { context: c, colours, data, scale } = this;
     const edge = Math.max(NODE * scale * 0.82, 1);
     const labelled = NODE * scale >= NODE_LABEL_FROM_PX;
-    for (let number = 0; number < rows.length; number++) {
-      const node = rows[number];
-      const state = data.states[node.state];
-      const [x, y] = [(group.x + node.x) * scale, (group.y + node.y) * scale];
-      c.fillStyle = colours.ofNode(node, group, state);
+    const selected = this.selected.group === group.key ? names.indexOf(this.selected.node) : -1;
+    let colour = ""; // of the node before: neighbours often have the same
+    for (let number = 0; number < names.length; number++) {
+      const state = data.states[states[number]];
+      const [x, y] = [(group.x + places[number][0]) * scale, (group.y + places[number][1]) * scale];
+      const own = colours.ofNode(records.get(number), group, state);
+      if (own !== colour) c.fillStyle = colour = own;
       c.fillRect(x, y, edge, edge);
       if (edge >= 7 && (state === "error" || state === "futile")) this.paintMark(state, x, y, edge);
-      if (labelled) this.paintLabel(names[number], describeExit(node), x, y, edge);
-      if (this.selected.group === group.key && this.selected.node === names[number]) {
+      if (labelled) {
+        this.paintLabel(names[number], describeExit(records.get(number)), x, y, edge);
+        colour = "";
+      }
+      if (number === selected) {
         c.strokeStyle = colours.text;
         c.lineWidth = 2;
         c.strokeRect(x - 1, y - 1, edge + 2, edge + 2);
@@ -265,7 +274,7 @@ export class GraphView {
   paintLabel(name, exit, x, y, edge) {
     const { context: c } = this;
     c.fillStyle = "#fff";
-    c.font = `${Math.min(12, edge / 6)}px system-ui, sans-serif`;
+    c.font = `${Math.min(12 * this.textScale, edge / 6)}px system-ui, sans-serif`;
     c.textBaseline = "bottom";
     c.fillText(exit ? `${name} (${exit})` : name, x + 3, y + edge - 3, edge - 6);
   }
@@ -275,6 +284,6 @@ function counted(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-function describeExit(node) {
-  return node.exit_code > 0 ? node.exit_code : "";
+function describeExit(record) {
+  return record?.exit_code > 0 ? record.exit_code : "";
 }
