@@ -101,7 +101,7 @@ def setup_commands(layout: Layout, settings: Mapping[str, str]) -> list[list[str
     access = ["--password-file", str(layout.operator_password), "--token-file", str(layout.operator_token)]
     return [
         ["ensure_access", "--username", OPERATOR, *access],
-        ["sync_sites"],
+        ["sync_sites", "--force"],  # the lab's CRIC has fewer sites than a seeded fleet
         *spare,
     ]
 
