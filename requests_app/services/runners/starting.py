@@ -168,4 +168,5 @@ def note_heartbeat(*, workflow_id: UUID, runner_id: UUID, removed: Sequence[str]
             lfn__in=removed, runner__workflow_id=workflow_id, state=UploadState.VOID
         )
         void.update(state=UploadState.REMOVED)
+    failpoint("runner.heartbeat")
     return str(rows[0][0])
