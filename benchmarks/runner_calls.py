@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, repeat
+from itertools import count, repeat
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -37,7 +37,9 @@ from sites_app.models import Site
 
 CLIENTS = 64
 FILES, PULSES = 5, 12  # of a job; pulses before each file
-OFFERED = 190.0  # calls a second of 10,000 such jobs
+JOBS = 2  # of a client, at full load and again as offered
+CALLS = 3 + FILES * (PULSES + 1)  # of a job
+OFFERED = 190  # calls a second of 10,000 such jobs
 LONGEST_SEC = 0.5
 CONTENT = b"x"  # of an output
 
@@ -54,7 +56,7 @@ class Client:
         self._number, self._storage = number, storage
         self._jobs = 0
         self.arrivals: Iterator[float] = repeat(0.0)
-        self.taken: list[float] = []
+        self.taken: list[tuple[float, float]] = []  # when a call was due, and the seconds that it took
         self.done: list[str] = []
         subject = group_subject(round_number=0, group=0)
         self._token = make_token(
@@ -75,7 +77,7 @@ class Client:
             content = answer.read()
         finally:
             server.close()
-        self.taken.append(time.perf_counter() - began)
+        self.taken.append((began, time.perf_counter() - began))
         assert answer.status == 200, f"{call} answered {answer.status}: {content[:300]!r}"
         return json.loads(content)
 
@@ -116,10 +118,10 @@ def call_as_jobs(run: Run) -> Measured:
     """B23: calls a second of 64 clients while the sweep runs, first as many as are served, then as offered.
 
     The value is the rate under full load; it is reduced if of 190 calls a second, at times that are fixed
-    beforehand, one in a hundred takes longer than 0.5 s.
+    beforehand, one in a hundred takes longer than 0.5 s. Clients begin one after the other, so that at any
+    time some start, record or confirm.
     """
-    jobs = run.size(2, 1)
-    name, workflow = pull_database(run, "calls", files=4 * CLIENTS * FILES * jobs * PLACES)
+    name, workflow = pull_database(run, "calls", files=8 * CLIENTS * FILES * PLACES)
     Request.objects.update(status=RequestStatus.ACTIVE)
     storage = scratch()
     for number in range(PLACES):
@@ -128,15 +130,19 @@ def call_as_jobs(run: Run) -> Measured:
     with serving(run, name) as url, Sweeping():
         clients = [Client(url, workflow, number, storage) for number in range(CLIENTS)]
         began = time.perf_counter()
-        full = _work(clients, jobs)
+        full = [seconds for _, seconds in _work(clients)]
         rate = len(full) / (time.perf_counter() - began)
+        interval = CLIENTS / run.size(OFFERED, 10 * OFFERED)  # between two calls of a client
         began = time.perf_counter()
         for number, client in enumerate(clients):
-            client.arrivals = _arrivals(Random(number), start=began)
-        offered = _work(clients, jobs)
+            first = began + number / CLIENTS * CALLS * interval
+            client.arrivals = _arrivals(Random(number), first=first, interval=interval)
+        steady = range(CALLS, 2 * CALLS)  # from when the last client has begun until the first one is through
+        taken = _work(clients)
+        offered = [seconds for due, seconds in taken if (due - began) // interval in steady]
     databases(run).use(name)
     done = [lfn for client in clients for lfn in client.done]
-    assert len(done) == len(set(done)) == 2 * CLIENTS * jobs * FILES, "a file was lent twice or not at all"
+    assert len(done) == len(set(done)) == 2 * CLIENTS * JOBS * FILES, "a file was lent twice or not at all"
     assert workflow.input_files.filter(state="processed").count() == len(done), "a file was lost"
     slowest = percentile(offered, 99)
     note = (
@@ -146,26 +152,23 @@ def call_as_jobs(run: Run) -> Measured:
     return Measured(rate * min(1.0, LONGEST_SEC / slowest), {"full": full, "offered": offered}, note=note)
 
 
-def _work(clients: list[Client], jobs: int) -> list[float]:
-    """Let all clients run so many jobs; return the seconds of each call."""
-    before = [len(client.taken) for client in clients]
+def _work(clients: list[Client]) -> list[tuple[float, float]]:
+    """Let every client run its jobs; return when each call was due, and its seconds."""
+    for client in clients:
+        client.taken.clear()
 
     def work(client: Client) -> None:
-        for _ in range(jobs):
+        for _ in range(JOBS):
             client.job()
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(work, clients))
-    new = zip(clients, before, strict=True)
-    return [seconds for client, first in new for seconds in client.taken[first:]]
+    return [call for client in clients for call in client.taken]
 
 
-def _arrivals(random: Random, *, start: float) -> Iterator[float]:
-    """Yield the times of one client's calls: all of them together offer 190 a second, at random."""
-    rate = OFFERED / CLIENTS
-    return accumulate(
-        (random.expovariate(rate) for _ in repeat(None)), initial=start + random.expovariate(rate)
-    )
+def _arrivals(random: Random, *, first: float, interval: float) -> Iterator[float]:
+    """Yield the times of one client's calls: one in each interval, at random."""
+    return (first + (number + random.random()) * interval for number in count())
 
 
 class Sweeping:
