@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 
 from dags_app.models import InputFile, PlaceSet, Workflow
 from dags_app.pull.allocation import Asked, LentFile, lend_files
@@ -28,12 +27,12 @@ from requests_app.services.runners.geography import (
     Atlas,
     atlas,
     bad_copies_of,
+    cached_workflow,
     sources_for,
+    usable_names,
 )
 from requests_app.states import TERMINAL
 from sandbox.lumis import by_run
-from sites_app.models import Site
-from sites_app.selectors import banned, open_for_work
 from wms2_project.errors import Conflict, Gone, ServiceUnavailable
 from wms2_project.failpoints import failpoint
 from wms2_project.postgresql.prepared import execute_prepared, sql_words
@@ -72,14 +71,13 @@ def allocate(*, workflow_id: UUID, runner_id: UUID, count: int, call: UUID) -> l
 
     Raise Gone if nothing is lent any more, and ServiceUnavailable while Rucio does not answer.
     """
-    moment = int(time.monotonic() / KEPT_SEC)
     found = execute_prepared(_BORROWER, {"runner": runner_id, "workflow": workflow_id, "call": call})
     if not found:
         return _repeat(workflow_id=workflow_id, runner_id=runner_id, count=count, call=call)
     site, round_id = found[0]
-    workflow = _workflow(workflow_id, moment)
-    _check_rucio(moment)
-    if not _may_work(workflow_id, site, moment):
+    workflow = cached_workflow(workflow_id)
+    _check_rucio(int(time.monotonic() / KEPT_SEC))
+    if site not in usable_names(workflow):
         raise Gone(f"{site} may not be used by this request any more", cure="End the job")
     sources = sources_for(workflow, site)
     avoided = [lfn for lfn, sites in bad_copies_of(workflow).reported.items() if site in sites]
@@ -92,11 +90,6 @@ def allocate(*, workflow_id: UUID, runner_id: UUID, count: int, call: UUID) -> l
     return [_described(file, by_set[file.set_id], site, workflow) for file in lent]
 
 
-@lru_cache(maxsize=64)
-def _workflow(workflow_id: UUID, _moment: int) -> Workflow:
-    return Workflow.objects.only("max_distance", "splitting_params").get(pk=workflow_id)
-
-
 @lru_cache(maxsize=1)
 def _rucio_outage(_moment: int) -> str:
     return next((one.message for one in outages(settings.REDIS_URL, now=time.time(), services=["rucio"])), "")
@@ -107,15 +100,6 @@ def _check_rucio(moment: int) -> None:
     message = _rucio_outage(moment)
     if message:
         raise ServiceUnavailable(f"Rucio does not answer: {message}", cure="Retry after the time given")
-
-
-@lru_cache(maxsize=1024)
-def _may_work(workflow_id: UUID, site: str, _moment: int) -> bool:
-    """Return whether the site may still take work of this workflow."""
-    now = timezone.now()
-    if site in banned(workflow=Workflow(pk=workflow_id), now=now):
-        return False
-    return Site.objects.filter(open_for_work(now=now), pk=site).exists()
 
 
 def _repeat(*, workflow_id: UUID, runner_id: UUID, count: int, call: UUID) -> list[Lent]:

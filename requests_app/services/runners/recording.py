@@ -30,9 +30,8 @@ from requests_app.services.runners.calls import (
     request_of,
 )
 from requests_app.services.runners.checking import check_uploads
-from requests_app.services.runners.geography import atlas
+from requests_app.services.runners.geography import atlas, usable_names
 from requests_app.states import RequestStatus
-from sites_app.selectors import usable_sites
 from wms2_project.errors import Conflict, Gone, InvalidInput
 from wms2_project.failpoints import failpoint
 
@@ -54,7 +53,6 @@ class Recorded:
 def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any]) -> Recorded:
     """Record which files were processed and which outputs will be uploaded. The other files go back."""
     digest = digest_of(body)
-    now = timezone.now()
     with transaction.atomic():
         runner = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
         request = request_of(workflow_id)
@@ -66,7 +64,7 @@ def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any
         check_open(runner, request)
         held = {file.lfn: file for file in held_files(runner=runner)}
         processed = _processed(body["processed"], held)
-        outputs = _outputs(runner, body["outputs"], now) if processed else []
+        outputs = _outputs(runner, body["outputs"]) if processed else []
         returned = len(held) - len(processed)
         if returned:
             return_files(runner=runner, keep=[file.pk for file in processed])
@@ -98,10 +96,9 @@ def _processed(lfns: Sequence[str], held: Mapping[str, InputFile]) -> list[Input
     return [held[lfn] for lfn in dict.fromkeys(lfns)]
 
 
-def _outputs(runner: Runner, given: Sequence[Mapping[str, Any]], now: datetime) -> list[RunnerOutput]:
+def _outputs(runner: Runner, given: Sequence[Mapping[str, Any]]) -> list[RunnerOutput]:
     patterns = patterns_of(runner.workflow)
-    usable = usable_sites(workflow=runner.workflow, now=now).names
-    sites = atlas().upload_sites(runner.site, usable=usable)
+    sites = atlas().upload_sites(runner.site, usable=usable_names(runner.workflow))
     if given and not sites:
         raise Conflict("no usable site has a storage for outputs", cure="Abort")
     twice = [name for name, count in Counter(one["name"] for one in given).items() if count > 1]
