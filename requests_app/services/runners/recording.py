@@ -59,8 +59,8 @@ def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any
         if is_repeated(runner, RECORD, digest):
             if runner.outcome in NOTHING_COUNTS:
                 check_open(runner, request)
-            outputs = runner.outputs.order_by("id")
-            return _recorded(runner, outputs, ended=runner.outcome in WITHOUT_OUTPUTS)
+            ended = runner.outcome in WITHOUT_OUTPUTS
+            return _recorded(runner, runner.outputs.order_by("id"), ended=ended)
         check_open(runner, request)
         held = {file.lfn: file for file in held_files(runner=runner)}
         processed = _processed(body["processed"], held)
