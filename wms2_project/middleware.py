@@ -10,6 +10,8 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port
+from django.template.response import SimpleTemplateResponse
+from django.urls import Resolver404, resolve
 from opentelemetry.trace import SpanKind
 
 from wms2_project.observation import counters, tracing
@@ -23,6 +25,7 @@ _PAGE = (
     " font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 _API, _DOCS, _CONSOLE = "/api/", "/api/v1/docs", "/admin/"
+_WORKFLOWS = "/api/v1/workflows/"
 
 
 class RequestIdMiddleware:
@@ -59,6 +62,29 @@ class ObservingMiddleware:
         return response
 
 
+class JobCallMiddleware:
+    """Answers calls of jobs without sessions, cookies and forms, which their views do not use.
+
+    They are most of the calls that WMS2 gets. What stands before it in MIDDLEWARE applies to them as well.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method != "POST" or not request.path_info.startswith(_WORKFLOWS):
+            return self.get_response(request)
+        try:
+            match = resolve(request.path_info)
+        except Resolver404:
+            return self.get_response(request)
+        if not getattr(getattr(match.func, "cls", None), "for_jobs", False):
+            return self.get_response(request)
+        request.resolver_match = match
+        response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+        return response.render() if isinstance(response, SimpleTemplateResponse) else response
+
+
 class ContentSecurityMiddleware:
     """Adds a content security policy to every response."""
 
@@ -67,7 +93,8 @@ class ContentSecurityMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        policy = policy_for(request.path, events=events_origin(request))
+        console = request.path.startswith(_CONSOLE)
+        policy = policy_for(request.path, events=events_origin(request) if console else "")
         response.headers.setdefault("Content-Security-Policy", policy)
         return response
 

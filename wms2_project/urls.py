@@ -11,13 +11,13 @@ from wms2_project.admin import change_own_password
 from wms2_project.api.errors import unknown_url
 
 urlpatterns = [
+    path("api/v1/", include("requests_app.api.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/password_change/", admin.site.admin_view(change_own_password)),
     path("admin/console/", include("console.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("wms2_project.api.urls")),
-    path("api/v1/", include("requests_app.api.urls")),
     path("api/v1/", include("dags_app.api.urls")),
     path("api/v1/", include("sites_app.api.urls")),
     path("api/v1/", include("chains_app.api.urls")),

@@ -6,10 +6,10 @@ collected, or it is read again.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
@@ -55,10 +55,10 @@ def record_group(*, group: MergeGroup, manifest: GroupManifest, rse: str, now: d
             return False
         for file in manifest.outputs:
             recorded = _as_recorded(file, site=manifest.site, rse=rse)
-            _store(locked, recorded, now=now, in_dbs=True, note=notes.get(file.lfn))
+            _store_noted(locked, recorded, now=now, in_dbs=True, note=notes.get(file.lfn))
         if manifest.log is not None:
             recorded = _as_recorded(manifest.log, site=manifest.site, rse=rse)
-            _store(locked, recorded, now=now, in_dbs=False, note=notes.get(manifest.log.lfn))
+            _store_noted(locked, recorded, now=now, in_dbs=False, note=notes.get(manifest.log.lfn))
         locked.status, locked.last_error = GroupStatus.COLLECTED, ""
         locked.site = manifest.site
         locked.events_read, locked.events_written = manifest.events_read, manifest.events_written
@@ -86,27 +86,41 @@ def _as_recorded(file: MergedFile, *, site: str, rse: str) -> RecordedFile:
     )
 
 
-def record_files(*, group: MergeGroup, files: Sequence[RecordedFile], now: datetime) -> None:
+def record_files(*, workflow_id: UUID, group_id: int, files: Sequence[RecordedFile], now: datetime) -> None:
     """Store files that a runner confirmed. A dataset with files without event counts is in Rucio only."""
     for file in files:
-        _store(group, file, now=now, in_dbs=file.events is not None)
+        dataset = _dataset(workflow_id, file, in_dbs=file.events is not None)
+        block = _open_block(dataset, site=file.site, rse=file.rse, now=now)
+        _store(block, group_id, file)
 
 
-def _store(
-    group: MergeGroup, file: RecordedFile, *, now: datetime, in_dbs: bool, note: Note | None = None
+def _store_noted(
+    group: MergeGroup, file: RecordedFile, *, now: datetime, in_dbs: bool, note: Note | None
 ) -> None:
+    """Store a file of a group, in the block that it was registered in before if there is a note of it."""
+    dataset = _dataset(group.round.workflow_id, file, in_dbs=in_dbs)
+    if note is None:
+        _store(_open_block(dataset, site=file.site, rse=file.rse, now=now), group.pk, file)
+        return
+    block = _noted_block(dataset, note, site=file.site, rse=file.rse, now=now)
+    _store(block, group.pk, file)
+    if block.files.count() == note.files:
+        OutputBlock.objects.filter(pk=block.pk).update(next_check_at=now)
+
+
+def _dataset(workflow_id: UUID, file: RecordedFile, *, in_dbs: bool) -> OutputDataset:
     dataset, _ = OutputDataset.objects.get_or_create(
-        workflow_id=group.round.workflow_id,
+        workflow_id=workflow_id,
         dataset_name=file.dataset,
         defaults={"in_dbs": in_dbs, "lifetime_days": file.lifetime_days},
     )
-    if note is None:
-        block = _open_block(dataset, site=file.site, rse=file.rse, now=now)
-    else:
-        block = _noted_block(dataset, note, site=file.site, rse=file.rse, now=now)
+    return dataset
+
+
+def _store(block: OutputBlock, group_id: int, file: RecordedFile) -> None:
     OutputFile.objects.create(
         block=block,
-        group=group,
+        group_id=group_id,
         lfn=file.lfn,
         size_bytes=file.size_bytes,
         events=file.events or 0,
@@ -115,8 +129,6 @@ def _store(
         lumi_events=file.lumi_events,
         parents=file.parents,
     )
-    if note is not None and block.files.count() == note.files:
-        OutputBlock.objects.filter(pk=block.pk).update(next_check_at=now)
 
 
 def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -> OutputBlock:
@@ -131,7 +143,7 @@ def _open_block(dataset: OutputDataset, *, site: str, rse: str, now: datetime) -
         block = None
     if block is None:
         linger = timedelta(seconds=settings.BLOCK_LINGER_SEC)
-        name = f"{dataset.dataset_name}#{uuid.uuid4()}"
+        name = f"{dataset.dataset_name}#{uuid4()}"
         block = OutputBlock.objects.create(
             dataset=dataset, site=site, rse=rse, block_name=name, next_check_at=now + linger
         )

@@ -40,6 +40,12 @@ register_converter(QuotaScopeConverter, "quota_scope")
 register_converter(QuotaNameConverter, "quota_name")
 
 urlpatterns = [
+    # First, because they are called most
+    path("workflows/<uuid:workflow_id>/heartbeat", jobs.HeartbeatView.as_view(), name="job-heartbeat"),
+    path("workflows/<uuid:workflow_id>/allocate", jobs.AllocateView.as_view(), name="job-allocate"),
+    path("workflows/<uuid:workflow_id>/record", jobs.RecordView.as_view(), name="job-record"),
+    path("workflows/<uuid:workflow_id>/confirm", jobs.ConfirmView.as_view(), name="job-confirm"),
+    path("workflows/<uuid:workflow_id>/abort", jobs.AbortView.as_view(), name="job-abort"),
     path("requests", RequestListView.as_view(), name="request-list"),
     path("requests/batch", BatchView.as_view(), name="request-batch"),
     path("requests/plan", PlanView.as_view(), name="request-plan"),
@@ -53,11 +59,6 @@ urlpatterns = [
     path("workflows", workflows.WorkflowListView.as_view(), name="workflow-list"),
     path("workflows/<uuid:workflow_id>/runners", RunnerListView.as_view(), name="runner-list"),
     path("workflows/<uuid:workflow_id>/runners/events", RunnerEventListView.as_view(), name="runner-events"),
-    path("workflows/<uuid:workflow_id>/heartbeat", jobs.HeartbeatView.as_view(), name="job-heartbeat"),
-    path("workflows/<uuid:workflow_id>/allocate", jobs.AllocateView.as_view(), name="job-allocate"),
-    path("workflows/<uuid:workflow_id>/record", jobs.RecordView.as_view(), name="job-record"),
-    path("workflows/<uuid:workflow_id>/confirm", jobs.ConfirmView.as_view(), name="job-confirm"),
-    path("workflows/<uuid:workflow_id>/abort", jobs.AbortView.as_view(), name="job-abort"),
     path("admission/queue", admission.QueueView.as_view(), name="admission-queue"),
     path("admission/config", admission.LimitsView.as_view(), name="admission-config"),
     path("quotas/<quota_scope:scope>/<quota_name:name>", admission.QuotaView.as_view(), name="quota-detail"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psycopg
@@ -22,3 +22,8 @@ def execute_prepared(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         cursor.execute(sql.encode(), values, prepare=True)
         return cursor.fetchall()
+
+
+def sql_words(words: Iterable[str]) -> str:
+    """Return constant words, such as states, as a list for IN. Never for values from outside."""
+    return "(" + ", ".join(f"'{word}'" for word in sorted(words)) + ")"

@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "wms2_project.middleware.RequestIdMiddleware",
     "wms2_project.middleware.ObservingMiddleware",
+    "wms2_project.middleware.JobCallMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

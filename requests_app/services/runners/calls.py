@@ -25,21 +25,21 @@ from wms2_project.leases import wake
 CLOSED = {RequestStatus.HELD: "held", RequestStatus.STOPPING: "being stopped"}
 
 
-def calling_runner(*, workflow_id: UUID, runner_id: UUID, lock: bool = False) -> tuple[Runner, Request]:
-    """Return the runner and its request. Raise Gone if the runner, its round or request is over."""
+def calling_runner(*, workflow_id: UUID, runner_id: UUID, lock: bool = False) -> Runner:
+    """Return the runner. Raise Gone if it is unknown."""
     rows = Runner.objects.select_related("round", "workflow")
     if lock:
         rows = rows.select_for_update(of=("self",))
     runner = rows.filter(pk=runner_id, workflow_id=workflow_id).first()
     if runner is None:
         raise Gone("the runner is unknown", cure="End the job")
-    return runner, request_of(workflow_id)
+    return runner
 
 
 def request_of(workflow_id: UUID, *, lock: bool = False) -> Request:
-    """Return the request of the workflow."""
+    """Return the name and status of the workflow's request."""
     rows = Request.objects.select_for_update(of=("self",)) if lock else Request.objects.all()
-    request = rows.filter(workflow_id=workflow_id).defer("request_data").first()
+    request = rows.filter(workflow_id=workflow_id).only("request_name", "status").first()
     if request is None:
         raise NotFound(f"There is no workflow {workflow_id}")
     return request

@@ -1,4 +1,4 @@
-"""Storages as seen from a site: distances, prefixes and free space, cached for some seconds."""
+"""What calls of runners need of sites and workflows, cached for some seconds: distances, prefixes, room."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
+from django.utils import timezone
+
 from dags_app.failures.records import BadCopies, bad_copies
 from dags_app.models import PlaceSet, Workflow
 from dags_app.pull.distances import ANYWHERE, Geography, Source, rank_sources
@@ -15,7 +17,7 @@ from dags_app.services.storage_places import storage_places
 from requests_app import admission
 from sandbox.places import Places
 from sites_app.models import Site
-from sites_app.selectors import output_storage
+from sites_app.selectors import output_storage, usable_sites
 from sites_app.services.site_settings import STORAGE_DISTANCES, storage_used
 
 KEPT_SEC = 5.0  # a change of sites, distances or places is seen after this time
@@ -110,7 +112,27 @@ def _bad_copies(workflow_id: UUID, _moment: int) -> BadCopies:
     return bad_copies(workflow=Workflow(pk=workflow_id))
 
 
+def cached_workflow(workflow_id: UUID) -> Workflow:
+    """Return the workflow as of some seconds ago at most."""
+    return _workflow(workflow_id, int(time.monotonic() / KEPT_SEC))
+
+
+@lru_cache(maxsize=64)
+def _workflow(workflow_id: UUID, _moment: int) -> Workflow:
+    return Workflow.objects.get(pk=workflow_id)
+
+
+def usable_names(workflow: Workflow) -> frozenset[str]:
+    """Return the sites that may be used by the workflow."""
+    return _usable(workflow.pk, int(time.monotonic() / KEPT_SEC))
+
+
+@lru_cache(maxsize=64)
+def _usable(workflow_id: UUID, moment: int) -> frozenset[str]:
+    return usable_sites(workflow=_workflow(workflow_id, moment), now=timezone.now()).names
+
+
 def forget() -> None:
     """Clear the cache. For tests."""
-    for kept in (_atlas, _place_sets, _bad_copies):
+    for kept in (_atlas, _place_sets, _bad_copies, _workflow, _usable):
         kept.cache_clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,9 +30,8 @@ from requests_app.services.runners.calls import (
     request_of,
 )
 from requests_app.services.runners.checking import check_uploads
-from requests_app.services.runners.geography import atlas
+from requests_app.services.runners.geography import atlas, usable_names
 from requests_app.states import RequestStatus
-from sites_app.selectors import storage_at, usable_sites
 from wms2_project.errors import Conflict, Gone, InvalidInput
 from wms2_project.failpoints import failpoint
 
@@ -54,22 +53,25 @@ class Recorded:
 def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any]) -> Recorded:
     """Record which files were processed and which outputs will be uploaded. The other files go back."""
     digest = digest_of(body)
-    now = timezone.now()
     with transaction.atomic():
-        runner, request = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
+        runner = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
+        request = request_of(workflow_id)
         if is_repeated(runner, RECORD, digest):
             if runner.outcome in NOTHING_COUNTS:
                 check_open(runner, request)
-            return _recorded(runner)
+            ended = runner.outcome in WITHOUT_OUTPUTS
+            return _recorded(runner, runner.outputs.order_by("id"), ended=ended)
         check_open(runner, request)
         held = {file.lfn: file for file in held_files(runner=runner)}
         processed = _processed(body["processed"], held)
-        outputs = _outputs(runner, body["outputs"], now) if processed else []
-        returned = return_files(runner=runner, keep=[file.pk for file in processed])
-        calls = runner.calls | {RECORD: digest, PROCESSED: len(processed), RETURNED: returned}
-        Runner.objects.filter(pk=runner.pk).update(calls=calls, heartbeat_at=Now())
+        outputs = _outputs(runner, body["outputs"]) if processed else []
+        returned = len(held) - len(processed)
+        if returned:
+            return_files(runner=runner, keep=[file.pk for file in processed])
+        runner.calls |= {RECORD: digest, PROCESSED: len(processed), RETURNED: returned}
+        state = RunnerState.RECORDED if processed else runner.state
+        Runner.objects.filter(pk=runner.pk).update(calls=runner.calls, state=state, heartbeat_at=Now())
         if processed:
-            Runner.objects.filter(pk=runner.pk).update(state=RunnerState.RECORDED)
             RunnerOutput.objects.bulk_create(outputs)
             names = ", ".join(one.name for one in outputs)[:1000]
             log_event(runner, RunnerEventKind.CREATED, message=f"{len(outputs)} outputs: {names}")
@@ -78,16 +80,12 @@ def record_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any
             end_runner(runner=runner, outcome=outcome, exit_code=body["exit_code"])
             note_end(round_=runner.round, workflow=runner.workflow)
     failpoint("runner.recorded")
-    runner.refresh_from_db()
-    return _recorded(runner)
+    return _recorded(runner, outputs, ended=not processed)
 
 
-def _recorded(runner: Runner) -> Recorded:
-    outputs = [
-        {"name": one.name, "lfn": one.lfn, "sites": one.sites} for one in runner.outputs.order_by("id")
-    ]
-    returned = runner.calls.get(RETURNED, 0)
-    return Recorded(ended=runner.outcome in WITHOUT_OUTPUTS, returned=returned, outputs=outputs)
+def _recorded(runner: Runner, outputs: Iterable[RunnerOutput], *, ended: bool) -> Recorded:
+    described = [{"name": one.name, "lfn": one.lfn, "sites": one.sites} for one in outputs]
+    return Recorded(ended=ended, returned=runner.calls[RETURNED], outputs=described)
 
 
 def _processed(lfns: Sequence[str], held: Mapping[str, InputFile]) -> list[InputFile]:
@@ -98,10 +96,9 @@ def _processed(lfns: Sequence[str], held: Mapping[str, InputFile]) -> list[Input
     return [held[lfn] for lfn in dict.fromkeys(lfns)]
 
 
-def _outputs(runner: Runner, given: Sequence[Mapping[str, Any]], now: datetime) -> list[RunnerOutput]:
+def _outputs(runner: Runner, given: Sequence[Mapping[str, Any]]) -> list[RunnerOutput]:
     patterns = patterns_of(runner.workflow)
-    usable = usable_sites(workflow=runner.workflow, now=now).names
-    sites = atlas().upload_sites(runner.site, usable=usable)
+    sites = atlas().upload_sites(runner.site, usable=usable_names(runner.workflow))
     if given and not sites:
         raise Conflict("no usable site has a storage for outputs", cure="Abort")
     twice = [name for name, count in Counter(one["name"] for one in given).items() if count > 1]
@@ -158,13 +155,13 @@ def confirm_outputs(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, An
     row of the request is locked, so that an end of the request sees all of it or nothing.
     """
     digest, now = digest_of(body), timezone.now()
-    runner, request = calling_runner(workflow_id=workflow_id, runner_id=runner_id)
+    runner = calling_runner(workflow_id=workflow_id, runner_id=runner_id)
     if not is_repeated(runner, CONFIRM, digest):
-        check_open(runner, request)
+        check_open(runner, request_of(workflow_id))
         check_uploads(runner, _sites_of(runner, body["outputs"]), now=now)
     with transaction.atomic():
         request = request_of(workflow_id, lock=True)
-        runner, _ = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
+        runner = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
         if is_repeated(runner, CONFIRM, digest):
             return str(runner.outcome)
         check_open(runner, request)
@@ -200,8 +197,9 @@ def _store_outputs(runner: Runner, outputs: list[RunnerOutput], digest: str, now
         output.state = UploadState.CONFIRMED
     RunnerOutput.objects.bulk_update(outputs, ["site", "state"])
     parents = [file.lfn for file in inputs if file.first_event is None]
-    kept = [_file(output, parents) for output in outputs if output.dataset_name]
-    record_files(group=runner.group, files=kept, now=now)
+    patterns = {one.number: one for one in patterns_of(runner.workflow)}
+    kept = [_file(output, patterns[output.pattern], parents) for output in outputs if output.dataset_name]
+    record_files(workflow_id=runner.workflow_id, group_id=runner.group_id, files=kept, now=now)
     _count(runner, inputs, outputs)
     Runner.objects.filter(pk=runner.pk).update(
         state=RunnerState.ENDED, outcome=RunnerOutcome.PROCESSED, ended_at=Now(), heartbeat_at=Now(),
@@ -212,8 +210,7 @@ def _store_outputs(runner: Runner, outputs: list[RunnerOutput], digest: str, now
     note_end(round_=runner.round, workflow=runner.workflow)
 
 
-def _file(output: RunnerOutput, parents: Sequence[str]) -> RecordedFile:
-    pattern = next(one for one in patterns_of(output.runner.workflow) if one.number == output.pattern)
+def _file(output: RunnerOutput, pattern: OutputPattern, parents: Sequence[str]) -> RecordedFile:
     return RecordedFile(
         dataset=output.dataset_name,
         lfn=output.lfn,
@@ -223,7 +220,7 @@ def _file(output: RunnerOutput, parents: Sequence[str]) -> RecordedFile:
         lumis=output.lumis,
         parents=list(parents),
         site=output.site,
-        rse=storage_at(output.site),
+        rse=atlas().own_storage.get(output.site, output.site),
         lifetime_days=pattern.lifetime_days,
     )
 
@@ -245,7 +242,8 @@ def abort_runner(*, workflow_id: UUID, runner_id: UUID, body: Mapping[str, Any])
     """End the runner as failed: all its files go back. Return its outcome."""
     digest = digest_of(body)
     with transaction.atomic():
-        runner, request = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
+        runner = calling_runner(workflow_id=workflow_id, runner_id=runner_id, lock=True)
+        request = request_of(workflow_id)
         if is_repeated(runner, ABORT, digest):
             return str(runner.outcome)
         check_open(runner, request)

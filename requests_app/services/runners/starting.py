@@ -10,13 +10,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from dags_app.models import MergeGroup, Runner, RunnerOutput, Workflow
 from dags_app.pull.ending import end_runner, log_event
 from dags_app.pull.patterns import patterns_of
 from dags_app.pull.tokens import TokenKind, make_token
-from dags_app.states import LIVE_RUNNER, RunnerEventKind, RunnerOutcome, RunnerState, UploadState
+from dags_app.states import LIVE_RUNNER, RoundStatus, RunnerEventKind, RunnerOutcome, RunnerState, UploadState
 from requests_app.models import Request
 from requests_app.services.runners.calls import (
     calling_runner,
@@ -28,11 +27,12 @@ from requests_app.services.runners.calls import (
     note_end,
     request_of,
 )
+from requests_app.services.runners.geography import usable_names
+from requests_app.states import TERMINAL
 from sites_app.models import Site
-from sites_app.selectors import usable_sites
 from wms2_project.errors import Gone, InvalidInput
 from wms2_project.failpoints import failpoint
-from wms2_project.postgresql.prepared import execute_prepared
+from wms2_project.postgresql.prepared import execute_prepared, sql_words
 
 START = "start"
 HEARTBEAT_SEC = 60
@@ -41,8 +41,8 @@ _BEAT = f"""
     UPDATE dags_app_runner AS r SET heartbeat_at = statement_timestamp()
       FROM dags_app_round o, requests_app_request q
      WHERE r.id = %(runner)s AND r.workflow_id = %(workflow)s AND r.state <> '{RunnerState.ENDED}'
-       AND o.id = r.round_id AND o.status = 'planned'
-       AND q.workflow_id = r.workflow_id AND q.status NOT IN ('completed', 'failed', 'aborted')
+       AND o.id = r.round_id AND o.status = '{RoundStatus.PLANNED}'
+       AND q.workflow_id = r.workflow_id AND q.status NOT IN {sql_words(TERMINAL)}
  RETURNING r.state"""  # noqa: S608 - states only
 
 
@@ -106,7 +106,7 @@ def _store(group: MergeGroup, body: Mapping[str, Any], digest: str) -> Runner:
 
 
 def _check_site(workflow: Workflow, site: str) -> None:
-    if site in usable_sites(workflow=workflow, now=timezone.now()).names:
+    if site in usable_names(workflow):
         return
     known = Site.objects.filter(pk=site).exists()
     message = f"{site} may not be used by this request" if known else f"there is no site {site}"
@@ -161,11 +161,12 @@ def note_heartbeat(*, workflow_id: UUID, runner_id: UUID, removed: Sequence[str]
     """
     rows = execute_prepared(_BEAT, {"runner": runner_id, "workflow": workflow_id})
     if not rows:
-        check_open(*calling_runner(workflow_id=workflow_id, runner_id=runner_id))
+        check_open(calling_runner(workflow_id=workflow_id, runner_id=runner_id), request_of(workflow_id))
         raise Gone("the runner is unknown", cure="End the job")
     if removed:
         void = RunnerOutput.objects.filter(
             lfn__in=removed, runner__workflow_id=workflow_id, state=UploadState.VOID
         )
         void.update(state=UploadState.REMOVED)
+    failpoint("runner.heartbeat")
     return str(rows[0][0])

@@ -14,6 +14,7 @@ from dags_app.pull.folding import fold_runners
 from dags_app.states import FileState, RoundStatus, RunnerOutcome, RunnerState, UploadState
 from outputs_app.models import OutputFile
 from requests_app.models import Request
+from requests_app.services.runners import geography
 from requests_app.states import RequestStatus
 from tests.integration.factories import ago, make_claim, make_request
 from tests.integration.pull.factories import CERN, FNAL, add_files, make_pull_workflow, open_round
@@ -200,6 +201,7 @@ def test_sites_that_are_unknown_or_banned_are_refused(workflow: Workflow) -> Non
     assert "there is no site T2_XX_New" in Job(workflow, site="T2_XX_New").start(expect=422)["detail"]
     workflow.site_blacklist = [FNAL]
     workflow.save()
+    geography.forget()
     assert "may not be used" in Job(workflow, site=FNAL).start(expect=422)["detail"]
 
 

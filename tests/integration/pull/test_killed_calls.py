@@ -11,10 +11,12 @@ from uuid import uuid4
 import pytest
 from django.db import connections
 
-from dags_app.models import InputFile, Runner, Workflow
+from dags_app.models import InputFile, Runner, RunnerOutput, Workflow
+from dags_app.pull.ending import expire_runners
+from dags_app.states import UploadState
 from outputs_app.models import OutputFile
 from requests_app.states import RequestStatus
-from tests.integration.factories import make_claim, make_request
+from tests.integration.factories import ago, make_claim, make_request
 from tests.integration.pull.factories import CERN, make_pull_workflow
 from tests.integration.pull.jobs import Job, output
 
@@ -54,6 +56,16 @@ def counts(workflow: Workflow) -> tuple[int, int, int, int]:
     )
 
 
+def expire(job: Job) -> None:
+    silent(job)
+    assert [str(runner.pk) for runner in expire_runners()] == [job.started["runner"]]
+
+
+def silent(job: Job) -> None:
+    """Let the lease of the job's runner end."""
+    Runner.objects.filter(pk=job.started["runner"]).update(heartbeat_at=ago(hours=1))
+
+
 def test_every_call_survives_a_killed_web_process(job: Job) -> None:
     workflow = job.workflow
     killed_at("runner.started", job.start)
@@ -78,3 +90,18 @@ def test_an_abort_survives_a_killed_web_process(job: Job) -> None:
     killed_at("runner.aborted", job.abort)
     assert job.abort() == {"outcome": "failed"}
     assert set(job.workflow.input_files.values_list("state", "attempts")) == {("attempted", 1), ("fresh", 0)}
+
+
+def test_a_heartbeat_survives_the_death_of_the_web_process(job: Job) -> None:
+    job.start()
+    recorded = job.record([file["lfn"] for file in job.allocate(1)], [output("a.root")])
+    expire(job)
+    after = Job(job.workflow, node="proc_000001")
+    after.start()
+    beat = {"removed": [one["lfn"] for one in recorded["outputs"]]}
+    silent(after)
+    killed_at("runner.heartbeat", lambda: after.call("heartbeat", beat))
+    assert expire_runners() == []
+    assert RunnerOutput.objects.get().state == UploadState.REMOVED
+    assert after.call("heartbeat", beat) == {"state": "running"}
+    assert counts(job.workflow) == (2, 0, 0, 0)
