@@ -155,7 +155,7 @@ def test_a_document_is_checked_planned_in_two_variants_and_submitted(page_as: Pa
     expect(page.locator("#problems-A")).to_contain_text("The document is correct")
     page.get_by_role("button", name="Compare with a variant").click()
     page.get_by_label("Document of variant B").fill(json.dumps(document | {"EventsPerJob": 50}, indent=2))
-    for name, jobs in (("Variant A", "5 in 1 groups"), ("Variant B", "10 in 2 groups")):
+    for name, jobs in (("Variant A", "5 in 1 group"), ("Variant B", "10 in 2 groups")):
         plan_and_expect(page, name, jobs)
     page.get_by_label("Variant A").get_by_role("button", name="Submit").click()
     expect(page.get_by_role("heading", name="made_in_the_browser").first).to_be_visible()

@@ -156,24 +156,24 @@ ROWS = [
     *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
 ]
 HOSTILE = {
-    "busy": HEAD + "".join(f"  s{n}: {{in: {{data: data}}, out: [out], run: {TOOL}}}\n" for n in range(900)),
+    "busy": HEAD
+    + "".join(f"  s{n}: {{in: {{data: data}}, out: [out], run: {TOOL}}}\n" for n in range(900))
+    + f"  last: {{in: {{data: absent}}, out: [out], run: {TOOL}}}\n",
     "bomb": "\n".join(ROWS),
     "aliases": "a: &a 1\nb: [" + "*a, " * 250_000 + "]",
 }
-ANSWER_SEC = 5.0
 
 
 def test_web_answers_while_hostile_templates_are_checked(stack: Stack) -> None:
-    """More of them than the web process has threads, each of which takes cwltool until its limit."""
+    """They are more than the web process has threads. Another call takes less time than one check."""
 
-    def load(kind: str) -> tuple[int, str]:
-        answer = requests.post(
+    def load(kind: str) -> requests.Response:
+        return requests.post(
             f"{stack.url}/api/v1/templates",
             json={"name": "hostile", "document": HOSTILE[kind], "reason": "e2e"},
             headers=dict(stack.api.headers),
-            timeout=120,
+            timeout=300,
         )
-        return answer.status_code, answer.headers.get("Retry-After", "") + answer.text
 
     took = list[float]()
     with ThreadPoolExecutor(32) as people:
@@ -183,9 +183,9 @@ def test_web_answers_while_hostile_templates_are_checked(stack: Stack) -> None:
             stack.get("requests?page_size=1")
             took.append(time.monotonic() - began)
     answers = [one.result() for one in sent]
+    checked = [one.elapsed.total_seconds() for one in answers[:30] if one.status_code == 422]
 
-    assert max(took) < ANSWER_SEC, took
-    assert {status for status, _ in answers} == {413, 422, 503}
-    assert all(status != 503 or text[0].isdigit() for status, text in answers), "Retry-After"
-    assert any("checking the document takes" in text for _, text in answers)
+    assert {one.status_code for one in answers} == {413, 422, 503}
+    assert max(took) < min(checked)
+    assert all("Retry-After" in one.headers for one in answers if one.status_code == 503)
     assert stack.get("templates?name=hostile")["results"] == []

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from dags_app.models import MergeGroup, Runner, RunnerOutput, Workflow
 from dags_app.pull.ending import end_runner, log_event
@@ -27,9 +28,9 @@ from requests_app.services.runners.calls import (
     note_end,
     request_of,
 )
-from requests_app.services.runners.geography import usable_names
 from requests_app.states import TERMINAL
 from sites_app.models import Site
+from sites_app.selectors import usable_sites
 from wms2_project.errors import Gone, InvalidInput
 from wms2_project.failpoints import failpoint
 from wms2_project.postgresql.prepared import execute_prepared, sql_words
@@ -106,7 +107,7 @@ def _store(group: MergeGroup, body: Mapping[str, Any], digest: str) -> Runner:
 
 
 def _check_site(workflow: Workflow, site: str) -> None:
-    if site in usable_names(workflow):
+    if site in usable_sites(workflow=workflow, now=timezone.now()).names:  # a ban counts at once
         return
     known = Site.objects.filter(pk=site).exists()
     message = f"{site} may not be used by this request" if known else f"there is no site {site}"
