@@ -58,13 +58,14 @@ _ON_THE_POOL = (
 )
 _STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
 _REQUESTS = ("tests/integration/execution", "tests/e2e")
+_CHAINS = tuple(f"tests/integration/{name}" for name in ("chains", "intake", "pull"))
 _OUTSIDE = ("tests/contract", "tests/hostile", "tests/image")
 _BROWSER = ("tests/browser",)
 
 
 def lanes(root: Path) -> list[Lane]:
     """Return lanes with every test that needs services, except the disturbing ones, once."""
-    taken = (*_ON_THE_POOL, *_REQUESTS, *_OUTSIDE, *_BROWSER)
+    taken = (*_ON_THE_POOL, *_REQUESTS, *_CHAINS, *_OUTSIDE, *_BROWSER)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(
         f"tests/{tier}" for tier in tiers if tier not in WITHOUT_SERVICES and f"tests/{tier}" not in taken
@@ -74,6 +75,7 @@ def lanes(root: Path) -> list[Lane]:
         Lane("steering", _STEERED),
         Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
         Lane("outside", _OUTSIDE, redis=2),
+        Lane("chains", _CHAINS, redis=5),
         Lane("browser", _BROWSER, redis=4),
         Lane("database", rest, left_out=taken, redis=1),
     ]

@@ -27,7 +27,7 @@ give_up() { # <CMS exit code> <exit status> <words for people, without quotes>
 start='import sys; sys.path.insert(0, "."); from sandbox.wrapper import main; del sys.path[0]; sys.exit(main(sys.argv[1:]))'
 tar -xzf sandbox.tar.gz || give_up 74 74 "sandbox.tar.gz cannot be unpacked"
 for python in "${WMS2_PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
-    if "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
+    if "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
         exec "$python" -I -B -c "$start" "$role" "$node" "$site"
     fi
 done

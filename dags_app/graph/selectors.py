@@ -265,7 +265,8 @@ def nodes_of(
     )
 
 
-class _GroupOnDisk(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _GroupOnDisk:
     """A group whose files are read."""
 
     index: int

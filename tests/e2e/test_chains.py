@@ -157,7 +157,7 @@ ROWS = [
 ]
 HOSTILE = {
     "busy": HEAD
-    + "".join(f"  s{n}: {{in: {{data: data}}, out: [out], run: {TOOL}}}\n" for n in range(900))
+    + "".join(f"  s{n}: {{in: {{data: data}}, out: [out], run: {TOOL}}}\n" for n in range(400))
     + f"  last: {{in: {{data: absent}}, out: [out], run: {TOOL}}}\n",
     "bomb": "\n".join(ROWS),
     "aliases": "a: &a 1\nb: [" + "*a, " * 250_000 + "]",

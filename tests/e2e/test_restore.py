@@ -38,11 +38,14 @@ class Cluster:
 
     @contextmanager
     def archiving(self) -> Iterator[None]:
-        """Keep a copy of the write-ahead log while the block runs."""
+        """Keep a copy of the write-ahead log while the block runs.
+
+        The slot makes the server keep the log until it was received.
+        """
         self.archive.mkdir()
-        with subprocess.Popen(
-            self._program("pg_receivewal", self.archive), env=self._environment
-        ) as receiver:
+        receive = [*self._program("pg_receivewal", self.archive), "--slot", "wms2_tests"]
+        subprocess.run([*receive, "--create-slot"], env=self._environment, check=True, timeout=300)
+        with subprocess.Popen(receive, env=self._environment) as receiver:
             try:
                 yield
             finally:

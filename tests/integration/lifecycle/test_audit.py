@@ -43,7 +43,7 @@ def test_without_a_reason_nothing_happens() -> None:
 
 def test_an_ended_request_cannot_be_changed() -> None:
     request = make_request(status=RequestStatus.COMPLETED)
-    with pytest.raises(Conflict, match="has ended"):
+    with pytest.raises(Conflict, match="Ended requests cannot be changed"):
         change_request(request=request, actor="user:olga", reason="too late", changes={"priority": 7})
 
 
