@@ -57,7 +57,8 @@ _ON_THE_POOL = (
     "tests/faults",
 )
 _STEERED = tuple(f"tests/e2e/test_{name}.py" for name in ("control", "failures_jobs", "failures_rounds"))
-_REQUESTS = ("tests/integration/execution", "tests/e2e")
+_EXECUTION = ("tests/integration/execution",)
+_REQUESTS = ("tests/e2e",)
 _CHAINS = tuple(f"tests/integration/{name}" for name in ("chains", "intake", "pull"))
 _OUTSIDE = ("tests/contract", "tests/hostile", "tests/image")
 _BROWSER = ("tests/browser",)
@@ -65,14 +66,14 @@ _BROWSER = ("tests/browser",)
 
 def lanes(root: Path) -> list[Lane]:
     """Return lanes with every test that needs services, except the disturbing ones, once."""
-    taken = (*_ON_THE_POOL, *_REQUESTS, *_CHAINS, *_OUTSIDE, *_BROWSER)
+    taken = (*_ON_THE_POOL, *_EXECUTION, *_REQUESTS, *_CHAINS, *_OUTSIDE, *_BROWSER)
     tiers = sorted(path.name for path in (root / "tests").iterdir() if any(path.rglob("test_*.py")))
     rest = tuple(
         f"tests/{tier}" for tier in tiers if tier not in WITHOUT_SERVICES and f"tests/{tier}" not in taken
     )
     return [
         Lane("requests", _REQUESTS, left_out=(*DISTURBING, *_STEERED)),
-        Lane("steering", _STEERED),
+        Lane("steering", (*_EXECUTION, *_STEERED)),
         Lane("pool", _ON_THE_POOL, left_out=DISTURBING),
         Lane("outside", _OUTSIDE, redis=2),
         Lane("chains", _CHAINS, redis=5),
