@@ -13,7 +13,9 @@ from typing import Any
 from benchmarks.bars import Bar
 from benchmarks.harness import Measured, Result, Verdict
 
-RECORD = Path(__file__).with_name("record.json")
+RECORD = Path(__file__).with_name(
+    "record.json"
+)  # values that met their bar on a quiet machine, without samples
 NOISE = 1.5  # two quiet runs of one commit differ by less
 ABSOLUTE_UNITS = ("s", "ms", "MB", "calls/s")  # comparable on one machine only; the others are ratios
 

@@ -14,6 +14,7 @@ DATABASES["default"] |= {
     "OPTIONS": {
         "connect_timeout": 5,
         "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS}"
-        " -c idle_in_transaction_session_timeout=60000",
+        " -c idle_in_transaction_session_timeout=60000"
+        " -c plan_cache_mode=force_generic_plan",  # what is prepared by name is planned once in a session
     },
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import BARS, Bar
-from benchmarks.comparison import Record, compare, machine
+from benchmarks.comparison import RECORD, Record, compare, machine
 from benchmarks.harness import Measured, Result, Verdict, judge
 from benchmarks.report import Conditions, row_of, write_record
 
@@ -78,3 +78,11 @@ def test_a_written_record_can_be_compared_with_and_has_one_line_per_result(tmp_p
     assert Record.read(path) == Record(machine=machine(), values={"B1": 3.0})
     lines = [line for line in path.read_text().splitlines() if '"id"' in line]
     assert [json.loads(line.strip().rstrip(","))["id"] for line in lines] == ["B1", "B2"]
+
+
+def test_the_committed_record_names_known_benchmarks_and_met_bars() -> None:
+    recorded = Record.read(RECORD)
+
+    assert recorded.values
+    for id_, value in recorded.values.items():
+        assert BARS[id_].meets(value), id_
