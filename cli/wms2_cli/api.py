@@ -15,7 +15,7 @@ from wms2_cli.config import LOGIN, Server
 from wms2_cli.errors import FAILED, UNREACHABLE, USAGE, CliError
 
 TIMEOUT_SEC = 60.0
-PAGES = 1000  # default limit of lists
+PAGES = 1000  # that one list may have: a server that always names a next page is not followed for ever
 MESSAGE_HEADER = "WMS2-Message"
 
 
@@ -35,21 +35,9 @@ class Api:
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the body of a GET."""
-        return self.call("GET", path, query=query)
+        return self.call("GET", path, query=query).body
 
     def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Send one call and return its decoded body; raises CliError for every error."""
-        return self.exchange(method, path, body, query=query, headers=headers).body
-
-    def exchange(
         self,
         method: str,
         path: str,

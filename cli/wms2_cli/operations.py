@@ -77,11 +77,11 @@ def perform(session: Session, entry: Entry, options: dict[str, Any]) -> None:
     given = {name: options[name] for name in fields if options.get(name) not in (None, [])}
     body = {name: _value(fields[name], value) for name, value in given.items()}
     if options.get(DRY_RUN):
-        print_json(session.api.call(entry["method"], path, body | {DRY_RUN: True}))
+        print_json(session.api.call(entry["method"], path, body | {DRY_RUN: True}).body)
         return
     if entry["weight"] == FINAL and not options[YES]:
         _confirm(entry, options)
-    answer = session.api.exchange(entry["method"], path, body)
+    answer = session.api.call(entry["method"], path, body)
     found = answer.body if isinstance(answer.body, dict) else {}
     subject = " ".join(str(options[part]) for part in entry["key"])
     if session.form is Format.JSON:

@@ -58,9 +58,8 @@ def submit(
     for source in documents:
         body = {"request_name": source, "source": "reqmgr2"} if reqmgr2 else read_document(source)
         try:
-            answer = session.api.call(
-                "POST", "requests", body, headers={"Idempotency-Key": key} if key else {}
-            )
+            headers = {"Idempotency-Key": key} if key else {}
+            made = session.api.call("POST", "requests", body, headers=headers).body
         except CliError as error:
             if len(documents) == 1:
                 raise
@@ -68,9 +67,9 @@ def submit(
             sys.stderr.write(f"{source}: {error}\n")
             continue
         if session.form is Format.JSON:
-            print_json(answer)
+            print_json(made)
         else:
-            sys.stdout.write(f"{clean(answer['request_name'])}\n")
+            sys.stdout.write(f"{clean(made['request_name'])}\n")
     if failed:
         raise CliError(f"{failed} of {len(documents)} documents were refused")
 
@@ -81,7 +80,7 @@ def plan(
 ) -> None:
     """Print the jobs, groups, resources and sites a document would lead to. Nothing is stored."""
     session: Session = ctx.obj
-    body = session.api.call("POST", "requests/plan", read_document(document))
+    body = session.api.call("POST", "requests/plan", read_document(document)).body
     facts = {name: value for name, value in body.items() if not isinstance(value, dict | list)}
     for name, value in body.items():
         if isinstance(value, dict):

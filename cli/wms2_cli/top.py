@@ -164,7 +164,7 @@ class Top(App[None]):
     def _operate(self, operation: str, name: str, reason: str) -> None:
         path = f"requests/{segment(name)}/{operation}"
         try:
-            answer = self._session.connect().exchange("POST", path, {"reason": reason})
+            answer = self._session.connect().call("POST", path, {"reason": reason})
         except CliError as error:
             self.notify(clean(error), title=f"{operation} {name}", severity="error", markup=False)
         else:

@@ -47,7 +47,7 @@ class FakeApi:
     def get(self, path: str) -> dict[str, Any]:
         return WHY
 
-    def exchange(self, method: str, path: str, body: Any) -> Answer:
+    def call(self, method: str, path: str, body: Any) -> Answer:
         self.sent.append((path, body))
         if self.problem:
             raise self.problem
