@@ -1,10 +1,15 @@
-"""Comparison of results with the committed record, so that a slowdown within the bars is noticed."""
+"""Comparison of results with the committed record, so that a slowdown within the bars is noticed.
+
+The record has the values that met their bar, without samples. For a new one, run `./wms2 bench --json FILE`
+on a quiet machine, then `python -m benchmarks.comparison FILE > benchmarks/record.json`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +18,9 @@ from typing import Any
 from benchmarks.bars import Bar
 from benchmarks.harness import Measured, Result, Verdict
 
-RECORD = Path(__file__).with_name(
-    "record.json"
-)  # values that met their bar on a quiet machine, without samples
+RECORD = Path(__file__).with_name("record.json")
+KEPT = ("id", "what", "against", "unit", "value", "spread", "verdict", "note", "load_average")  # of a result
+COMPARABLE = (Verdict.MET, Verdict.SLOWER)  # a value that missed its bar is not kept
 NOISE = 1.5  # two quiet runs of one commit differ by less
 ABSOLUTE_UNITS = ("s", "ms", "MB", "calls/s")  # comparable on one machine only; the others are ratios
 
@@ -75,3 +80,21 @@ def _slowdown(bar: Bar, measured: Measured, recorded: float) -> float:
     best = max(plausible) if bar.at_least else min(plausible)
     worse, better = (recorded, best) if bar.at_least else (best, recorded)
     return worse / better if better > 0 else 1.0
+
+
+def write_lines(document: Mapping[str, Any]) -> str:
+    """Return JSON with one line per result, so that differences between two records can be read."""
+    lines = [json.dumps(result, ensure_ascii=False) for result in document["results"]]
+    head = json.dumps({**document, "results": []}, indent=1, ensure_ascii=False)
+    return head.replace('"results": []', '"results": [\n  ' + ",\n  ".join(lines) + "\n ]") + "\n"
+
+
+def shorten(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a run's record that is committed."""
+    met = [one for one in document["results"] if one["verdict"] in COMPARABLE]
+    results = [{name: one[name] for name in KEPT if name in one} for one in met]
+    return {name: value for name, value in document.items() if name != "platform"} | {"results": results}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(write_lines(shorten(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))))

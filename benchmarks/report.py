@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -17,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.comparison import machine
+from benchmarks.comparison import machine, write_lines
 from benchmarks.harness import Result, Verdict
 from benchmarks.run import REPEAT
 
@@ -112,15 +111,8 @@ def write_record(path: Path, results: Sequence[Result], conditions: Conditions) 
         "results": [_as_json(result) for result in results],
     }
     temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(_one_line_per_result(record), encoding="utf-8")
+    temporary.write_text(write_lines(record), encoding="utf-8")
     temporary.replace(path)
-
-
-def _one_line_per_result(record: Mapping[str, Any]) -> str:
-    """Return JSON whose differences between two commits can be read."""
-    lines = [json.dumps(result, ensure_ascii=False) for result in record["results"]]
-    head = json.dumps({**record, "results": []}, indent=1, ensure_ascii=False)
-    return head.replace('"results": []', '"results": [\n  ' + ",\n  ".join(lines) + "\n ]") + "\n"
 
 
 def _as_json(result: Result) -> dict[str, Any]:

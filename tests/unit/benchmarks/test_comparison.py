@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import BARS, Bar
-from benchmarks.comparison import RECORD, Record, compare, machine
+from benchmarks.comparison import RECORD, Record, compare, machine, shorten, write_lines
 from benchmarks.harness import Measured, Result, Verdict, judge
 from benchmarks.report import Conditions, row_of, write_record
 
@@ -86,3 +86,20 @@ def test_the_committed_record_names_known_benchmarks_and_met_bars() -> None:
     assert recorded.values
     for id_, value in recorded.values.items():
         assert BARS[id_].meets(value), id_
+
+
+def test_the_committed_record_is_a_shortened_one() -> None:
+    text = RECORD.read_text()
+
+    assert write_lines(shorten(json.loads(text))) == text
+
+
+def test_a_shortened_record_has_no_samples_and_no_missed_bars(tmp_path: Path) -> None:
+    conditions = Conditions(
+        quick=False, started_at=datetime(2031, 1, 1, tzinfo=UTC), load_before=(0, 0, 0), versions={}
+    )
+    write_record(tmp_path / "all.json", [result(BARS["B1"], 3.0), result(BARS["B6"], 1.0)], conditions)
+
+    (kept,) = shorten(json.loads((tmp_path / "all.json").read_text()))["results"]
+
+    assert (kept["id"], kept["value"], "samples" in kept) == ("B1", 3.0, False)

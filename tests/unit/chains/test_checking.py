@@ -1,4 +1,4 @@
-"""If the process that checks a document is killed, hangs or runs out of memory, the document is refused."""
+"""Checks of documents that fail, are killed, need too much memory or do not end."""
 
 from __future__ import annotations
 
